@@ -5,7 +5,7 @@
 
 #include "api/states.hpp"
 #include "batch.hpp"
-#include "graph_facts.hpp"
+#include "graph_analysis.hpp"
 #include "interrupt.hpp"
 #include "spirv/compile.hpp"
 

@@ -4,7 +4,7 @@
 #include <compare>
 #include <cstring>
 
-#include "graph_facts.hpp"
+#include "graph_analysis.hpp"
 
 namespace vkfuse::bench {
 

@@ -138,7 +138,8 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
   app.add_flag("--planners", arguments.run.planners,
                "Plan, check and time every row by each planner; exit status 1 if another one does better by the model");
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
-  app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
+  app.add_option("--disable", arguments.disable, "Do without a feature tier (T1, T2) or a feature (int64)")
+      ->delimiter(',');
   app.add_option("--limit", arguments.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
   app.add_flag("--wide", arguments.run.wide,
                "All columns of the table, as in a file: a terminal gets those that it has room for");

@@ -9,7 +9,7 @@
 
 namespace vkfuse::bench {
 
-/// Device, driver, limits, rungs, host, clocks. Runs the rungs' self-tests.
+/// Device, driver, limits, feature tiers, host, clocks. Runs the feature tiers' self-tests.
 Result<nlohmann::json> environment(const Session& session);
 
 /// Of the column that says which case a line is of.

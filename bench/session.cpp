@@ -9,7 +9,7 @@
 #include "backward_slice.hpp"
 #include "bound.hpp"
 #include "cut.hpp"
-#include "graph_facts.hpp"
+#include "graph_analysis.hpp"
 
 namespace vkfuse::bench {
 

@@ -7,8 +7,8 @@ namespace vkfuse::bench {
 
 struct SweepPoint {
   /// Of the step that moves the most bytes, one that folds before any other. Pointwise and tiled: "workgroup x widest
-  /// access x items in flight"; rows: "lanes of rows x lanes of columns, widest access x items in flight", and what is
-  /// kept, online, or split in parts.
+  /// access x chunks in flight"; rows: "lanes of rows x lanes of columns, widest access x chunks in flight", and what
+  /// is kept, online, or split in parts.
   std::string text;
   schedule::Schedule schedule;  ///< the same step's
   Times times;

@@ -28,9 +28,9 @@ struct Counts {
 Result<Counts> count(const Executable& program, const std::vector<float>& x) {
   Counts counts;
   counts.kernels = program.kernel_count();
-  auto variant = program.state()->program->specialization({});
-  if (!variant) return std::move(variant).error();
-  for (const auto& step : (*variant)->compiled) {
+  auto specialization = program.state()->program->specialization({});
+  if (!specialization) return std::move(specialization).error();
+  for (const auto& step : (*specialization)->compiled) {
     for (const auto& kernel : step) {
       auto accesses = spirv::memory_accesses(kernel->spirv);
       if (!accesses) return std::move(accesses).error();

@@ -68,11 +68,11 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
   const std::int64_t second = w.shape()[1].size();
   const std::int64_t groups = options.groups;
   if (!checked_mul(second, groups)) return invalid("'{}' has {} groups, more than there may be channels.", op, groups);
-  const std::int64_t wanted = is_transposed ? first : second * groups;
-  if (wanted != channels || (is_transposed ? channels : first) % groups != 0) {
+  const std::int64_t requested = is_transposed ? first : second * groups;
+  if (requested != channels || (is_transposed ? channels : first) % groups != 0) {
     return invalid("'{}' of {} with the kernel {} in {} group{} does not fit: the kernel is for {} channels{}.", op,
-                   type_text(x), type_text(w), groups, groups == 1 ? "" : "s", wanted,
-                   wanted == channels ? ", which the groups do not divide" : "");
+                   type_text(x), type_text(w), groups, groups == 1 ? "" : "s", requested,
+                   requested == channels ? ", which the groups do not divide" : "");
   }
   Problem problem{{}, x.shape()[0], groups, channels / groups, is_transposed ? second : first / groups};
   const std::size_t count = x.shape().size() - 2;

@@ -7,7 +7,7 @@ namespace vkfuse {
 
 namespace {
 
-/// "yes", or why a rung of the open device is not used.
+/// "yes", or why a feature tier of the open device is not used.
 Result<std::map<std::string, std::string>> tier_sentences(runtime::Context& context) {
   std::map<std::string, std::string> all;
   for (int i = 0; i < kFeatureTierCount; ++i) {

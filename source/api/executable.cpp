@@ -311,7 +311,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
     } else if (name == "reorder") {
       made.passes.reorder = false;
     } else if (name != "fusion") {
-      return invalid("'{}' is no mechanism to do without; there are: fusion, identities, reorder, {}.", name,
+      return invalid("'{}' is no planner pass to do without; there are: fusion, identities, reorder, {}.", name,
                      names_of(partition::kPlannerPasses));
     }
   }
@@ -327,7 +327,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
   if (!options.plan.empty() && plans) {
     return invalid(
-        "A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can "
+        "A plan that is given leaves nothing to decide: no planner, and no planner pass to do without, can "
         "be named beside it.");
   }
   // Statistics in parts are not rounded as those of whole rows are.

@@ -25,7 +25,7 @@ struct Device::State {
 };
 
 struct Ticket::State {
-  vulkan::Ticket ticket;
+  vulkan::Submission ticket;
   // Alive until the work is done.
   std::vector<std::shared_ptr<Buffer::State>> buffers;
   std::shared_ptr<runtime::Program> program;

@@ -190,10 +190,10 @@ Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std:
     ir::Graph scratch;
     auto copy = std::make_shared<std::vector<std::byte>>();
     if (dtype == DType::boolean) copy->assign(bytes.begin(), bytes.end());
-    VKF_TRY(wanted, byte_count(dtype, sizes));
-    if (static_cast<std::uint64_t>(wanted) != bytes.size())
+    VKF_TRY(requested, byte_count(dtype, sizes));
+    if (static_cast<std::uint64_t>(requested) != bytes.size())
       return invalid("A tensor of type {} needs {} bytes, but {} were given.", to_text(TensorType{dtype, shape}),
-                     wanted, bytes.size());
+                     requested, bytes.size());
     if (dtype == DType::boolean) {
       VKF_TRY(checked, scratch.add_constant({dtype, shape}, std::move(copy)));
       static_cast<void>(checked);

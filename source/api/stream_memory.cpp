@@ -31,20 +31,20 @@ void StreamMemory::look() {
 
 Result<std::shared_ptr<StreamStorage>> StreamMemory::take(std::uint64_t bytes, bool idle) {
   look();
-  const std::uint64_t wanted = size_class(bytes);
+  const std::uint64_t requested = size_class(bytes);
   auto storage = std::make_shared<StreamStorage>();
   storage->used = bytes;
   const auto fits = [&](const Waiting& one) {
-    return one.buffer.size() == wanted && (!idle || one.submitted <= done_);
+    return one.buffer.size() == requested && (!idle || one.submitted <= done_);
   };
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), fits);
   if (found != waiting_.end()) {
     storage->buffer = std::move(found->buffer);
     waiting_.erase(found);
   } else {
-    VKF_TRY(made, device_.allocate(wanted));
+    VKF_TRY(made, device_.allocate(requested));
     storage->buffer = std::move(made);
-    bytes_ += wanted;
+    bytes_ += requested;
   }
   storage->home = weak_from_this();
   return storage;

@@ -103,14 +103,14 @@ class Submission {
       return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
     std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
     if (const std::uint64_t each = state.buffer.piece_bytes(); each > 0) {
-      VKF_TRY(wanted, program_->piece_bytes(id, bindings_.symbols));
-      if (wanted == 0 ? padded > each : wanted != each) {
+      VKF_TRY(requested, program_->piece_bytes(id, bindings_.symbols));
+      if (requested == 0 ? padded > each : requested != each) {
         return invalid(
             "The buffer that is bound to the {} '{}' lies in pieces of {} bytes, and whole rows of {} take {} bytes "
             "each: allocate it for that type.",
-            kind, name, each, to_text(graph_.node(id).type), wanted == 0 ? padded : wanted);
+            kind, name, each, to_text(graph_.node(id).type), requested == 0 ? padded : requested);
       }
-      if (wanted > 0) padded = state.buffer.size();  // each piece has padding of its own
+      if (requested > 0) padded = state.buffer.size();  // each piece has padding of its own
     }
     ranges_[id] = {&state.buffer, state.offset, std::max<std::uint64_t>(padded, 16)};
     state_->buffers.push_back(buffer.state());

@@ -5,7 +5,7 @@
 
 namespace vkfuse {
 
-/// The most partial results of a fold over `n` elements that any schedule adds one after the other: no
+/// The most partial results of a reduction over `n` elements that any schedule adds one after the other: no
 /// sum rounds an element more often. Schedules keep to this, and the reference's error bounds count on it.
 constexpr std::int64_t longest_sum_chain(std::int64_t n) { return n < 1024 ? n : 1024 + n / 64; }
 

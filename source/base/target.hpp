@@ -69,9 +69,9 @@ struct Caps {
   float timestamp_period_ns = 0.0F;     ///< 0 when the queue has no timestamps
   // Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
   std::uint32_t registers_per_thread =
-      kUnknownRegistersPerThread;  ///< of 32 bits: what a lane has beyond them lies in memory
+      kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
   std::uint32_t workgroup_registers =
-      1u << 16;  ///< of all lanes of a workgroup: 64 per lane of 1024, on NVIDIA and GCN
+      1u << 16;  ///< of all threads of a workgroup: 64 per thread of 1024, on NVIDIA and GCN
 
   // T1
   bool subgroup_shuffle = false;
@@ -170,13 +170,13 @@ struct Target {
   [[nodiscard]] bool has(FeatureTier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
 
-/// The largest product of factors of a dtype, with such sums, that a cooperative matrix offers.
+/// The largest product of operands of a dtype, with such sums, that a cooperative matrix offers.
 std::optional<MatrixShape> matrix_of(const Caps& caps, DType operands, DType sums);
 
 /// The one with the fewest columns, for a factor that has one.
 std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType operands, DType sums);
 
-/// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and
+/// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of operands and
 /// sums.
 struct MatrixKind {
   DType operands, sums;

@@ -82,8 +82,8 @@ using namespace vkfuse;  // NOLINT: this file is the C side
 
 vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made) {
   return c::make(made, "device", [&]() -> Result<vkf_device> {
-    VKF_TRY(wanted, c::to_device_options(options));
-    VKF_TRY(device, Device::open(wanted));
+    VKF_TRY(requested, c::to_device_options(options));
+    VKF_TRY(device, Device::open(requested));
     return c::opened(std::move(device));
   });
 }
@@ -91,8 +91,8 @@ vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made)
 vkf_status vkf_device_adopt(const vkf_host_device* host, const vkf_device_options* options, vkf_device** made) {
   return c::make(made, "device", [&]() -> Result<vkf_device> {
     VKF_TRY(external, c::to_host(host));
-    VKF_TRY(wanted, c::to_device_options(options));
-    VKF_TRY(device, Device::adopt(external, wanted));
+    VKF_TRY(requested, c::to_device_options(options));
+    VKF_TRY(device, Device::adopt(external, requested));
     return c::opened(std::move(device));
   });
 }

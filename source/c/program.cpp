@@ -140,9 +140,9 @@ vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const v
   return c::make(made, "program", [&]() -> Result<vkf_program> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_CHECK_OK(c::need(graph, "graph"));
-    VKF_TRY(wanted, c::to_options(options));
+    VKF_TRY(requested, c::to_options(options));
     VKF_CHECK_OK(ir::verify(graph->graph));
-    VKF_TRY(executable, api::compile_graph(device->device, graph->graph, wanted));
+    VKF_TRY(executable, api::compile_graph(device->device, graph->graph, requested));
     std::vector<Port> inputs = executable.inputs();
     std::vector<Port> outputs = executable.outputs();
     return vkf_program{std::move(executable), std::move(inputs), std::move(outputs)};
@@ -155,9 +155,9 @@ vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const 
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_CHECK_OK(c::need(graph, "graph"));
-    VKF_TRY(wanted, c::to_options(options));
+    VKF_TRY(requested, c::to_options(options));
     VKF_CHECK_OK(ir::verify(graph->graph));
-    return api::supports_graph(device->device, graph->graph, wanted);
+    return api::supports_graph(device->device, graph->graph, requested);
   });
 }
 
@@ -290,8 +290,8 @@ vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, siz
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(given, c::to_inputs(inputs, input_count));
-    VKF_TRY(wanted, c::list(outputs, output_count, "outputs"));
-    for (const vkf_host_output& output : wanted) {
+    VKF_TRY(requested, c::list(outputs, output_count, "outputs"));
+    for (const vkf_host_output& output : requested) {
       VKF_CHECK_OK(c::need(output.name, "name of an output"));
       if (c::find(program->outputs, output.name) == nullptr)
         return invalid("The program has no output '{}'.", output.name);

@@ -38,8 +38,8 @@ using namespace vkfuse;  // NOLINT: this file is the C side
 vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options* options, vkf_stream** made) {
   return c::make(made, "stream", [&]() -> Result<vkf_stream> {
     VKF_CHECK_OK(c::need(device, "device"));
-    VKF_TRY(wanted, c::to_options(options));
-    return vkf_stream{Stream(device->device, wanted)};
+    VKF_TRY(requested, c::to_options(options));
+    return vkf_stream{Stream(device->device, requested)};
   });
 }
 

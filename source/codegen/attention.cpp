@@ -1,5 +1,6 @@
 // The attention template: the softmax of a row of scores is built up block by block of k beside the sum that it
-// weights. A lane has four rows of m: of a block their scores at four positions of k, and of the result its share of n.
+// weights. A thread has four rows of m: of a block their scores at four positions of k, and of the result its share of
+// n.
 #include <algorithm>
 
 #include "codegen/attention.hpp"
@@ -26,12 +27,12 @@ class Attention : public AttentionBase {
   void add_up();
   void finish_total();
   Result<void> store_results();
-  /// Loops over what a lane has: unrolled where that keeps it in registers.
+  /// Loops over what a thread has: unrolled where that keeps it in registers.
   void open_loop(const char* counter, int count) {
     main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter,
                counter, count, counter);
   }
-  /// The same, but for lanes of few registers: unrolled, all turns would be computed side by side.
+  /// The same, but for threads of few registers: unrolled, all turns would be computed side by side.
   void open_low_register_loop(const char* counter, int count) {
     if (!tile_.low_register) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
@@ -48,7 +49,7 @@ class Attention : public AttentionBase {
     }
   }
 
-  int vec4s_ = 1;  ///< of n, per lane and row
+  int vec4s_ = 1;  ///< of n, per thread and row
   std::string weights_, others_, scores_, shared_rows_;
 };
 
@@ -76,16 +77,16 @@ Result<std::vector<RelocatableKernel>> Attention::run() {
 }
 
 void Attention::declare() {
-  if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->deep * first_->stride());
-  const int others = std::max(second_ ? second_->deep * second_->stride() : 0, third_.deep * third_.stride());
-  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one factor, then of the other" : "");
+  if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->k_extent * first_->stride());
+  const int others = std::max(second_ ? second_->k_extent * second_->stride() : 0, third_.k_extent * third_.stride());
+  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one tile_operand, then of the other" : "");
   shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.threads_m + 1));
-  shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_,
+  shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                tile_.threads_k * tile_.tile_m());
   if (tile_.low_register) {
     for (std::string* known : {&most_, &total_}) {
-      shared_.line("shared float {}[{}];  // of four rows, of each lane", *known, 4 * schedule_.workgroup);
-      *known += fmt::format("[i * {}u + lane]", schedule_.workgroup);
+      shared_.line("shared float {}[{}];  // of four rows, of each thread", *known, 4 * schedule_.workgroup);
+      *known += fmt::format("[i * {}u + thread]", schedule_.workgroup);
     }
   } else {
     for (std::string* known : {&most_, &total_}) {
@@ -105,8 +106,8 @@ void Attention::declare() {
 Result<void> Attention::main_function() {
   main_.open("void main() {{");
   locate_tile();
-  main_.line("uint lane_m = lane / {}u;", tile_.threads_k);
-  main_.line("uint lane_k = lane % {}u;", tile_.threads_k);
+  main_.line("uint thread_m = thread / {}u;", tile_.threads_k);
+  main_.line("uint thread_k = thread % {}u;", tile_.threads_k);
   declare();
   if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
@@ -135,9 +136,9 @@ Result<void> Attention::main_function() {
 void Attention::find_scores() {
   if (!first_) return;
   main_.line("[[unroll]] for (uint i = 0u; i < 4u; ++i) {}[i] = vec4(0.0);", scores_);
-  main_.open("for (uint d = 0u; d < {}u; ++d) {{", first_->deep);
-  main_.line("vec4 first = {}[d * {}u + lane_m];", first_->tile, first_->stride());
-  main_.line("vec4 second = {}[d * {}u + lane_k];", second_->tile, second_->stride());
+  main_.open("for (uint d = 0u; d < {}u; ++d) {{", first_->k_extent);
+  main_.line("vec4 first = {}[d * {}u + thread_m];", first_->tile, first_->stride());
+  main_.line("vec4 second = {}[d * {}u + thread_k];", second_->tile, second_->stride());
   for (int i = 0; i < 4; ++i) main_.line("{0}[{1}] = fma(vec4(first.{2}), second, {0}[{1}]);", scores_, i, "xyzw"[i]);
   main_.close();
 }
@@ -149,12 +150,12 @@ Result<void> Attention::finish_scores() {
   open_low_register_loop("i", 4);
   const std::string row = fmt::format("{}[{}]", scores_, tile_.low_register ? "0" : "i");
   main_.line("float top = uintBitsToFloat(0xff800000u);");
-  const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
+  const std::string m = fmt::format("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
   main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
   open_low_register_loop("g", 4);
-  const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
+  const std::string k = fmt::format("block * {}u + thread_k * 4u + g", tile_.tile_k());
   const bool whole = divides(tile_.tile_k(), positions);
-  main_.line("uint item = {};", limited(k, positions, tile_.tile_k()));
+  main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
   VKF_CHECK_OK(emit_values(scope, score_.per_chunk));
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
@@ -168,7 +169,7 @@ Result<void> Attention::finish_scores() {
   main_.line("{}[g] = score;", row);
   main_.line("top = {};", apply("max", {"top", "score"}));
   main_.close();
-  main_.line("{}[lane_k * {}u + lane_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
+  main_.line("{}[thread_k * {}u + thread_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
   if (tile_.low_register) turn_rows(scores_, 1);
   main_.close();
   return {};
@@ -180,7 +181,7 @@ void Attention::rescale() {
   main_.line("float top = {};", most_);
   main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.low_register ? "[[dont_unroll]] " : "",
              tile_.threads_k,
-             apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+             apply("max", {"top", fmt::format("{}[g * {}u + thread_m * 4u + i]", shared_rows_, tile_.tile_m())}));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
@@ -197,14 +198,14 @@ Result<void> Attention::weigh() {
   open_low_register_loop("g", 4);
   main_.line("vec4 weight;");
   if (changes) {
-    const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
-    main_.line("uint item = {};", limited(k, extent(tile_.k), tile_.tile_k()));
+    const std::string k = fmt::format("block * {}u + thread_k * 4u + g", tile_.tile_k());
+    main_.line("uint chunk = {};", limited(k, extent(tile_.k), tile_.tile_k()));
   }
   open_loop("i", 4);
   main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
   main_.line("{} += power;", total_);
   if (changes) {
-    const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
+    const std::string m = fmt::format("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
     main_.line("uint m = {};", limited(m, extent(tile_.m), tile_.tile_m()));
     Scope scope = part_scope(weight_);
     VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
@@ -218,16 +219,16 @@ Result<void> Attention::weigh() {
     main_.line("weight[i] = power;");
   }
   main_.close();
-  main_.line("{}[(lane_k * 4u + g) * {}u + lane_m] = weight;", weights_, tile_.threads_m + 1);
+  main_.line("{}[(thread_k * 4u + g) * {}u + thread_m] = weight;", weights_, tile_.threads_m + 1);
   main_.close();
   return {};
 }
 
 void Attention::add_up() {
   main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.tile_k());
-  main_.line("vec4 weight = {}[k * {}u + lane_m];", weights_, tile_.threads_m + 1);
+  main_.line("vec4 weight = {}[k * {}u + thread_m];", weights_, tile_.threads_m + 1);
   open_loop("g", vec4s_);
-  main_.line("vec4 third = {}[k * {}u + g * {}u + lane_k];", third_.tile, third_.stride(), tile_.threads_k);
+  main_.line("vec4 third = {}[k * {}u + g * {}u + thread_k];", third_.tile, third_.stride(), tile_.threads_k);
   for (int i = 0; i < 4; ++i)
     main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * vec4s_, "xyzw"[i]);
   main_.close();
@@ -235,8 +236,8 @@ void Attention::add_up() {
 }
 
 void Attention::finish_total() {
-  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {};", shared_rows_, tile_.tile_m(),
-             total_);
+  main_.line("for (uint i = 0u; i < 4u; ++i) {}[thread_k * {}u + thread_m * 4u + i] = {};", shared_rows_,
+             tile_.tile_m(), total_);
   main_.line("barrier();");
 }
 
@@ -245,20 +246,20 @@ Result<void> Attention::store_results() {
   const int per_vec4 = 4 / tile_.elements;
   const std::int64_t chunks_n = count(tile_.n) / tile_.elements;
   open_low_register_loop("i", 4);
-  main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
-  main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
-  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.threads_k, shared_rows_,
+  main_.line("uint m = tile_m * {}u + thread_m * 4u + i;", tile_.tile_m());
+  main_.line("float whole = {}[thread_m * 4u + i];", shared_rows_);
+  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + thread_m * 4u + i];", tile_.threads_k, shared_rows_,
              tile_.tile_m());
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
   open_loop("g", vec4s_ * per_vec4);
-  main_.line("uint item = {};",
-             per_vec4 == 1 ? fmt::format("g * {}u + lane_k", tile_.threads_k)
-                           : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_vec4, tile_.threads_k));
+  main_.line("uint chunk = {};",
+             per_vec4 == 1 ? fmt::format("g * {}u + thread_k", tile_.threads_k)
+                           : fmt::format("(g / {0}u * {1}u + thread_k) * {0}u + g % {0}u", per_vec4, tile_.threads_k));
   std::string inside;
   if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (chunks_n != std::int64_t{vec4s_} * per_vec4 * tile_.threads_k)
-    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
+    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     const std::string row = tile_.low_register ? "" : fmt::format("i * {}u + ", vec4s_);

@@ -13,7 +13,7 @@ class AttentionBase : public OperandEmitter {
                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                 const NodeNames& names);
 
-  /// The factors' functions, the score's, the weight's and the results'.
+  /// The operands' functions, the score's, the weight's and the results'.
   Result<void> functions();
   [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
     return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
@@ -28,8 +28,8 @@ class AttentionBase : public OperandEmitter {
   Walk find_blocks();
 
   const schedule::AttentionTile& tile_;
-  /// What is loaded for each position of the scores, as a bias or a mask is: with matrix units in matrices of its own,
-  /// ahead of the product. The score's function is passed it after the product.
+  /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
+  /// its own, ahead of the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
   std::optional<TileOperand> first_, second_;
   TileOperand third_;

@@ -26,22 +26,22 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
               {kM, "m", tile_.m},
               {kN, "n", tile_.n},
               {kK, "k", tile_.k},
-              {kDepth, "d", tile_.d}};
+              {kHeadDim, "d", tile_.d}};
   const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth,
-                        int extent, int deep) {
+                        int extent, int k_extent) {
     TileOperand tile_operand =
         make_tile_operand(side.value, schedule::backward_slice_of(loops, side.value), side.along_k, false,
-                          side.elements, counted(across), counted(depth), extent, deep, {});
-    tile_operand.places_once =
+                          side.elements, counted(across), counted(depth), extent, k_extent, {});
+    tile_operand.positions_once =
         false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
     if (tile_.mma) make_sub32(tile_operand, tile_.mma->a, false);
     return tile_operand;
   };
   std::vector<ValueId> known;
   if (tile_.contract) {
-    const int deep = tile_.extent_d(loops);
-    first_ = make(tile_.first, kM, kDepth, tile_.tile_m(), deep);
-    second_ = make(tile_.second, kK, kDepth, tile_.tile_k(), deep);
+    const int k_extent = tile_.extent_d(loops);
+    first_ = make(tile_.first, kM, kHeadDim, tile_.tile_m(), k_extent);
+    second_ = make(tile_.second, kK, kHeadDim, tile_.tile_k(), k_extent);
     known.push_back(*tile_.contract);
   }
   third_ = make(tile_.third, kN, kK, tile_.extent_n(loops), tile_.tile_k());
@@ -54,15 +54,15 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   const ValueId from[] = {tile_.exponential};
   weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1,
                       schedule::backward_slice_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
-  std::vector<ValueId> wanted;
-  for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
+  std::vector<ValueId> requested;
+  for (const segment::Store& store : loops.stores) requested.push_back(store.value);
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements,
-                       schedule::backward_slice_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+                       schedule::backward_slice_of_results(loops), requested, {tile_.most, tile_.total, tile_.sum});
   if (tile_.mma && dialect_.native_exp && options_.numerics != Numerics::strict) find_softcap();
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
-  numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
+  numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
                  "workgroups in one row of the dispatch");
 }
@@ -161,7 +161,7 @@ void AttentionBase::locate_tile() {
 
 AttentionBase::Walk AttentionBase::find_blocks() {
   const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
-  if (tile_.mask_end.empty() && tile_.mask_begin.empty()) return {"0u", all};
+  if (tile_.mask_upper_bounds.empty() && tile_.mask_lower_bounds.empty()) return {"0u", all};
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.m.back())].size;
   const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
   const std::string own_rows = numbers_.size(rows);
@@ -179,12 +179,14 @@ AttentionBase::Walk AttentionBase::find_blocks() {
   };
   main_.line("int last = int({}) - {};", numbers_.size(count(tile_.k)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
-  for (const auto& mask_bound : tile_.mask_end) main_.line("last = min(last, {});", position(mask_bound, true));
+  for (const auto& mask_bound : tile_.mask_upper_bounds)
+    main_.line("last = min(last, {});", position(mask_bound, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
   std::string begin = "0u";
-  if (!tile_.mask_begin.empty()) {
+  if (!tile_.mask_lower_bounds.empty()) {
     main_.line("int first = 0;");
-    for (const auto& mask_bound : tile_.mask_begin) main_.line("first = max(first, {});", position(mask_bound, false));
+    for (const auto& mask_bound : tile_.mask_lower_bounds)
+      main_.line("first = max(first, {});", position(mask_bound, false));
     main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
     begin = "begin";
   }

@@ -43,7 +43,7 @@ void ChunkEmitter::sort_values() {
     for (ValueId data : loops_.values[id].data) used_by_element[data] = true;
   }
   for (const segment::Store& store : loops_.stores) used_by_element[store.value] = true;
-  // A contracted product's factors are read by the sum.
+  // A contracted product's operands are read by the sum.
   for (const auto& entry : contracted_) {
     for (ValueId factor : loops_.values[entry.first].operands) used_by_element[factor] = true;
   }

@@ -1,4 +1,4 @@
-// What the templates share whose invocations own items of consecutive elements: main() moves whole items, and a
+// What the templates share whose invocations own chunks of consecutive elements: main() moves whole chunks, and a
 // function computes one element.
 #pragma once
 
@@ -15,26 +15,26 @@ class ChunkEmitter : public Emitter {
   ChunkEmitter& operator=(const ChunkEmitter&) = delete;
   virtual ~ChunkEmitter() = default;
 
-  /// Loop axes in terms of the template's own axes, for an item or for one element of it.
+  /// Loop axes in terms of the template's own axes, for a chunk or for one element of it.
   virtual void set_axes(Scope& scope, bool element) const = 0;
   /// The template's own axes and what they are called in main() and in the element function.
   using AxisNames = std::vector<std::pair<index::AxisId, std::string>>;
   [[nodiscard]] virtual AxisNames own_axes() const = 0;
-  /// What main() passes for one of these names to the function of an item's element.
+  /// What main() passes for one of these names to the function of a chunk's element.
   [[nodiscard]] virtual std::string argument(const std::string& name, int element) const = 0;
-  /// Whether an element of an item is one of the tensor's, as a condition in main(); empty where all are.
+  /// Whether an element of a chunk is one of the tensor's, as a condition in main(); empty where all are.
   [[nodiscard]] virtual std::string existence(int /*element*/) const { return {}; }
-  /// One group of a load that main() does for the whole item, as a value of group_type_of().
+  /// One group of a load that main() does for the whole chunk, as a value of group_type_of().
   virtual std::string loaded_group(ValueId id, int group, const std::string& register_index) {
     return unpacked(id, group, register_index);
   }
 
-  /// Whether main() loads the value for the whole item.
+  /// Whether main() loads the value for the whole chunk.
   [[nodiscard]] bool is_loaded_whole(ValueId id) const;
-  /// Whether its vectors are held in registers of the lane that needs them.
+  /// Whether its vectors are held in registers of the thread that needs them.
   [[nodiscard]] bool is_vector(ValueId id) const;
 
-  /// Decides which values are computed once per item and which once per element.
+  /// Decides which values are computed once per chunk and which once per element.
   void sort_values();
   /// Writes the function of one element.
   Result<void> element_function();
@@ -46,9 +46,9 @@ class ChunkEmitter : public Emitter {
   /// Whether the element function is told if its element exists: of those behind the end that share a vector with the
   /// last one, each has an operand of its own, and must not store what it computes at the last one's place.
   [[nodiscard]] bool takes_existence() const { return takes_existence_; }
-  /// Unpacks the groups of an item and calls the function for each element; values of the item are known.
+  /// Unpacks the groups of a chunk and calls the function for each element; values of the chunk are known.
   void compute(Scope& scope, const std::string& register_index);
-  /// Stores the vectors of an item; see Emitter::store_vectors.
+  /// Stores the vectors of a chunk; see Emitter::store_vectors.
   void store(Scope& scope, const std::string& whole, const std::string& valid);
   /// The one kernel of the template.
 

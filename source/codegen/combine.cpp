@@ -33,9 +33,10 @@ namespace {
 std::string parameters(const ReductionText& reduction, std::span<const char* const> own,
                        std::span<const char* const> theirs) {
   std::string all;
-  for (std::size_t i = 0; i < reduction.fields.size(); ++i)
-    all += (i == 0 ? "inout " : ", inout ") + reduction.fields[i].type + " " + own[i];
-  for (std::size_t i = 0; i < reduction.fields.size(); ++i) all += ", " + reduction.fields[i].type + " " + theirs[i];
+  for (std::size_t i = 0; i < reduction.accumulators.size(); ++i)
+    all += (i == 0 ? "inout " : ", inout ") + reduction.accumulators[i].type + " " + own[i];
+  for (std::size_t i = 0; i < reduction.accumulators.size(); ++i)
+    all += ", " + reduction.accumulators[i].type + " " + theirs[i];
   return all;
 }
 
@@ -235,42 +236,46 @@ void Combine::across_threads(std::span<const ReductionText> reductions, int leve
 void Combine::by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
   const int subgroup = schedule_.subgroup;
   const int inside = std::min(schedule_.reduction_threads, subgroup);
-  const auto butterfly = [&](int lanes) {
-    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", lanes / 2, VKF_PLANT(skipped_thread, 0, 1));
+  const auto butterfly = [&](int threads) {
+    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", threads / 2, VKF_PLANT(skipped_thread, 0, 1));
     for (const ReductionText& reduction : reductions) {
       if (reduction.level == level)
-        main.line("{}", join(reduction, 0,
-                             [&](const ReductionField& field) { return shuffled(field.dtype, field.name, "mask"); }));
+        main.line("{}", join(reduction, 0, [&](const Accumulator& accumulator) {
+                    return shuffled(accumulator.dtype, accumulator.name, "mask");
+                  }));
     }
     main.close();
   };
   if (inside > 1) butterfly(inside);
   if (schedule_.reduction_threads <= subgroup) return;
   const int per_row = schedule_.reduction_threads / subgroup;
-  const auto each_field = [&](const auto& visit) {
+  const auto each_accumulator = [&](const auto& visit) {
     for (const ReductionText& reduction : reductions) {
-      for (const ReductionField& field : reduction.fields) {
-        if (reduction.level == level) visit(field);
+      for (const Accumulator& accumulator : reduction.accumulators) {
+        if (reduction.level == level) visit(accumulator);
       }
     }
   };
-  each_field([&](const ReductionField& field) {
-    shared.line("shared {} {}[{}];", field.type, field.shared, schedule_.workgroup / subgroup);
+  each_accumulator([&](const Accumulator& accumulator) {
+    shared.line("shared {} {}[{}];", accumulator.type, accumulator.shared, schedule_.workgroup / subgroup);
   });
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
-  each_field([&](const ReductionField& field) { main.line("{}[gl_SubgroupID] = {};", field.shared, field.name); });
+  each_accumulator([&](const Accumulator& accumulator) {
+    main.line("{}[gl_SubgroupID] = {};", accumulator.shared, accumulator.name);
+  });
   main.close();
   main.line("barrier();");
   const int wide = std::min(per_row, subgroup);
   std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
   if (schedule_.workgroup / subgroup > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
-  each_field([&](const ReductionField& field) { main.line("{} = {}[{}];", field.name, field.shared, from); });
+  each_accumulator(
+      [&](const Accumulator& accumulator) { main.line("{} = {}[{}];", accumulator.name, accumulator.shared, from); });
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
     for (const ReductionText& reduction : reductions) {
       if (reduction.level == level)
-        main.line("{}", join(reduction, 0, [&](const ReductionField& field) {
-                    return fmt::format("{}[{} + k]", field.shared, from);
+        main.line("{}", join(reduction, 0, [&](const Accumulator& accumulator) {
+                    return fmt::format("{}[{} + k]", accumulator.shared, from);
                   }));
     }
     main.close();
@@ -280,31 +285,31 @@ void Combine::by_shuffles(std::span<const ReductionText> reductions, int level, 
 
 void Combine::by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
   const int size = schedule_.workgroup;
-  // Lanes of one row are `step` apart.
+  // Threads of one row are `step` apart.
   const int step = schedule_.vector_rows ? schedule_.parallel_threads : 1;
   const auto register_index = [&](const std::string& place, int j) {
     return j == 0 ? place : fmt::format("{} + {}u", place, j * size);
   };
   const auto write = [&](const ReductionText& reduction, int j) {
-    for (const ReductionField& field : reduction.fields)
-      main.line("{}[{}] = {};", field.shared, register_index("lane", j), at(field.name, j));
+    for (const Accumulator& accumulator : reduction.accumulators)
+      main.line("{}[{}] = {};", accumulator.shared, register_index("thread", j), at(accumulator.name, j));
   };
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
-    for (const ReductionField& field : reduction.fields)
-      shared.line("shared {} {}[{}];", field.type, field.shared, size * width_);
+    for (const Accumulator& accumulator : reduction.accumulators)
+      shared.line("shared {} {}[{}];", accumulator.type, accumulator.shared, size * width_);
     for (int j = 0; j < width_; ++j) write(reduction, j);
   }
   main.line("barrier();");
   main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.reduction_threads / 2,
             VKF_PLANT(skipped_thread_without_subgroups, 0, 1));
-  main.open("if (column_lane < reach) {{");
-  const std::string other = step == 1 ? "lane + reach" : fmt::format("lane + reach * {}u", step);
+  main.open("if (reduction_thread < reach) {{");
+  const std::string other = step == 1 ? "thread + reach" : fmt::format("thread + reach * {}u", step);
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      main.line("{}", join(reduction, j, [&](const ReductionField& field) {
-                  return fmt::format("{}[{}]", field.shared, register_index(other, j));
+      main.line("{}", join(reduction, j, [&](const Accumulator& accumulator) {
+                  return fmt::format("{}[{}]", accumulator.shared, register_index(other, j));
                 }));
       write(reduction, j);
     }
@@ -313,12 +318,12 @@ void Combine::by_memory(std::span<const ReductionText> reductions, int level, Wr
   main.line("barrier();");
   main.close();
   const std::string first =
-      schedule_.vector_rows ? fmt::format("lane % {}u", schedule_.parallel_threads) : "lane - column_lane";
+      schedule_.vector_rows ? fmt::format("thread % {}u", schedule_.parallel_threads) : "thread - reduction_thread";
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      for (const ReductionField& field : reduction.fields)
-        main.line("{} = {}[{}];", at(field.name, j), field.shared, register_index(first, j));
+      for (const Accumulator& accumulator : reduction.accumulators)
+        main.line("{} = {}[{}];", at(accumulator.name, j), accumulator.shared, register_index(first, j));
     }
   }
 }
@@ -349,11 +354,11 @@ std::string Combine::value_of(DType dtype, const std::string& at_word) const {
 
 namespace {
 
-int words_of_field(const ReductionField& field) { return std::max(1, size_of(field.dtype) / 4); }
+int words_of_accumulator(const Accumulator& accumulator) { return std::max(1, size_of(accumulator.dtype) / 4); }
 
 int words_of_reduction(const ReductionText& reduction) {
   int words = 0;
-  for (const ReductionField& field : reduction.fields) words += words_of_field(field);
+  for (const Accumulator& accumulator : reduction.accumulators) words += words_of_accumulator(accumulator);
   return words;
 }
 
@@ -370,7 +375,7 @@ std::int64_t Combine::base(std::span<const ReductionText> reductions, const Redu
 }
 
 /// The first word of what one workgroup has seen of a row.
-std::string Combine::partial_place(std::int64_t base, int j, const std::string& part, int words) const {
+std::string Combine::partial_position(std::int64_t base, int j, const std::string& part, int words) const {
   const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
   std::string place = fmt::format("{} * {}u + {}", row, schedule_.parts, part);
   if (words > 1) place = fmt::format("({}) * {}u", place, words);
@@ -378,16 +383,17 @@ std::string Combine::partial_place(std::int64_t base, int j, const std::string& 
 }
 
 void Combine::to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
-  main.open("if (inside{}) {{", schedule_.reduction_threads > 1 ? " && column_lane == 0u" : "");
+  main.open("if (inside{}) {{", schedule_.reduction_threads > 1 ? " && reduction_thread == 0u" : "");
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
       std::vector<std::string> values;
-      for (const ReductionField& field : reduction.fields) {
-        for (std::string& word : words_of(field.dtype, at(field.name, j))) values.push_back(std::move(word));
+      for (const Accumulator& accumulator : reduction.accumulators) {
+        for (std::string& word : words_of(accumulator.dtype, at(accumulator.name, j)))
+          values.push_back(std::move(word));
       }
       const std::string place =
-          partial_place(base(reductions, reduction, rows), j, "part", words_of_reduction(reduction));
+          partial_position(base(reductions, reduction, rows), j, "part", words_of_reduction(reduction));
       for (std::size_t k = 0; k < values.size(); ++k)
         main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
     }
@@ -396,16 +402,18 @@ void Combine::to_parts(std::span<const ReductionText> reductions, int level, std
 }
 
 void Combine::from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
-  main.open("for (uint k = column_lane; k < {}u; k += {}u) {{", schedule_.parts, schedule_.reduction_threads);
+  main.open("for (uint k = reduction_thread; k < {}u; k += {}u) {{", schedule_.parts, schedule_.reduction_threads);
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string place = partial_place(base(reductions, reduction, rows), j, "k", words_of_reduction(reduction));
+      const std::string place =
+          partial_position(base(reductions, reduction, rows), j, "k", words_of_reduction(reduction));
       int offset = 0;
-      main.line("{}{}", reduction.prefix ? "if (k < part) " : "", join(reduction, j, [&](const ReductionField& field) {
+      main.line("{}{}", reduction.prefix ? "if (k < part) " : "",
+                join(reduction, j, [&](const Accumulator& accumulator) {
                   const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);
-                  offset += words_of_field(field);
-                  return value_of(field.dtype, at_word);
+                  offset += words_of_accumulator(accumulator);
+                  return value_of(accumulator.dtype, at_word);
                 }));
     }
   }

@@ -1,4 +1,4 @@
-// How lanes, and workgroups that share a row, fold their partial results into one.
+// How threads, and workgroups that share a row, fold their partial results into one.
 #pragma once
 
 #include <span>
@@ -10,24 +10,24 @@
 
 namespace vkfuse::codegen {
 
-/// One register of a fold's partial result.
-struct ReductionField {
+/// One register of a reduction's partial result.
+struct Accumulator {
   std::string name;  ///< the accumulator
   std::string type;
   std::string identity;
-  std::string shared;  ///< the array through which lanes exchange it
+  std::string shared;  ///< the array through which threads exchange it
   DType dtype = DType::f32;
 };
 
-/// The names of one fold in the text.
+/// The names of one reduction in the text.
 struct ReductionText {
   enum class Kind : std::uint8_t {
     plain,    ///< one field
     arg,      ///< the best value and its position
     mean,     ///< a sum in two parts, high and low: schedule::sums_in_two_parts
-    softmax,  ///< a maximum, and the sum of exponentials below it: two folds in one pass
-    moments,  ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two folds in one
-              ///< pass
+    softmax,  ///< a maximum, and the sum of exponentials below it: two reductions in one pass
+    moments,  ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two reductions in
+              ///< one pass
   };
   Kind kind = Kind::plain;
   segment::ValueId id = 0;
@@ -35,11 +35,11 @@ struct ReductionText {
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool prefix = false;  ///< of a scan: joins the workgroups before this one alone
-  bool vec4s = false;   ///< all but plain: elements of a lane's item are added four at a time
-  bool ragged = false;  ///< the last item of a row may lack elements
+  bool vec4s = false;   ///< all but plain: elements of a thread's chunk are added four at a time
+  bool ragged = false;  ///< the last chunk of a row may lack elements
   std::string name;
   std::string type;  ///< of the operand
-  std::vector<ReductionField> fields;
+  std::vector<Accumulator> accumulators;
   std::string join;  ///< function: void join(inout fields..., fields...)
 };
 
@@ -54,23 +54,23 @@ class Combine {
   /// in one pass.
   [[nodiscard]] static std::string add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
   [[nodiscard]] static std::string add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
-  /// Afterwards every lane of a row holds the fold over all its lanes.
+  /// Afterwards every thread of a row holds the reduction over all its threads.
   void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
-  /// One lane of each row writes what its workgroup has seen.
+  /// One thread of each row writes what its workgroup has seen.
   void to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
-  /// Each lane takes its share of what the workgroups of the row have written.
+  /// Each thread takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
   [[nodiscard]] std::string join(const ReductionText& reduction, int j, const Other& other) const {
     std::string own, theirs;
-    for (const ReductionField& field : reduction.fields) {
-      own += (own.empty() ? "" : ", ") + at(field.name, j);
-      theirs += ", " + other(field);
+    for (const Accumulator& accumulator : reduction.accumulators) {
+      own += (own.empty() ? "" : ", ") + at(accumulator.name, j);
+      theirs += ", " + other(accumulator);
     }
     return fmt::format("{}({}{});", reduction.join, own, theirs);
   }
-  /// The value of a register in the lane whose number differs in the bits of `mask`.
+  /// The value of a register in the thread whose number differs in the bits of `mask`.
   [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
 
  private:
@@ -87,8 +87,8 @@ class Combine {
   void by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
   [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
-  [[nodiscard]] std::string partial_place(std::int64_t base, int j, const std::string& part, int words) const;
-  /// Words of the folds before this one in the buffer of partial results.
+  [[nodiscard]] std::string partial_position(std::int64_t base, int j, const std::string& part, int words) const;
+  /// Words of the reductions before this one in the buffer of partial results.
   [[nodiscard]] std::int64_t base(std::span<const ReductionText> reductions, const ReductionText& reduction,
                                   std::int64_t rows) const;
 

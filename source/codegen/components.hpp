@@ -39,7 +39,7 @@ constexpr std::string_view component_vec4(DType sums) {
   return sums == DType::i32 ? "ivec4" : sums == DType::u32 ? "uvec4" : "vec4";
 }
 
-/// The extension that a factor's component type needs.
+/// The extension that an operand's component type needs.
 constexpr std::string_view component_extension(DType factor) {
   switch (factor) {
     case DType::bf16: return "GL_EXT_bfloat16";

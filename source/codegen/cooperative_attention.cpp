@@ -1,6 +1,6 @@
-// Attention with matrix units whose elements can be computed where they are (T5): scores and weights never leave the
-// registers of a subgroup, which has the unit's rows of m and all of n. One array in shared memory holds the first
-// factor, whose fragments stay in registers, then both others, block by block, then the results.
+// Attention with cooperative matrices whose elements can be computed where they are (T5): scores and weights never
+// leave the registers of a subgroup, which has the unit's rows of m and all of n. One array in shared memory holds the
+// first factor, whose fragments stay in registers, then both others, block by block, then the results.
 #include <algorithm>
 
 #include "codegen/attention.hpp"
@@ -25,7 +25,7 @@ class CooperativeAttention : public AttentionBase {
       first_->tile = second_->tile = tiles_;
       third_.begin = second_->rows() * second_->row_words();
     }
-    deep_ = first_ ? first_->deep / static_cast<int>(fragment_.k) : 0;
+    k_fragments_ = first_ ? first_->k_extent / static_cast<int>(fragment_.k) : 0;
     wide_ = third_.extent / static_cast<int>(fragment_.n);
     for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
   }
@@ -48,7 +48,7 @@ class CooperativeAttention : public AttentionBase {
   [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
   Result<void> beside_function(Beside& beside, const std::string& where, const std::function<void()>& locate);
   Result<void> load_beside();
-  /// The score or the weight at (m, item), from what the function is passed.
+  /// The score or the weight at (m, chunk), from what the function is passed.
   Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
   Result<void> main_function();
   void multiply(const std::string& scores);
@@ -61,8 +61,8 @@ class CooperativeAttention : public AttentionBase {
   const MatrixShape& fragment_;
   std::vector<Beside> loads_beside_;
   std::string tiles_, scores_, prefetched_words_, weights_;
-  int deep_ = 0;  ///< fragments along d
-  int wide_ = 0;  ///< fragments along n
+  int k_fragments_ = 0;  ///< fragments along d
+  int wide_ = 0;         ///< fragments along n
 };
 
 Result<std::vector<RelocatableKernel>> CooperativeAttention::run() {
@@ -112,7 +112,7 @@ Result<void> CooperativeAttention::element_functions() {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
     return {};
   }));
-  if (softcapped()) functions_.line("// Scores that are capped have the factor log2(e) already.");
+  if (softcapped()) functions_.line("// Scores that are capped have the tile_operand log2(e) already.");
   VKF_CHECK_OK(of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
     main_.line("precise float fallen = score - base;");
     main_.line("return {};", softcapped() ? "exp2(fallen)" : apply("exp", {"fallen"}));
@@ -131,7 +131,7 @@ Result<void> CooperativeAttention::element_functions() {
       std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
   const auto locate = [&] {
     main_.line("uint m = {};", limited("first_m + row", extent(tile_.m), tile_.tile_m()));
-    main_.line("uint item = {};", limited("first_k + column", positions, tile_.tile_k()));
+    main_.line("uint chunk = {};", limited("first_k + column", positions, tile_.tile_k()));
   };
   const auto score = [&]() -> Result<void> {
     locate();
@@ -215,7 +215,7 @@ Result<void> CooperativeAttention::beside_function(Beside& beside, const std::st
   });
 }
 
-/// Of the block: on its way while factors cross shared memory and are multiplied.
+/// Of the block: in flight while operands cross shared memory and are multiplied.
 Result<void> CooperativeAttention::load_beside() {
   for (const Beside& beside : loads_beside_) {
     main_.line("{} {}[{}];", fragment(beside.halves ? DType::f16 : DType::f32, fragment_.m, fragment_.n, "Accumulator"),
@@ -228,7 +228,7 @@ Result<void> CooperativeAttention::load_beside() {
       const Value& load = loops_.values[beside.id];
       const int per_word = buffer_bytes(load.node) / size_of(dtype(load.node));
       main_.line("uint m = first_m;");
-      main_.line("uint item = block * {}u + j * {}u;", tile_.tile_k(), fragment_.n);
+      main_.line("uint chunk = block * {}u + j * {}u;", tile_.tile_k(), fragment_.n);
       use_chunks_of(beside.part);
       Scope scope = part_scope(beside.part);
       const std::string at = scoped(scope, chunk_vector(scope, load.offset, per_word));
@@ -247,13 +247,13 @@ Result<void> CooperativeAttention::main_function() {
   main_.line("uint first_m = tile_m * {}u + subgroup * {}u;", tile_.tile_m(), fragment_.m);
   const int words = static_cast<int>(schedule_.shared_bytes / 16);
   shared_.line("shared uvec4 {}[{}];{}", tiles_, words,
-               first_ ? "  // of the first factor, then of the others, then of the results" : "");
+               first_ ? "  // of the first operand, then of the others, then of the results" : "");
   if (first_) {
     VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
     main_.line("barrier();");
-    main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first_->part.name, deep_);
+    main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first_->part.name, k_fragments_);
     main_.line(
-        "[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", deep_, first_->part.name,
+        "[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", k_fragments_, first_->part.name,
         fragment_at(*first_, fmt::format("subgroup * {}u", fragment_.m), fmt::format("d * {}u", fragment_.k), false));
     main_.line("barrier();");
   }
@@ -287,8 +287,8 @@ Result<void> CooperativeAttention::main_function() {
   }
   main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
   VKF_CHECK_OK(load_beside());
-  if (tile_.pipelined_scores) main_.line("uint coming = min(block + 1u, {} - 1u);", all);
-  if (second_) VKF_CHECK_OK(hand_over(*second_, tile_.pipelined_scores ? "coming" : "block", ""));
+  if (tile_.pipelined_scores) main_.line("uint prefetched = min(block + 1u, {} - 1u);", all);
+  if (second_) VKF_CHECK_OK(hand_over(*second_, tile_.pipelined_scores ? "prefetched" : "block", ""));
   VKF_CHECK_OK(hand_over(third_, "", "block"));
   main_.line("barrier();");
   if (keys_prefetched || third_.prefetched) {
@@ -299,7 +299,7 @@ Result<void> CooperativeAttention::main_function() {
     }
     if (third_.prefetched) {
       if (!tile_.pipelined_scores && !keys_prefetched) main_.line("next = min(block + 1u, {} - 1u);", all);
-      VKF_CHECK_OK(fetch(third_, "", tile_.pipelined_scores ? "coming" : "next"));
+      VKF_CHECK_OK(fetch(third_, "", tile_.pipelined_scores ? "prefetched" : "next"));
     }
   }
   multiply(tile_.pipelined_scores ? prefetched_words_ : scores_);
@@ -316,13 +316,13 @@ Result<void> CooperativeAttention::main_function() {
   return {};
 }
 
-/// What scores are computed from: sums of products, or 0 where there are none.
+/// What scores are computed from: contractions, or 0 where there are none.
 void CooperativeAttention::multiply(const std::string& scores) {
   const int keys = tile_.key_fragments;
   main_.line("{} {}[{}];", sum_type(), scores, keys);
   main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores, sum_type());
   if (first_) {
-    main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
+    main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", k_fragments_);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
     main_.line("{} second;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
     main_.line("coopMatLoad(second, {});",
@@ -404,7 +404,7 @@ Result<void> CooperativeAttention::store_results() {
   main_.line("uint row = g / {}u;", chunks);
   main_.line("uint column = g % {}u;", chunks);
   main_.line("uint m = first_m + row;");
-  main_.line("uint item = {}column;", rounds > 1 ? fmt::format("i * {}u + ", chunks) : "");
+  main_.line("uint chunk = {}column;", rounds > 1 ? fmt::format("i * {}u + ", chunks) : "");
   main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
   main_.line("float whole = uintBitsToFloat({}[own + {}u + row * {}u].x);", tiles_, um * row, row);
   main_.line("// An infinite or undefined maximum leaves no number.");
@@ -414,7 +414,7 @@ Result<void> CooperativeAttention::store_results() {
   std::string inside;
   if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (chunks_n != std::int64_t{third_.extent} / tile_.elements)
-    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
+    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     const std::string within =

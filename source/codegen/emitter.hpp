@@ -56,7 +56,7 @@ enum CountingAxis : index::AxisId {
   kM,
   kN,
   kK,
-  kDepth
+  kHeadDim
 };
 
 class Emitter {
@@ -101,9 +101,9 @@ class Emitter {
   [[nodiscard]] bool wraps(const Value& value) const;
 
   // --- bits of bytes as floats (sub_byte.cpp) ------------------------------------------------------------
-  /// One of an item's.
+  /// One of a chunk's.
   struct SubByteElement {
-    int word = 0;   ///< of the item's
+    int word = 0;   ///< of the chunk's
     int place = 0;  ///< of its lowest bit, once the word is shifted
     int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
     std::uint32_t mask = 0;
@@ -114,13 +114,13 @@ class Emitter {
   };
   /// Whose float is made from the bits.
   struct UnpackedField : schedule::SubByteField {
-    std::vector<SubByteElement> elements;  ///< of an item
+    std::vector<SubByteElement> elements;  ///< of a chunk
     std::vector<SubByteGroup> groups;
   };
   [[nodiscard]] std::vector<SubByteElement> sub_byte_elements(const UnpackedField& field, const Scope& scope,
                                                               index::AxisId element_axis) const;
-  /// Fills sub_byte_fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of
-  /// which one counts those of an item.
+  /// Fills sub_byte_fields_: casts to floats of chunks whose loads are vectors. `scope` knows the axes of an element,
+  /// of which one counts those of a chunk.
   void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
   [[nodiscard]] bool is_sub_byte(ValueId id) const { return sub_byte_fields_.count(id) != 0; }
   void write_sub_byte_functions();
@@ -143,23 +143,23 @@ class Emitter {
   /// The condition under which a load reads; empty where it always does.
   std::string predicate_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
-  /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays, or (" ")
+  /// The raw vectors of a chunk: declares them, or assigns where `slot` ("[u]") says they are arrays, or (" ")
   /// that they are declared elsewhere.
   void load_vectors(Scope& scope, ValueId id, const std::string& register_index);
   [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
-  /// Registers of a load that moves whole items: its words, and of a shifted one whether its run begins in the middle
+  /// Registers of a load that moves whole chunks: its words, and of a shifted one whether its run begins in the middle
   /// of the first.
   [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
   [[nodiscard]] bool is_unaligned(ValueId load) const;
   void load_unaligned(Scope& scope, ValueId id, const std::string& register_index);
-  /// Two neighbours of an item, out of the words that a shifted load has read.
+  /// Two neighbours of a chunk, out of the words that a shifted load has read.
   [[nodiscard]] std::string unaligned_word(ValueId id, int word, const std::string& register_index) const;
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& register_index) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const {
     return group_type(ops::register_type_of(dtype(id)), group_, dialect_);
   }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
-  /// The vectors of an item from the groups of results. `valid` is empty where the item is whole.
+  /// The vectors of a chunk from the groups of results. `valid` is empty where the chunk is whole.
   void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
   [[nodiscard]] std::string result_name(std::size_t store) const;  ///< of the element function's parameter
   [[nodiscard]] std::string result_group(std::size_t store, int group) const;
@@ -181,7 +181,7 @@ class Emitter {
   Result<std::vector<RelocatableKernel>> finish_one(const std::string& summary);
   [[nodiscard]] std::string op_summary() const;
 
-  [[nodiscard]] std::string unique(const std::string& wanted);
+  [[nodiscard]] std::string unique(const std::string& requested);
   /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
   /// serves.
   [[nodiscard]] bool divides(std::int64_t piece, Extent all);
@@ -224,14 +224,14 @@ class Emitter {
   bool differs_ = false;  ///< see Draft
   std::vector<Binding> bindings_;
   std::string optimization_barrier_ =
-      "(p.items & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more items
-  Writer shared_;                 ///< shared arrays
+      "(p.chunks & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more chunks
+  Writer shared_;                  ///< shared arrays
   std::map<std::string, std::string> custom_functions_;  ///< by name
   Writer functions_;
   Writer main_;
 };
 
-/// What a fold starts from, in its accumulator's type.
+/// What a reduction starts from, in its accumulator's type.
 std::string reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
 
 /// A kernel of the user's, as it is.

@@ -15,15 +15,18 @@ namespace {
 
 /// Names that templates give, in order.
 constexpr std::string_view kReserved[] = {
-    "added",    "base",      "batch",   "begin",    "block",   "column",    "coming",   "count",      "d",
-    "element",  "end",       "factor",  "fallen",   "first",   "first_k",   "first_m",  "first_n",    "folded",
-    "four",     "g",         "highest", "i",        "in_tile", "inside",    "item",     "j",          "k",
-    "kept",     "keys",      "lane",    "lane_k",   "lane_m",  "lane_n",    "larger",   "larger_of",  "last",
-    "lowest",   "m",         "n",       "nearest",  "next",    "order",     "own",      "p",          "part",
-    "place",    "position",  "power",   "power_of", "product", "result_at", "row",      "scale",      "score",
-    "score_at", "second",    "start",   "step",     "steps",   "strip",     "subgroup", "subgroup_m", "subgroup_n",
-    "t",        "third",     "tile",    "tile_m",   "tile_n",  "top",       "turned",   "u",          "unit",
-    "weight",   "weight_at", "whole",   "workgroup"};
+    "added",      "base",       "batch",    "begin",   "block",     "chunk",     "column",
+    "count",      "d",          "element",  "end",     "fallen",    "first",     "first_k",
+    "first_m",    "first_n",    "four",     "g",       "highest",   "i",         "in_swizzle",
+    "in_tile",    "inside",     "j",        "k",       "kept",      "keys",      "larger",
+    "larger_of",  "last",       "lowest",   "m",       "n",         "nearest",   "next",
+    "order",      "own",        "p",        "part",    "place",     "position",  "power",
+    "power_of",   "prefetched", "product",  "reduced", "result_at", "row",       "scale",
+    "score",      "score_at",   "second",   "start",   "step",      "steps",     "subgroup",
+    "subgroup_m", "subgroup_n", "subtile",  "swizzle", "t",         "third",     "thread",
+    "thread_k",   "thread_m",   "thread_n", "tile",    "tile_m",    "tile_n",    "tile_operand",
+    "top",        "turned",     "u",        "unit",    "weight",    "weight_at", "whole",
+    "workgroup"};
 static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
 /// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first`
@@ -49,7 +52,8 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
       target_(target),
       options_(options),
       dialect_(dialect_of(target)),
-      reference_sizes_(options.like.loops != nullptr ? options.like : ReferenceSizes{&loops, &schedule}),
+      reference_sizes_(options.reference_sizes.loops != nullptr ? options.reference_sizes
+                                                                : ReferenceSizes{&loops, &schedule}),
       numbers_(options.hoist_sizes),
       node_names_(std::move(node_names)),
       hides_zeros_behind_barrier_(target.workarounds.folds_nan_away && !schedule.wide) {
@@ -82,7 +86,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
 }
 
 /// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
-/// buffers that are moved as vectors, and what varies within an item is in scope in a function alone.
+/// buffers that are moved as vectors, and what varies within a chunk is in scope in a function alone.
 bool Emitter::meets_buffer(ir::NodeId node) const {
   const auto in_main = [&](const Value& value, const schedule::AccessPlan& plan) {
     const bool per_element = schedule_.kind != schedule::Template::reduction || loops_.per_element(value);
@@ -92,7 +96,7 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
     if (value.node != node) continue;
-    if (value.kind == Value::Kind::scan) return true;  // main() passes it on from lane to lane
+    if (value.kind == Value::Kind::scan) return true;  // main() passes it on from thread to thread
     if (value.kind == Value::Kind::load && !in_main(value, schedule_.loads[i])) return true;
   }
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
@@ -102,13 +106,13 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
   return false;
 }
 
-std::string Emitter::unique(const std::string& wanted) {
+std::string Emitter::unique(const std::string& requested) {
   const auto take = [&](const std::string& name) {
     return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second;
   };
-  if (take(wanted)) return wanted;
+  if (take(requested)) return requested;
   for (int i = 1;; ++i) {
-    std::string name = wanted + std::to_string(i);
+    std::string name = requested + std::to_string(i);
     if (take(name)) return name;
   }
 }
@@ -260,9 +264,9 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
   for (const NamedWord& word : numbers_.words()) {
-    if (word.name == "items" &&
+    if (word.name == "chunks" &&
         (word.value & 0x80000000u) != 0) {  // the text counts on that bit: optimization_barrier_
-      return unsupported("A kernel of {} items is not supported: there are {} at most.", word.value, 0x7fffffffu);
+      return unsupported("A kernel of {} chunks is not supported: there are {} at most.", word.value, 0x7fffffffu);
     }
     kernel.constants.push_back(word.value);
   }
@@ -280,7 +284,7 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
     take_form(text, "f32_min(", "_bits");
     take_form(text, "f32_max(", "_bits");
   }
-  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.items >> 31, ");  // there are fewer than 2^31
+  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.chunks >> 31, ");  // there are fewer than 2^31
   const std::string body = shared_and_own + text;
   relocatable.canonical_key = interface(false) + body;
   if (!options_.only_canonical_key) {

@@ -58,29 +58,29 @@ struct EmitOptions {
   bool hoist_sizes = false;
   std::string name;
   /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then
-  /// schedule::like() of that one.
-  ReferenceSizes like = {};
+  /// schedule::at_other_sizes() of that one.
+  ReferenceSizes reference_sizes = {};
   bool only_canonical_key = false;  ///< Kernel::glsl and Kernel::key are not needed
 };
 
 /// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
 struct RelocatableKernel {
   Kernel kernel;
-  /// What is left of the key without what follows from the rest: the keys of drafts of one target are equal where this
-  /// is.
+  /// What is left of the key without what follows from the rest: the keys of relocatable kernels of one target are
+  /// equal where this is.
   std::string canonical_key;
   std::vector<Relocation> relocations;  ///< of each text
   std::size_t most_words = 0;  ///< that the push constants have room for beside those that the kernel has already
-  bool differs =
-      false;  ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes
+  bool differs = false;  ///< from the text of EmitOptions::reference_sizes, which makes use of something that is not so
+                         ///< at these sizes
 };
 
-/// The shaders of a segment as drafts.
+/// The shaders of a segment as relocatable kernels.
 Result<std::vector<RelocatableKernel>> relocatable(const ir::Graph& graph, const segment::Segment& segment,
                                                    const segment::Loops& loops, const schedule::Schedule& schedule,
                                                    const Target& target, const EmitOptions& options);
 
-/// The kernel of a draft with this text.
+/// A relocatable kernel with this text.
 Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
                   std::span<const std::uint32_t> words);
 

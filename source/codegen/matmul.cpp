@@ -1,5 +1,5 @@
-// The matrix template: a loop over steps of k in which the workgroup brings a piece of each factor to shared memory
-// and every lane, or every subgroup with matrix units, multiplies what it owns; then the results.
+// The matmul template: a loop over steps of k in which the workgroup brings a piece of each operand to shared memory
+// and every thread, or every subgroup with cooperative matrices, multiplies what it owns; then the results.
 #include "codegen/matmul.hpp"
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace vkfuse::codegen {
 
 namespace {
 
-/// Items of results whose loads a lane has on their way at a time.
-constexpr int kMostChunksTogether = 8;
+/// Chunks of results whose loads a thread has in flight at a time.
+constexpr int kMostChunksInFlight = 8;
 
-/// Multiply-adds of a lane's results, beyond which a CPU's driver is not left to compile them once for each.
+/// Multiply-adds of a thread's results, beyond which a CPU's driver is not left to compile them once for each.
 constexpr double kMostUnrolledOnCpu = 64;
 
 }  // namespace
@@ -31,7 +31,7 @@ MatmulEmitter::MatmulEmitter(const ir::Graph& graph, const segment::Segment& seg
               {kM, "m", tile_.m},
               {kN, "n", tile_.n},
               {kK, "k", tile_.k},
-              {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
+              {kHeadDim, "part_of_row", schedule::axes_in(loops, loops.inner())}};
   for (const schedule::MatmulTile::RowReduction& reduction : tile_.row_reductions) {
     const std::string& name = value_names_[reduction.reduction];
     row_reductions_.push_back(
@@ -60,7 +60,7 @@ MatmulEmitter::MatmulEmitter(const ir::Graph& graph, const segment::Segment& seg
   for (const schedule::MatmulTile::Sum& sum : tile_.sums) {
     known.push_back(sum.reduction);
     sums_.push_back(unique(value_names_[sum.reduction] + "_sums"));
-    if (tile_.mma) subtiles_.push_back(unique(value_names_[sum.reduction] + "_strips"));
+    if (tile_.mma) subtiles_.push_back(unique(value_names_[sum.reduction] + "_subtiles"));
   }
   make_epilogues(known);
   known.push_back(tile_.kept);
@@ -71,23 +71,23 @@ MatmulEmitter::MatmulEmitter(const ir::Graph& graph, const segment::Segment& seg
     stops.push_back(tile_.kept);
   for (const Reduction& epilogue : epilogues_) known.push_back(epilogue.id);
   std::set<ValueId> values;
-  std::vector<ValueId> wanted;
+  std::vector<ValueId> requested;
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     if (is_of_block(i)) continue;
     for (ValueId id : schedule::backward_slice_of(loops, loops.stores[i].value, stops)) values.insert(id);
-    wanted.push_back(loops.stores[i].value);
+    requested.push_back(loops.stores[i].value);
   }
   const std::vector<ValueId> all(values.begin(), values.end());
-  results_known_ = needed(all, wanted, known);
+  results_known_ = needed(all, requested, known);
   results_ =
-      make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, wanted, results_known_);
+      make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, requested, results_known_);
 }
 
 Result<RelocatableKernel> MatmulEmitter::run() {
   const std::int64_t joins = schedule::ceil_div(results_in_chunks(), schedule_.workgroup);
   const std::int64_t workgroups = dispatch_ == 0 ? schedule_.workgroups * schedule_.parts : joins;
   const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
-  numbers_.named("items", static_cast<std::uint32_t>(workgroups),
+  numbers_.named("chunks", static_cast<std::uint32_t>(workgroups),
                  dispatch_ != 0        ? "workgroups"
                  : schedule_.parts > 1 ? "parts of tiles of all matrices"
                                        : "tiles of all matrices");
@@ -113,9 +113,9 @@ Result<RelocatableKernel> MatmulEmitter::run() {
   if (dispatch_ != 0)
     return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups,
                   workgroups_x);
-  const std::string owner = tile_.mma ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes,
+  const std::string owner = tile_.mma ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.threads,
                                                     tile_.mma->m, tile_.mma->n, tile_.mma->k)
-                                      : "lane";
+                                      : "thread";
   const std::string shared =
       schedule_.parts > 1 ? fmt::format("; {} workgroups share a tile, dispatch 1 of 2", schedule_.parts) : "";
   return finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n,
@@ -180,10 +180,10 @@ void MatmulEmitter::locate_tile() {
   }
   const std::int64_t decided = reference_sizes_.schedule->matmul.tiles_m;
   if (decided >= 2 * kSwizzle && divides(kSwizzle, {tile_.tiles_m, decided})) {
-    main_.line("uint strip = {};", numbers_.quotient(at, kSwizzle * tile_.tiles_n, false));
-    main_.line("uint in_strip = {};", numbers_.remainder(at, kSwizzle * tile_.tiles_n, false));
-    main_.line("uint tile_m = strip * {0}u + in_strip % {0}u;", kSwizzle);
-    main_.line("uint tile_n = in_strip / {}u;", kSwizzle);
+    main_.line("uint swizzle = {};", numbers_.quotient(at, kSwizzle * tile_.tiles_n, false));
+    main_.line("uint in_swizzle = {};", numbers_.remainder(at, kSwizzle * tile_.tiles_n, false));
+    main_.line("uint tile_m = swizzle * {0}u + in_swizzle % {0}u;", kSwizzle);
+    main_.line("uint tile_n = in_swizzle / {}u;", kSwizzle);
   } else {
     main_.line("uint tile_m = {};", numbers_.remainder(at, tile_.tiles_m, false));
     main_.line("uint tile_n = {};", numbers_.quotient(at, tile_.tiles_m, false));
@@ -191,7 +191,7 @@ void MatmulEmitter::locate_tile() {
   if (tile_.workgroup_scope) return;
   const int threads_n = shape_.n / shape_.thread_n;
   if (tile_.mma) main_.line("uint subgroup = gl_SubgroupID;");
-  const char* owner = tile_.mma ? "subgroup" : "lane";
+  const char* owner = tile_.mma ? "subgroup" : "thread";
   main_.line("uint {0}_m = {0} / {1}u;", owner, threads_n);
   main_.line("uint {0}_n = {0} % {1}u;", owner, threads_n);
 }
@@ -242,7 +242,7 @@ Result<void> MatmulEmitter::main_function() {
   return {};
 }
 
-/// What an item adds to its row is joined first, so that chains stay short.
+/// What a chunk adds to its row is joined first, so that chains stay short.
 void MatmulEmitter::join_rows(std::size_t tile_operand, const std::string& inside) {
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     if (tile_.row_reductions[k].tile_operand != static_cast<int>(tile_operand)) continue;
@@ -258,19 +258,20 @@ void MatmulEmitter::join_rows(std::size_t tile_operand, const std::string& insid
   }
 }
 
-/// The lanes that have read parts of a row leave what they found, and one joins it.
+/// The threads that have read parts of a row leave what they found, and one joins it.
 void MatmulEmitter::finish_rows() {
   if (row_reductions_.empty()) return;
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     const TileOperand& tile_operand = tile_operands_[static_cast<std::size_t>(tile_.row_reductions[k].tile_operand)];
-    const std::string leave = fmt::format("{}[u * {}u + lane] = {}[u];", row_reductions_[k].slots, schedule_.workgroup,
-                                          row_reductions_[k].partial);
+    const std::string leave = fmt::format("{}[u * {}u + thread] = {}[u];", row_reductions_[k].slots,
+                                          schedule_.workgroup, row_reductions_[k].partial);
     const bool whole = tile_operand.units % schedule_.workgroup == 0;
     main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.iterations,
-               whole ? "" : fmt::format("if (u * {}u + lane < {}u) ", schedule_.workgroup, tile_operand.units), leave);
+               whole ? "" : fmt::format("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.units),
+               leave);
   }
   main_.line("barrier();");
-  main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
+  main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     const RowReduction& reduction = row_reductions_[k];
     const int per_row =
@@ -289,7 +290,7 @@ void MatmulEmitter::finish_rows() {
   main_.line("barrier();");
 }
 
-/// Every lane has rows of its own, and columns in groups of four that lie side by side over the lanes.
+/// Every thread has rows of its own, and columns in groups of four that lie side by side over the threads.
 void MatmulEmitter::multiply() {
   const int rows = shape_.thread_m / 4;
   const int columns = shape_.thread_n / 4;
@@ -301,9 +302,9 @@ void MatmulEmitter::multiply() {
     std::vector<std::string> own;
     for (int i = 0; i < (second ? columns : rows); ++i) {
       own.push_back(fmt::format("{}_{}", tile_operand.part.name, i));
-      const std::string place = second      ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * threads_n))
-                                : rows == 1 ? "lane_m"
-                                            : fmt::format("lane_m * {}u + {}u", rows, i);
+      const std::string place = second      ? (i == 0 ? "thread_n" : fmt::format("thread_n + {}u", i * threads_n))
+                                : rows == 1 ? "thread_m"
+                                            : fmt::format("thread_m * {}u + {}u", rows, i);
       main_.line("{} {} = {}[k * {}u + {}];", tile_.integer_dot ? "ivec4" : vec4(tile_operand.value), own.back(),
                  tile_operand.tile, tile_operand.stride(), place);
     }
@@ -340,7 +341,7 @@ void MatmulEmitter::multiply() {
 void MatmulEmitter::multiply_cooperative() {
   const MatrixShape& unit = *tile_.mma;
   main_.open("[[unroll]] for (uint k = 0u; k < {}u; k += {}u) {{", shape_.k, unit.k);
-  // Of the first factors all rows; of the second ones a column at a time.
+  // Of the first operands all rows; of the second ones a column at a time.
   const auto load = [&](const TileOperand& tile_operand, const std::string& into, const std::string& index) {
     const bool second = tile_operand.across == kN;
     const std::uint32_t own = second ? unit.n : unit.m;
@@ -380,7 +381,7 @@ std::string MatmulEmitter::limits_of_results(int elements) {
   std::string inside;
   if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (!divides(shape_.n / elements, chunks_n))
-    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n.count));
+    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n.count));
   return inside;
 }
 
@@ -417,7 +418,7 @@ std::string MatmulEmitter::partial_at(const std::string& part, std::size_t sum, 
   const std::int64_t vec4s = schedule::ceil_div(count(tile_.n), 4);
   const std::int64_t matrix = count(tile_.m) * vec4s;
   std::string at =
-      fmt::format("m * {} + item{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
+      fmt::format("m * {} + chunk{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
   if (!tile_.batch.empty()) at = fmt::format("batch * {} + {}", numbers_.size(matrix), at);
   const auto sums = static_cast<std::int64_t>(sums_.size());
   const std::string number = sums == 1  ? part
@@ -439,16 +440,16 @@ Result<void> MatmulEmitter::leave_partial(const std::function<std::string(std::s
   return {};
 }
 
-/// Every invocation joins the parts of an item's sums, in their order.
+/// Every invocation joins the parts of a chunk's sums, in their order.
 Result<void> MatmulEmitter::joining_main() {
   use_chunks_of(results_);
   const std::int64_t chunks_n = count(tile_.n) / tile_.elements;
   const int per_vec4 = 4 / tile_.elements;
   main_.open("void main() {{");
   locate_workgroup();
-  main_.line("uint unit = workgroup * {}u + lane;", schedule_.workgroup);
+  main_.line("uint unit = workgroup * {}u + thread;", schedule_.workgroup);
   main_.line("if (unit >= {}) return;", numbers_.size(results_in_chunks()));
-  main_.line("uint item = {};", numbers_.remainder("unit", chunks_n, false));
+  main_.line("uint chunk = {};", numbers_.remainder("unit", chunks_n, false));
   main_.line("uint row = {};", numbers_.quotient("unit", chunks_n, false));
   main_.line("uint m = {};", tile_.batch.empty() ? "row" : numbers_.remainder("row", count(tile_.m), false));
   if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("row", count(tile_.m), false));
@@ -462,8 +463,8 @@ Result<void> MatmulEmitter::joining_main() {
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     const auto sum_of = [&](std::size_t s, int element) {
       const std::string within = tile_.elements == 1
-                                     ? fmt::format("[item % {}u]", per_vec4)
-                                     : fmt::format("[item % {}u * {}u + {}u]", per_vec4, tile_.elements, element);
+                                     ? fmt::format("[chunk % {}u]", per_vec4)
+                                     : fmt::format("[chunk % {}u * {}u + {}u]", per_vec4, tile_.elements, element);
       return per_vec4 == 1 ? fmt::format("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
     };
     std::vector<std::string> all;
@@ -497,20 +498,20 @@ Result<void> MatmulEmitter::store_results() {
   const int per_vec4 = 4 / tile_.elements;
   if (!leaves_parts()) lay_out_sums();
   main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
-  main_.line("uint m = tile_m * {}u + lane_m * {}u + i;", shape_.m, shape_.thread_m);
+  main_.line("uint m = tile_m * {}u + thread_m * {}u + i;", shape_.m, shape_.thread_m);
   if (leaves_parts()) {
     main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
-    main_.line("uint item = tile_n * {}u + g * {}u + lane_n;", shape_.n / 4, threads_n);
+    main_.line("uint chunk = tile_n * {}u + g * {}u + thread_n;", shape_.n / 4, threads_n);
     VKF_CHECK_OK(leave_partial([&](std::size_t s) { return fmt::format("{}[i * {}u + g]", sums_[s], columns); }));
     main_.close();
     main_.close();
     return {};
   }
   main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.thread_n / tile_.elements);
-  main_.line("uint item = {};", per_vec4 == 1
-                                    ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, threads_n)
-                                    : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u",
-                                                  shape_.n / tile_.elements, per_vec4, threads_n));
+  main_.line("uint chunk = {};", per_vec4 == 1
+                                     ? fmt::format("tile_n * {}u + g * {}u + thread_n", shape_.n / 4, threads_n)
+                                     : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
+                                                   shape_.n / tile_.elements, per_vec4, threads_n));
   const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns),
                                         columns == 1    ? ""
                                         : per_vec4 == 1 ? " + g"
@@ -520,20 +521,21 @@ Result<void> MatmulEmitter::store_results() {
                                                    : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
     return fmt::format("{}[{}]{}", sums_[s], place, per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
   };
-  VKF_CHECK_OK(store_one(
-      [&](ValueId id, int e) { return known_name(id, fmt::format("lane_m * {}u + i", shape_.thread_m), e, sum_of); }));
+  VKF_CHECK_OK(store_one([&](ValueId id, int e) {
+    return known_name(id, fmt::format("thread_m * {}u + i", shape_.thread_m), e, sum_of);
+  }));
   main_.close();
   main_.close();
   return {};
 }
 
-/// Which lane has which element of a fragment is the device's secret: rows of fragments go through shared memory, and
-/// every lane takes items from there.
+/// Which thread has which element of a fragment is the device's secret: rows of fragments go through shared memory, and
+/// every thread takes chunks from there.
 Result<void> MatmulEmitter::store_subtiles() {
   use_chunks_of(results_);
   const auto um = static_cast<int>(tile_.mma->m);
   const auto un = static_cast<int>(tile_.mma->n);
-  const int per_swizzle = tile_.subtile / un;  // fragments
+  const int per_subtile = tile_.subtile / un;  // fragments
   const int subtiles = shape_.thread_n / tile_.subtile;
   const int elements = leaves_parts() ? 4 : tile_.elements;
   const int chunks = tile_.subtile / elements;  // of a row
@@ -541,16 +543,16 @@ Result<void> MatmulEmitter::store_subtiles() {
   main_.line("uint own = subgroup * {}u;", um * subtile_vec4s());
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
   const int rounds = fragment_rows() * subtiles;
-  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a
+  // What results are computed from besides sums is in flight while fragments cross shared memory, a few chunks at a
   // time, of the next round before this one's are stored: a result may be written over what it is computed from, and
   // loads that wait for the stores before them leave memory idle.
-  const int together = std::min(all / shape_.lanes, kMostChunksTogether);
+  const int together = std::min(all / shape_.threads, kMostChunksInFlight);
   const auto waits = [&](ValueId id) {
     return !loops_.values[id].data.empty();
   };  // for another load, which says where it is
   const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
   const bool prefetched = !leaves_parts() && epilogues_.empty() && !results_.vectors.empty() && !data &&
-                          all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
+                          all % shape_.threads == 0 && together > 1 && all / shape_.threads % together == 0;
   const auto locate = [&](bool stays_inside, const std::string& round = "i") {  // none: the first
     const std::string subtile_row = subtiles > 1 ? fmt::format("{} / {}u", round, subtiles) : round;
     main_.line("uint row = g / {}u;", chunks);
@@ -562,7 +564,7 @@ Result<void> MatmulEmitter::store_subtiles() {
         fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.thread_n / elements,
                     subtiles > 1 && !round.empty() ? fmt::format("{} % {}u * {}u + ", round, subtiles, chunks) : "");
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
-    main_.line("uint item = {};",
+    main_.line("uint chunk = {};",
                stays_inside ? limited(chunk, extent(tile_.n) / elements, shape_.n / elements) : chunk);
   };
   const auto declare_prefetch = [&](int slots) {
@@ -574,13 +576,13 @@ Result<void> MatmulEmitter::store_subtiles() {
   const auto prefetch = [&](const std::string& start, const std::string& register_index,
                             const std::string& round = "i") {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
-    main_.line("uint g = {} + u * {}u;", start, shape_.lanes);
+    main_.line("uint g = {} + u * {}u;", start, shape_.threads);
     locate(true, round);
     Scope scope = part_scope(results_);
     for (ValueId id : results_.vectors) load_vectors(scope, id, register_index);
     main_.close();
   };
-  const bool at_once = together * shape_.lanes == all;
+  const bool at_once = together * shape_.threads == all;
   const bool in_turns = prefetched && at_once && rounds > 1;
   const std::string register_index = in_turns ? fmt::format("[i % 2u * {}u + u]", together) : "[u]";
   if (prefetched && at_once) {
@@ -589,9 +591,9 @@ Result<void> MatmulEmitter::store_subtiles() {
   }
   if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    for (int f = 0; f < per_swizzle; ++f) {
+    for (int f = 0; f < per_subtile; ++f) {
       std::string sums =
-          fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_swizzle) : "", f);
+          fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_subtile) : "", f);
       if (tile_.mma->c == DType::f16)
         sums = fmt::format("{}({})", fragment(DType::f32, tile_.mma->m, tile_.mma->n, "Accumulator"), sums);
       main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, subtiles_[s],
@@ -600,14 +602,14 @@ Result<void> MatmulEmitter::store_subtiles() {
   }
   main_.line("{}", kSubgroupBarrier);
   if (!epilogues_.empty()) {
-    VKF_CHECK_OK(store_epilogues_of_subtile(locate, all / shape_.lanes));
+    VKF_CHECK_OK(store_epilogues_of_subtile(locate, all / shape_.threads));
     main_.line("{}", kSubgroupBarrier);
     if (rounds > 1) main_.close();
     return {};
   }
   if (prefetched && !at_once) {
     main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all,
-               together * shape_.lanes);
+               together * shape_.threads);
     declare_prefetch(together);
     prefetch("start", "[u]");
   }
@@ -619,9 +621,9 @@ Result<void> MatmulEmitter::store_subtiles() {
   }
   if (prefetched) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
-    main_.line("uint g = {} + u * {}u;", at_once ? "gl_SubgroupInvocationID" : "start", shape_.lanes);
+    main_.line("uint g = {} + u * {}u;", at_once ? "gl_SubgroupInvocationID" : "start", shape_.threads);
   } else {
-    main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.lanes);
+    main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.threads);
   }
   locate(false);
   const int per_vec4 = 4 / elements;

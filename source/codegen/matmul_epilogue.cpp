@@ -1,4 +1,4 @@
-// The matrix template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have
+// The matmul template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have
 // left in parts, and folds of results, as such parts for a norm that follows.
 #include <algorithm>
 #include <bit>
@@ -33,9 +33,9 @@ void MatmulEmitter::join_function(ValueId id, const std::string& type, const std
   functions_.blank();
 }
 
-std::vector<ValueId> MatmulEmitter::needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted,
+std::vector<ValueId> MatmulEmitter::needed(const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
                                            const std::vector<ValueId>& known) const {
-  std::set<ValueId> asked(wanted.begin(), wanted.end());
+  std::set<ValueId> asked(requested.begin(), requested.end());
   for (ValueId id : values) {
     asked.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
     asked.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
@@ -58,13 +58,13 @@ void MatmulEmitter::make_epilogues(const std::vector<ValueId>& known) {
   std::vector<ValueId> before;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (!loops_.values[id].hoisted) continue;
-    if (loops_.values[id].kind == Value::Kind::contract) {
+    if (loops_.values[id].kind == Value::Kind::nested) {
       Reduction reduction = make_reduction(id);
       reduction.function = unique(value_names_[id] + "_join");
       const ValueId operand = loops_.values[id].operands[0];
       const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, operand);
       reduction.known = needed(backward_slice, {operand}, before);
-      reduction.operand = make_part(unique(value_names_[id] + "_part"), kDepth, loops_.inner(), 1, backward_slice,
+      reduction.operand = make_part(unique(value_names_[id] + "_part"), kHeadDim, loops_.inner(), 1, backward_slice,
                                     {operand}, reduction.known);
       hoisted_.push_back(std::move(reduction));
     }
@@ -94,15 +94,15 @@ void MatmulEmitter::make_epilogues(const std::vector<ValueId>& known) {
     later.push_back(id);
   }
   std::set<ValueId> values;
-  std::vector<ValueId> wanted;
+  std::vector<ValueId> requested;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (!is_of_block(i)) continue;
     for (ValueId id : schedule::backward_slice_of(loops_, loops_.stores[i].value, stops)) values.insert(id);
-    wanted.push_back(loops_.stores[i].value);
+    requested.push_back(loops_.stores[i].value);
   }
   const std::vector<ValueId> all(values.begin(), values.end());
-  block_known_ = needed(all, wanted, later);
-  block_ = make_part(unique("block"), kN, along, tile_.elements, all, wanted, block_known_);
+  block_known_ = needed(all, requested, later);
+  block_ = make_part(unique("block"), kN, along, tile_.elements, all, requested, block_known_);
 }
 
 Result<void> MatmulEmitter::reduction_functions() {
@@ -111,12 +111,12 @@ Result<void> MatmulEmitter::reduction_functions() {
     functions_.line("// {}", what);
     return element_function(
         reduction.operand,
-        [&](Scope& scope) { scope.out->line("folded = {};", use(scope, loops_.values[reduction.id].operands[0])); },
-        {"out " + scalar_type(loops_.values[loops_.values[reduction.id].operands[0]].node) + " folded"});
+        [&](Scope& scope) { scope.out->line("reduced = {};", use(scope, loops_.values[reduction.id].operands[0])); },
+        {"out " + scalar_type(loops_.values[loops_.values[reduction.id].operands[0]].node) + " reduced"});
   };
   for (Reduction& reduction : hoisted_) VKF_CHECK_OK(add(reduction, "One part of what is known of a row."));
   if (epilogues_.empty()) return {};
-  functions_.line("// One element of what is folded and stored.");
+  functions_.line("// One element of what is reduced and stored.");
   VKF_CHECK_OK(element_function(kept_, [&](Scope& scope) { scope.out->line("kept = {};", use(scope, tile_.kept)); },
                                 {"out " + scalar_type(loops_.values[tile_.kept].node) + " kept"}));
   for (Reduction& reduction : epilogues_)
@@ -135,12 +135,12 @@ void MatmulEmitter::compute(const Part& part, const std::vector<ValueId>& known,
   main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
 }
 
-/// Each lane finds out about some rows of the tile.
+/// Each thread finds out about some rows of the tile.
 Result<void> MatmulEmitter::find_row_values() {
   if (row_arrays_.empty()) return {};
   for (const auto& [id, array] : row_arrays_)
     shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
-  main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
+  main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
   main_.line("uint m = {};", limited(fmt::format("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
   const auto name_of = [&](ValueId id) { return value_names_[id]; };
   std::set<ValueId> asked;
@@ -148,10 +148,10 @@ Result<void> MatmulEmitter::find_row_values() {
     const Value& value = loops_.values[id];
     if (!value.hoisted && asked.count(id) == 0) continue;
     asked.insert(id);
-    if (value.kind != Value::Kind::contract) asked.insert(value.operands.begin(), value.operands.end());
+    if (value.kind != Value::Kind::nested) asked.insert(value.operands.begin(), value.operands.end());
   }
   Part rows;
-  rows.own = kDepth;
+  rows.own = kHeadDim;
   Scope scope = part_scope(rows);
   for (ValueId id : asked) {
     const auto reduction =
@@ -165,16 +165,16 @@ Result<void> MatmulEmitter::find_row_values() {
     use_chunks_of(reduction->operand);
     main_.line("{} {} = {};", reduction->type, value_names_[id], reduction_identity(graph_, node, dialect_));
     if (in_two_parts(id)) main_.line("float {}_low = 0.0;", value_names_[id]);
-    main_.open("for (uint item = 0u; item < {}; ++item) {{", numbers_.size(parts));
+    main_.open("for (uint chunk = 0u; chunk < {}; ++chunk) {{", numbers_.size(parts));
     Scope inside = part_scope(reduction->operand);
     for (ValueId known : reduction->known) inside.names[known] = value_names_[known];
     VKF_TRY(groups, load_chunk(inside, reduction->operand));
-    main_.line("{} folded;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
-    compute(reduction->operand, reduction->known, 0, name_of, "folded", groups);
+    main_.line("{} reduced;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
+    compute(reduction->operand, reduction->known, 0, name_of, "reduced", groups);
     if (in_two_parts(id))
-      main_.line("f32_add_term({0}, {0}_low, folded);", value_names_[id]);
+      main_.line("f32_add_term({0}, {0}_low, reduced);", value_names_[id]);
     else
-      main_.line("{0} = {1}({0}, folded);", value_names_[id], reduction->function);
+      main_.line("{0} = {1}({0}, reduced);", value_names_[id], reduction->function);
     main_.close();
     if (in_two_parts(id))
       main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
@@ -214,7 +214,7 @@ Result<void> MatmulEmitter::store_block(const std::function<std::string(ValueId)
 Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   use_chunks_of(results_);
   bool kept = false;  // may be a sum, which is asked for first
-  // What main() passes for a known value of element e of an item.
+  // What main() passes for a known value of element e of a chunk.
   const auto name_of = [&](ValueId id, int e) -> std::string {
     if (id == tile_.kept && kept) return fmt::format("{}[{}].{}", kept_array_, chunks.register_index, "xyzw"[e]);
     const auto epilogue =
@@ -240,9 +240,9 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   for (const Reduction& epilogue : epilogues_) {
     main_.line("{} {}[{}];", epilogue.type, epilogue.array, chunks.count);
     chunks.open(true);
-    main_.line("{} folded;", group_type_of(loops_.values[loops_.values[epilogue.id].operands[0]].node));
-    VKF_CHECK_OK(compute_vec4(epilogue.operand, epilogue.known, "folded"));
-    chunks.leave(epilogue, joined_vec4(epilogue, "folded"));
+    main_.line("{} reduced;", group_type_of(loops_.values[loops_.values[epilogue.id].operands[0]].node));
+    VKF_CHECK_OK(compute_vec4(epilogue.operand, epilogue.known, "reduced"));
+    chunks.leave(epilogue, joined_vec4(epilogue, "reduced"));
     chunks.close();
     chunks.join(epilogue);
   }
@@ -256,7 +256,7 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   return {};
 }
 
-/// Every lane has rows of its own; the fours of a block's row are other lanes'.
+/// Every thread has rows of its own; the fours of a block's row are other threads'.
 Result<void> MatmulEmitter::store_epilogues() {
   const int columns = shape_.thread_n / 4;
   const int threads_n = shape_.n / shape_.thread_n;
@@ -272,16 +272,16 @@ Result<void> MatmulEmitter::store_epilogues() {
   };
   const auto open = [&] {
     main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
-    main_.line("uint in_tile = lane_m * {}u + i;", shape_.thread_m);
+    main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
     if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
-    main_.line("uint place = {}lane_n;", columns == 1 ? "" : fmt::format("g * {}u + ", threads_n));
+    main_.line("uint place = {}thread_n;", columns == 1 ? "" : fmt::format("g * {}u + ", threads_n));
   };
   chunks.open = [&](bool stays_inside) {
     open();
     const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
     const std::string chunk = fmt::format("tile_n * {}u + place", vec4s);
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
-    main_.line("uint item = {};", stays_inside ? limited(chunk, extent(tile_.n) / 4, vec4s) : chunk);
+    main_.line("uint chunk = {};", stays_inside ? limited(chunk, extent(tile_.n) / 4, vec4s) : chunk);
   };
   chunks.close = [&] {
     if (columns > 1) main_.close();
@@ -310,7 +310,7 @@ Result<void> MatmulEmitter::store_epilogues() {
   return reduce_epilogues(chunks);
 }
 
-/// Lanes beside each other have the fours of a row of the strip.
+/// Threads beside each other have the fours of a row of the strip.
 Result<void> MatmulEmitter::store_epilogues_of_subtile(const std::function<void(bool stays_inside)>& locate,
                                                        int thread_chunks) {
   EpilogueChunks chunks;
@@ -324,7 +324,7 @@ Result<void> MatmulEmitter::store_epilogues_of_subtile(const std::function<void(
   chunks.sum_of = [&](std::size_t s, int e) { return fmt::format("{}.{}", vec4s[s], "xyzw"[e]); };
   chunks.open = [&](bool stays_inside) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", thread_chunks);
-    main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.lanes);
+    main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.threads);
     locate(stays_inside);
     for (std::size_t s = 0; s < vec4s.size(); ++s)
       main_.line("{} {} = {}[own + row * {}u + column];", sums_vec4(s), vec4s[s], subtiles_[s], subtile_vec4s());

@@ -83,7 +83,7 @@ std::vector<std::string> Emitter::raw_names(ValueId load) const {
 
 std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
 
-/// The index of an item's first vector, in vectors.
+/// The index of a chunk's first vector, in vectors.
 Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) const {
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
@@ -124,9 +124,9 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& register
   const std::string type(word_type(bytes));
   for (int v = 0; v < count; ++v) {
     std::string at = plus(first, v);
-    // The last item may own fewer vectors than the others: reading its last one again keeps every load
+    // The last chunk may own fewer vectors than the others: reading its last one again keeps every load
     // inside the buffer.
-    if (!schedule_.exact && v > 0) {
+    if (!schedule_.full_chunks && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
     scope.out->line("{}{}{} = {}.w[{}];", register_index.empty() ? type + " " : "", raw_name(id, v),
@@ -261,7 +261,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
     for (const Write& write : writes) scope.out->line("{}.w[{}] = {};", block, write.at, write.text);
     return;
   }
-  // Whole vectors for all items but a shorter last one, whose words are stored one by one.
+  // Whole vectors for all chunks but a shorter last one, whose words are stored one by one.
   std::vector<std::string> names;
   for (const Write& write : writes) {
     names.push_back(fmt::format("{}_w{}", block, names.size()));

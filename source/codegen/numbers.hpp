@@ -31,7 +31,7 @@ class Numbers {
  public:
   explicit Numbers(bool hoist) : hoist_(hoist) {}
 
-  /// A push constant of its own, always: "p.items".
+  /// A push constant of its own, always: "p.chunks".
   std::string named(const std::string& name, std::uint32_t value, const std::string& comment = {});
   /// Makes a number a literal where it is met: a choice of the schedule, which makes another kernel anyway.
   void keep(std::int64_t value) { kept_.insert(value); }

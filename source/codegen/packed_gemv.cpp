@@ -1,6 +1,6 @@
-// The row template with matrix units: weights of four bits times one vector (schedule::PackedGemvTile). Subgroups share
-// the columns of a tile of rows; the words of their strips are on their way while those before are multiplied, and no
-// subgroup waits for another before the end.
+// The reduction template with cooperative matrices: weights of four bits times one vector (schedule::PackedGemvTile).
+// Subgroups share the columns of a tile of rows; the words of their strips are in flight while those before are
+// multiplied, and no subgroup waits for another before the end.
 #include <algorithm>
 
 #include "codegen/components.hpp"
@@ -79,7 +79,7 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   shared_.line("shared uvec4 vector_halves[{}];", loops_.reduction_count() / 8);
   main_.line("// The vector, of which fragments meet every fourth element.");
-  main_.open("for (uint column = lane; column < {}; column += {}u) {{", reduction_chunks(), schedule_.workgroup);
+  main_.open("for (uint column = thread; column < {}; column += {}u) {{", reduction_chunks(), schedule_.workgroup);
   Scope scope;
   scope.out = &main_;
   set_reduction_axes(scope, false);
@@ -91,7 +91,7 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   for (ValueId id : vectors) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
-  // A unit's fragment is made of so many items; each has its place in all four parts of it.
+  // A unit's fragment is made of so many chunks; each has its place in all four parts of it.
   main_.line("uint at = {};",
              chunks == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
   for (int g = 0; g < groups_; ++g) {
@@ -209,7 +209,7 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows());
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-  main_.line("uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
+  main_.line("uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint own_lane = gl_SubgroupInvocationID;");
   main_.line("uint own_words = subgroup * {}u;", rows * pitch);
@@ -261,13 +261,13 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   main_.line("first_row += {}u;", rows);
   main_.close();
   main_.line("barrier();");
-  main_.line("uint row = workgroup * {}u + lane;", packed.rows());
-  main_.line("bool inside = lane < {}u && row < {};", packed.rows(), rows_);
+  main_.line("uint row = workgroup * {}u + thread;", packed.rows());
+  main_.line("bool inside = thread < {}u && row < {};", packed.rows(), rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  const std::string& sum = reduction.fields[0].name;
+  const std::string& sum = reduction.accumulators[0].name;
   main_.line("float {} = 0.0;", sum);
-  main_.open("if (lane < {}u) {{", packed.rows());
-  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + lane];", packed.subgroups, sum,
+  main_.open("if (thread < {}u) {{", packed.rows());
+  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + thread];", packed.subgroups, sum,
              packed.rows());
   main_.close();
   finish_reductions(1);

@@ -237,7 +237,7 @@ std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect)
       return wide_value(dtype, fmt::format("uvec2(0x{:08x}u, 0x{:08x}u)", bits & 0xffffffffu, bits >> 32), dialect);
     }
   }
-  throw InternalError("a literal of an unknown lane");
+  throw InternalError("a literal of an unknown thread");
 }
 
 }  // namespace vkfuse::codegen

@@ -24,7 +24,7 @@ struct Dialect {
 
 Dialect dialect_of(const Target& target);
 
-/// The type of `count` (1, 2 or 4) elements of a lane: "vec4", "ivec2", "float", ...; pairs are
+/// The type of `count` (1, 2 or 4) elements of a thread: "vec4", "ivec2", "float", ...; pairs are
 /// arrays, "uvec2[4]".
 std::string group_type(ops::RegisterType register_type, int count, const Dialect& dialect);
 

@@ -1,4 +1,4 @@
-// The pointwise template: main() moves items, a function computes one element.
+// The pointwise template: main() moves chunks, a function computes one element.
 #include <algorithm>
 
 #include "base/mutations.hpp"
@@ -15,11 +15,11 @@ class Pointwise : public ChunkEmitter {
   using ChunkEmitter::ChunkEmitter;
 
   Result<std::vector<RelocatableKernel>> run() {
-    chunks_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.chunks), "in the iteration space");
-    if (!schedule_.exact) {
+    chunks_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.chunks), "in the iteration space");
+    if (!schedule_.full_chunks) {
       const std::int64_t last = schedule_.elements - (schedule_.chunks - 1) * elements_;
       last_ = numbers_.named("last", static_cast<std::uint32_t>(std::max<std::int64_t>(last, 0)),
-                             "elements of the last item");
+                             "elements of the last chunk");
     }
     groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
                                "workgroups in one row of the dispatch");
@@ -27,31 +27,31 @@ class Pointwise : public ChunkEmitter {
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    return finish_one(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_,
+    return finish_one(fmt::format("{} elements per chunk, {} chunk{} in flight per invocation{}{}", elements_,
                                   schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s",
-                                  schedule_.exact ? "" : ", masked tail",
-                                  schedule_.crosses_rows && loops_.axes.size() > 1 ? ", items run across rows" : ""));
+                                  schedule_.full_chunks ? "" : ", masked tail",
+                                  schedule_.crosses_rows && loops_.axes.size() > 1 ? ", chunks run across rows" : ""));
   }
 
  private:
   [[nodiscard]] AxisNames own_axes() const override {
-    return {{kPosition, "position"}, {kChunk, "item"}, {kElement, "j"}};
+    return {{kPosition, "position"}, {kChunk, "chunk"}, {kElement, "j"}};
   }
 
   [[nodiscard]] std::string argument(const std::string& name, int element) const override {
     if (name == "j") return fmt::format("{}u", element);
-    if (name == "item") return name;
+    if (name == "chunk") return name;
     // Elements after the end are computed again at the last one.
     const std::string at = element == 0 ? "start" : fmt::format("start + {}u", element);
-    return schedule_.exact || element == 0 ? at : fmt::format("min({}, end)", at);
+    return schedule_.full_chunks || element == 0 ? at : fmt::format("min({}, end)", at);
   }
 
   [[nodiscard]] std::string existence(int element) const override {
-    if (schedule_.exact) return {};
+    if (schedule_.full_chunks) return {};
     return VKF_PLANT(stores_behind_the_end, element == 0, true) ? "true" : fmt::format("start + {}u <= end", element);
   }
 
-  /// Loop axes in terms of the item, or of one element's position.
+  /// Loop axes in terms of the chunk, or of one element's position.
   void set_axes(Scope& scope, bool element) const override {
     Sizes sizes;
     for (const segment::Axis& axis : loops_.axes) sizes.push_back(axis.size);
@@ -82,11 +82,12 @@ class Pointwise : public ChunkEmitter {
                VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
     Scope scope = chunk_scope();
     const bool by_position = takes("position") || takes_existence();
-    if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, elements_, last_);
+    if (by_position && !schedule_.full_chunks)
+      main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, elements_, last_);
     if (in_flight == 1) {
-      main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
-      main_.line("if (item {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
-      if (by_position) main_.line("uint start = item * {}u;", elements_);
+      main_.line("uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
+      main_.line("if (chunk {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
+      if (by_position) main_.line("uint start = chunk * {}u;", elements_);
       VKF_CHECK_OK(emit_values(scope, per_chunk_));
       for (ValueId id : vectors_) load_vectors(scope, id, "");
       compute(scope, "");
@@ -101,13 +102,13 @@ class Pointwise : public ChunkEmitter {
       }
       main_.line("// Every load is issued before the first result is needed.");
       main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
-      main_.line("uint item = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
+      main_.line("uint chunk = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
       Scope loading = scope;
       for (ValueId id : vectors_) load_vectors(loading, id, "[u]");
       main_.close();
       main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
-      main_.line("uint item = first + u * gl_WorkGroupSize.x;");
-      main_.line("if (item {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
+      main_.line("uint chunk = first + u * gl_WorkGroupSize.x;");
+      main_.line("if (chunk {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
       VKF_CHECK_OK(emit_values(scope, per_chunk_));
       compute(scope, "[u]");
       store_chunks(scope);
@@ -118,8 +119,8 @@ class Pointwise : public ChunkEmitter {
   }
 
   void store_chunks(Scope& scope) {
-    const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.exact, true);
-    store(scope, whole ? "" : fmt::format("item + 1u < {} || {} == {}u", chunks_, last_, elements_),
+    const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.full_chunks, true);
+    store(scope, whole ? "" : fmt::format("chunk + 1u < {} || {} == {}u", chunks_, last_, elements_),
           whole ? "" : last_);
   }
 

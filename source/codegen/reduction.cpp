@@ -20,7 +20,7 @@ ReductionEmitter::ReductionEmitter(const ir::Graph& graph, const segment::Segmen
     scan.depth = depth_[id];
     scan.total = unique(scan.reduction.name + "_total");
     scan.before = unique(scan.reduction.name + "_before");
-    scan.lanes = unique(scan.reduction.name + "_lanes");
+    scan.threads = unique(scan.reduction.name + "_lanes");
     if (split_) reductions_.push_back(scan.reduction);
     scans_.push_back(std::move(scan));
   }
@@ -34,14 +34,14 @@ ReductionEmitter::ReductionEmitter(const ir::Graph& graph, const segment::Segmen
 }
 
 Result<RelocatableKernel> ReductionEmitter::run() {
-  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.parallel_chunks),
+  rows_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.parallel_chunks),
                          schedule_.vector_rows ? "groups of rows" : "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)),
                              "workgroups in one row of the dispatch");
   find_products();
   find_reduced_products();
   if (!schedule_.packed && !schedule_.vector_rows &&
-      (!split_ || shares_rows())) {  // who only joins what others left loads no items
+      (!split_ || shares_rows())) {  // who only joins what others left loads no chunks
     Scope element;
     set_parallel_axes(element, false);
     set_reduction_axes(element, true);
@@ -61,7 +61,7 @@ Result<RelocatableKernel> ReductionEmitter::run() {
   }
   VKF_CHECK_OK(main_function());
   std::string summary =
-      fmt::format("{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}",
+      fmt::format("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
                   schedule_.reduction_threads, schedule_.reduction_threads == 1 ? "" : "s",
                   schedule_.parallel_threads * (schedule_.vector_rows ? elements_ : 1),
                   schedule_.parallel_threads == 1 ? "" : "s", elements_, schedule_.iterations,
@@ -73,34 +73,34 @@ Result<RelocatableKernel> ReductionEmitter::run() {
 }
 
 void ReductionEmitter::begin() {
-  const int lanes = schedule_.reduction_threads;
+  const int threads = schedule_.reduction_threads;
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   if (shares_rows()) {
     main_.line("uint part = workgroup % {}u;", schedule_.parts);
     main_.line("workgroup /= {}u;", schedule_.parts);
   }
-  const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
-  main_.line("uint lane = {};",
+  const bool by_subgroup = schedule_.subgroup > 0 && threads > 1;
+  main_.line("uint thread = {};",
              by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
   const int rows = schedule_.parallel_threads;
   if (rows == 1) {
-    main_.line("uint column_lane = lane;");
+    main_.line("uint reduction_thread = thread;");
     main_.line("uint row = workgroup;");
   } else if (schedule_.vector_rows) {
-    main_.line("uint column_lane = lane / {}u;", rows);
-    main_.line("uint row = workgroup * {0}u + lane % {0}u;", rows);
+    main_.line("uint reduction_thread = thread / {}u;", rows);
+    main_.line("uint row = workgroup * {0}u + thread % {0}u;", rows);
   } else {
-    main_.line("uint column_lane = lane % {}u;", lanes);
-    main_.line("uint row = workgroup * {}u + lane / {}u;", rows, lanes);
+    main_.line("uint reduction_thread = thread % {}u;", threads);
+    main_.line("uint row = workgroup * {}u + thread / {}u;", rows, threads);
   }
   write_sub_byte_functions();
   main_.line("bool inside = row < {};", rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  if (schedule_.iterations == 1 && !split_) main_.line("uint column = {};", column_of("column_lane"));
+  if (schedule_.iterations == 1 && !split_) main_.line("uint column = {};", column_of("reduction_thread"));
   if (shares_rows()) {
     const std::int64_t share =
-        schedule::ceil_div(schedule::ceil_div(schedule_.reduction_chunks, schedule_.parts), lanes) * lanes;
+        schedule::ceil_div(schedule::ceil_div(schedule_.reduction_chunks, schedule_.parts), threads) * threads;
     main_.line("uint part_begin = part * {};", numbers_.size(share));
     main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share),
                numbers_.size(schedule_.reduction_chunks));

@@ -1,5 +1,5 @@
-// The row template: lanes of a workgroup share the columns of a row. Pass by pass over the columns, every
-// lane folds what it sees; between passes the lanes fold across each other and compute what the whole row
+// The reduction template: threads of a workgroup share the columns of a row. Pass by pass over the columns, every
+// thread folds what it sees; between passes the threads fold across each other and compute what the whole row
 // shares.
 #pragma once
 
@@ -30,26 +30,26 @@ class ReductionEmitter : public Emitter {
   Result<void> main_function();
 
   // --- what a row knows (reduction_values.cpp) ---------------------------------------------------------------
-  /// A fold that another one, its partner, brings along has no text of its own.
+  /// A reduction that another one, its partner, brings along has no text of its own.
   [[nodiscard]] bool is_partner(ValueId id) const;
   ReductionText make_reduction(ValueId id);
   void find_varying();
-  /// Lanes per row or row group: one accumulator, or one per row that the lane owns.
+  /// Threads per row or row group: one accumulator, or one per row that the thread owns.
   [[nodiscard]] int width() const { return schedule_.vector_rows ? elements_ : 1; }
   [[nodiscard]] std::string at(const std::string& name, int j) const {
     return width() == 1 ? name : fmt::format("{}[{}]", name, j);
   }
   void declare(const ReductionText& reduction);
   void declare_accumulators(int level);
-  /// The results of a stage's folds from their accumulators.
+  /// The results of a level's reductions from their accumulators.
   void finish_reductions(int level);
-  /// The result of a fold or scan as its dtype holds it.
+  /// The result of a reduction or scan as its dtype holds it.
   [[nodiscard]] std::string narrowed(DType type, const std::string& text) const;
   void round_result(DType type, const std::string& result);
   void set_parallel_axes(Scope& scope, bool element) const;
   void set_reduction_axes(Scope& scope, bool element) const;
   void set_row_element(Scope& scope, int j) const;
-  /// Values of the row alone that become known after a stage's folds.
+  /// Values of the row alone that become known after a level's reductions.
   Result<void> row_values(int level);
   Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
   /// Stores of the row alone whose value is known after this many stages.
@@ -65,12 +65,12 @@ class ReductionEmitter : public Emitter {
            loops_.per_element(loops_.values[id]);
   }
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
-  /// Whether a value differs between the elements of an item, or the rows of a lane.
+  /// Whether a value differs between the elements of a chunk, or the rows of a thread.
   [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
-  /// Scans wait for other lanes at every item: all of them have to come round equally often.
+  /// Scans wait for other threads at every chunk: all of them have to come round equally often.
   [[nodiscard]] bool scans_across_threads() const { return schedule_.reduction_threads > 1; }
 
-  /// What happens to one element between two waits for other lanes, as a function.
+  /// What happens to one element between two waits for other threads, as a function.
   struct Body {
     std::vector<ValueId> per_element;
     std::vector<ValueId> function_inputs;  ///< parameters
@@ -78,18 +78,18 @@ class ReductionEmitter : public Emitter {
     std::vector<std::size_t> stores;
     std::vector<std::size_t> reductions;  ///< in reductions_
     std::vector<std::size_t> scans;       ///< in scans_
-    bool totals = false;                  ///< the scans end here with what the lane has seen in this item
+    bool totals = false;                  ///< the scans end here with what the thread has seen in this chunk
     std::string function;
     std::vector<std::string> coordinates;
   };
   struct Pass {
     int number = 0;
-    std::vector<ValueId> vectors;    ///< loaded as vectors for an item
-    std::vector<ValueId> per_chunk;  ///< one for the item
+    std::vector<ValueId> vectors;    ///< loaded as vectors for a chunk
+    std::vector<ValueId> per_chunk;  ///< one for the chunk
     std::vector<std::size_t> scans;  ///< in scans_: all that run
-    bool waits = false;              ///< for other lanes, at every item
-    bool blocks = false;             ///< folds and scans start anew every so many trips
-    std::vector<Body> bodies;        ///< one per depth of scans across lanes; the last stores and folds
+    bool waits = false;              ///< for other threads, at every chunk
+    bool blocks = false;             ///< folds and scans start anew every so many iterations
+    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and folds
     [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().reductions.empty(); }
   };
   Pass make_pass(int number);
@@ -105,22 +105,22 @@ class ReductionEmitter : public Emitter {
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
-  // --- loops over items (reduction_chunks.cpp) ------------------------------------------------------------------
+  // --- loops over chunks (reduction_chunks.cpp) ------------------------------------------------------------------
   [[nodiscard]] std::string iteration_index() const { return schedule_.iterations == 1 ? "" : "[t]"; }
-  /// Where the raw vectors of a load are: an array of the row's items, of those in flight, or a variable.
+  /// Where the raw vectors of a load are: an array of the row's chunks, of those in flight, or a variable.
   [[nodiscard]] std::string register_index_of(ValueId id) const;
-  /// Whether every lane has an item in every trip.
+  /// Whether every thread has a chunk in every trip.
   [[nodiscard]] bool whole() { return divides(schedule_.reduction_threads, column_extent()) && !split_; }
   [[nodiscard]] Extent column_extent() const {
     return {schedule_.reduction_chunks, reference_sizes_.schedule->reduction_chunks};
   }
   [[nodiscard]] std::string reduction_chunks() { return numbers_.size(schedule_.reduction_chunks); }
   [[nodiscard]] std::string column_of(const std::string& step);
-  /// The same fold under the names that a block has for its accumulators.
+  /// The same reduction under the names that a block has for its accumulators.
   [[nodiscard]] ReductionText in_block(const Pass& pass, const ReductionText& reduction) const;
-  /// The last item of a row has fewer elements than the others.
-  [[nodiscard]] bool is_ragged() const { return !schedule_.exact && !schedule_.vector_rows; }
-  /// In the last round of a pass that waits some lanes have no item.
+  /// The last chunk of a row has fewer elements than the others.
+  [[nodiscard]] bool is_ragged() const { return !schedule_.full_chunks && !schedule_.vector_rows; }
+  /// In the last round of a pass that waits some threads have no chunk.
   [[nodiscard]] bool may_be_idle(const Pass& pass) {
     return pass.waits && !divides(schedule_.reduction_threads, column_extent());
   }
@@ -129,7 +129,7 @@ class ReductionEmitter : public Emitter {
   void load_kept();
   Result<void> run_pass(int number);
   void begin_scan(const ScanText& scan, const Pass& pass);
-  /// The loop over a lane's items.
+  /// The loop over a thread's chunks.
   Result<void> columns(Pass& pass);
   Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
   Result<void> columns_together(Pass& pass);
@@ -143,10 +143,10 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] std::string group_name(ValueId id, int group);
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
   void call(const Pass& pass, const Body& body, Scope& scope, int element);
-  /// "if (...) " where not every element, or not every item, exists.
+  /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element);
 
-  // --- weights of four bits, with matrix units (packed_gemv.cpp) ---------------------------------------------
+  // --- weights of four bits, with cooperative matrices (packed_gemv.cpp) ---------------------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
   Result<std::string> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors,
@@ -158,7 +158,7 @@ class ReductionEmitter : public Emitter {
 
   static constexpr int kNever = -1;
 
-  /// A sum of products whose weights, `scaled`, are `left` times a `scale` that whole items share.
+  /// A contraction whose weights, `scaled`, are `left` times a `scale` that whole chunks share.
   struct ScaleOfChunks {
     ValueId scaled = 0, left = 0, other = 0, scale = 0;
   };
@@ -171,11 +171,11 @@ class ReductionEmitter : public Emitter {
   std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
-  std::set<ValueId> in_flight_;  ///< loads of several items that are in flight together
+  std::set<ValueId> in_flight_;  ///< loads of several chunks that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by fold
   std::vector<bool> varies_;
-  std::vector<bool> for_columns_;  ///< what some element of the columns, or some fold, is computed from
+  std::vector<bool> for_columns_;  ///< what some element of the columns, or some reduction, is computed from
   std::set<ValueId> running_;      ///< scans that have run in a pass before
 };
 

@@ -1,4 +1,4 @@
-// The row template's loops over the columns: which items a lane owns, in which order, and the calls for each.
+// The reduction template's loops over the columns: which chunks a thread owns, in which order, and the calls for each.
 #include <algorithm>
 
 #include "codegen/reduction.hpp"
@@ -38,7 +38,7 @@ void ReductionEmitter::load_kept() {
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, schedule_.iterations);
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.iterations);
-  const std::string step = fmt::format("t * {}u + column_lane", schedule_.reduction_threads);
+  const std::string step = fmt::format("t * {}u + reduction_thread", schedule_.reduction_threads);
   main_.line(
       "uint column = {};",
       column_of(whole() ? step : fmt::format("min({}, {})", step, numbers_.size(schedule_.reduction_chunks - 1))));
@@ -73,7 +73,7 @@ void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
   for (int j = 0; j < width(); ++j) main_.line("{} = {};", at(scan.carry(), j), scan.identity());
 }
 
-/// Each lane for itself.
+/// Each thread for itself.
 Result<void> ReductionEmitter::columns(Pass& pass) {
   const std::string step = loops_.backwards ? "step" : "column";
   const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
@@ -84,7 +84,7 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
     main_.close();
     return {};
   };
-  const std::string begin = split_ ? "part_begin + column_lane" : "column_lane";
+  const std::string begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
   const std::string end = split_ ? "part_end" : reduction_chunks();
   if (!split_ && schedule_.iterations == 1) {
     // Walked backwards, what is no column has a number beyond all of them too.
@@ -93,7 +93,7 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
     main_.close();
   } else if (!split_ && schedule_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.iterations);
-    main_.line("uint column = {};", column_of(fmt::format("t * {}u + column_lane", schedule_.reduction_threads)));
+    main_.line("uint column = {};", column_of(fmt::format("t * {}u + reduction_thread", schedule_.reduction_threads)));
     if (!whole()) main_.open("if (column < {}) {{", end);
     VKF_CHECK_OK(chunk(pass));
     if (!whole()) main_.close();
@@ -112,7 +112,7 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
   return {};
 }
 
-/// A loop that issues the loads of several items before it needs the first one.
+/// A loop that issues the loads of several chunks before it needs the first one.
 Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * schedule_.reduction_threads);
@@ -144,20 +144,20 @@ Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& 
   return {};
 }
 
-/// All lanes of the workgroup come round equally often, those that have no item left with one of another lane.
+/// All threads of the workgroup come round equally often, those that have no chunk left with one of another thread.
 Result<void> ReductionEmitter::columns_together(Pass& pass) {
   const std::string end = split_ ? "part_end" : reduction_chunks();
   const bool idle = may_be_idle(pass);
-  std::string step = "column_lane";
+  std::string step = "reduction_thread";
   if (!split_ && schedule_.iterations == 1) {
     main_.open("{{");
   } else if (!split_ && schedule_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.iterations);
-    step = fmt::format("t * {}u + column_lane", schedule_.reduction_threads);
+    step = fmt::format("t * {}u + reduction_thread", schedule_.reduction_threads);
   } else {
     main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end,
                schedule_.reduction_threads);
-    step = "first + column_lane";
+    step = "first + reduction_thread";
   }
   if (idle) {
     main_.line("uint step = {};", step);
@@ -172,8 +172,8 @@ Result<void> ReductionEmitter::columns_together(Pass& pass) {
 
 ReductionText ReductionEmitter::in_block(const Pass& pass, const ReductionText& reduction) const {
   ReductionText renamed = reduction;
-  for (ReductionField& field : renamed.fields) {
-    if (pass.blocks) field.name += "_block";
+  for (Accumulator& accumulator : renamed.accumulators) {
+    if (pass.blocks) accumulator.name += "_block";
   }
   return renamed;
 }
@@ -188,8 +188,9 @@ void ReductionEmitter::end_block(const Pass& pass) {
   const Combine combine(schedule_, dialect_, width());
   const auto join = [&](const ReductionText& reduction) {
     for (int j = 0; j < width(); ++j) {
-      main_.line("{}",
-                 combine.join(reduction, j, [&](const ReductionField& field) { return at(field.name + "_block", j); }));
+      main_.line("{}", combine.join(reduction, j, [&](const Accumulator& accumulator) {
+        return at(accumulator.name + "_block", j);
+      }));
     }
   };
   for (std::size_t i : pass.bodies.back().reductions) join(reductions_[i]);
@@ -225,13 +226,13 @@ Result<void> ReductionEmitter::chunk(Pass& pass) {
   return {};
 }
 
-/// The lane's own elements of this item.
+/// The thread's own elements of this chunk.
 void ReductionEmitter::begin_totals(const ScanText& scan) {
   main_.line("{} {} = {};", scan.reduction.type, scan.total, scan.identity());
   main_.line("{} {}[{}];", scan.reduction.type, value_names_[scan.reduction.id], elements_);
 }
 
-/// From the running folds of each lane's elements to those of the row.
+/// From the running folds of each thread's elements to those of the row.
 void ReductionEmitter::end_totals(const Body& body) {
   std::vector<const ScanText*> scans;
   for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
@@ -267,7 +268,7 @@ void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scop
         for (std::size_t k : body.reductions) {
           const auto found = scales_of_chunks_.find(reductions_[k].id);
           if (found != scales_of_chunks_.end())
-            visit(in_block(pass, reductions_[k]).fields[0].name, use(scope, found->second.scale));
+            visit(in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale));
         }
       };
   for_scaled_chunks([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
@@ -293,7 +294,8 @@ void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scop
     for (std::size_t k : body.reductions) {
       if (!reductions_[k].vec4s) continue;
       std::string fields;
-      for (const ReductionField& field : in_block(pass, reductions_[k]).fields) fields += field.name + ", ";
+      for (const Accumulator& accumulator : in_block(pass, reductions_[k]).accumulators)
+        fields += accumulator.name + ", ";
       std::string first;
       if (reductions_[k].kind == ReductionText::Kind::arg)
         first = ", " + position(scope, loops_.values[reductions_[k].id].offset + index::Expr(g * group_));
@@ -316,7 +318,8 @@ void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, in
       return;
     }
     const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
-    for (const ReductionField& field : in_block(pass, reduction).fields) add(at(field.name, row) + suffix);
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+      add(at(accumulator.name, row) + suffix);
   };
   for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
   for (ValueId id : body.function_inputs) {

@@ -1,4 +1,4 @@
-// The row template's passes over the columns: which values a pass computes, and what it does to an element.
+// The reduction template's passes over the columns: which values a pass computes, and what it does to an element.
 #include <algorithm>
 
 #include "codegen/reduction.hpp"
@@ -7,8 +7,8 @@ namespace vkfuse::codegen {
 
 using schedule::AccessKind;
 
-/// Scans that other lanes take part in cut the work on an item in pieces: first what each of them needs, then,
-/// when it is known what the lanes before have seen, the next one, and last what is stored and folded.
+/// Scans that other threads take part in cut the work on a chunk in pieces: first what each of them needs, then,
+/// when it is known what the threads before have seen, the next one, and last what is stored and folded.
 ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
   Pass pass;
   pass.number = number;
@@ -103,9 +103,9 @@ std::vector<ValueId> ReductionEmitter::subtracted_means(const Body& body) const 
 std::string ReductionEmitter::low_of(ValueId mean) const {
   for (const ReductionText& reduction : reductions_) {
     if (reduction.kind == ReductionText::Kind::mean && reduction.id == mean && reduction.operand != DType::f64)
-      return reduction.fields[1].name;
+      return reduction.accumulators[1].name;
     if (reduction.kind == ReductionText::Kind::moments && loops_.values[reduction.id].partner == mean)
-      return reduction.fields[3].name;
+      return reduction.accumulators[3].name;
   }
   return "";
 }
@@ -136,7 +136,7 @@ void ReductionEmitter::find_reduced_products() {
   }
 }
 
-/// Weights of few bits are multiplied with a scale that whole items share: so is the item's sum, then. What they are
+/// Weights of few bits are multiplied with a scale that whole chunks share: so is the chunk's sum, then. What they are
 /// multiplied with is of 16 bits, or the products might overflow without their scale.
 void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers) {
   constexpr std::int64_t kLargestWeight = 1 << 16;
@@ -171,8 +171,9 @@ void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector
   }
 }
 
-/// What a fold is given. A whole number that is the same for all elements may be a constant, and SwiftShader's compiler
-/// takes the larger of one and the smallest number, which a fold starts from, for that: it is not to know it.
+/// What a reduction is given. A whole number that is the same for all elements may be a constant, and SwiftShader's
+/// compiler takes the larger of one and the smallest number, which a reduction starts from, for that: it is not to know
+/// it.
 std::string ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
   const std::string text = use(scope, operand);
   const Value& value = loops_.values[operand];
@@ -184,7 +185,7 @@ std::string ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
                      optimization_barrier_);
 }
 
-/// One more element for a fold's accumulators.
+/// One more element for a reduction's accumulators.
 void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reduction) {
   Writer& out = *scope.out;
   const Value& value = loops_.values[reduction.id];
@@ -192,14 +193,14 @@ void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reducti
     std::vector<ValueId> tile_operands = loops_.values[value.operands[0]].operands;
     const auto scale = scales_of_chunks_.find(reduction.id);
     if (scale != scales_of_chunks_.end()) tile_operands = {scale->second.other, scale->second.left};
-    const std::string& sum = reduction.fields[0].name;
+    const std::string& sum = reduction.accumulators[0].name;
     out.line("precise float {}_more = fma({}, {}, {});", sum, use(scope, tile_operands[0]),
              use(scope, tile_operands[1]), sum);
     out.line("{0} = {0}_more;", sum);
     return;
   }
   const std::string operand = reduced(scope, value.operands[0]);
-  const std::vector<ReductionField>& fields = reduction.fields;
+  const std::vector<Accumulator>& fields = reduction.accumulators;
   if (reduction.vec4s) {
     out.line("{}_x = {};", reduction.name, operand);
     return;
@@ -224,13 +225,13 @@ void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reducti
   }
 }
 
-/// A scan's lines for one element: into the lane's total where other lanes are waited for, else into the carry.
+/// A scan's lines for one element: into the thread's total where other threads are waited for, else into the carry.
 void ReductionEmitter::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
   const ValueId id = scan.reduction.id;
   const DType type = dtype_of(loops_.values[id]);
   const std::string& name = value_names_[id];
   const std::string operand = reduced(scope, loops_.values[id].operands[0]);
-  const std::string running = body.totals ? scan.total : in_block(pass, scan.reduction).fields[0].name;
+  const std::string running = body.totals ? scan.total : in_block(pass, scan.reduction).accumulators[0].name;
   if (!scan.exclusive) scope.out->line("{}({}, {});", scan.reduction.join, running, operand);
   if (body.totals) {
     scope.out->line("{} = {};", name, running);
@@ -304,8 +305,8 @@ void ReductionEmitter::write_function(const Pass& pass, Body& body, const std::s
       add(fmt::format("out float {}_x", reduction.name));
       return;
     }
-    for (const ReductionField& field : in_block(pass, reduction).fields)
-      add(fmt::format("inout {} {}", field.type, field.name));
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+      add(fmt::format("inout {} {}", accumulator.type, accumulator.name));
   };
   for (std::size_t i : body.scans) {
     const ReductionText& reduction = scans_[i].reduction;

@@ -1,4 +1,5 @@
-// What the row template knows of a row: its folds, what is computed from them, and what is stored once per row.
+// What the reduction template knows of a row: its reductions, what is computed from them, and what is stored once per
+// row.
 #include <algorithm>
 
 #include "codegen/reduction.hpp"
@@ -15,8 +16,8 @@ bool ReductionEmitter::is_partner(ValueId id) const {
   });
 }
 
-/// A lane that owns several rows has one accumulator for each. And what depends on a scan is computed when the
-/// scan is known: not before, for the whole item.
+/// A thread that owns several rows has one accumulator for each. And what depends on a scan is computed when the
+/// scan is known: not before, for the whole chunk.
 void ReductionEmitter::find_varying() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
@@ -56,33 +57,33 @@ ReductionText ReductionEmitter::make_reduction(ValueId id) {
   reduction.name = value_names_[id];
   reduction.type = std::string(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
   reduction.join = unique(reduction.name + "_join");
-  const auto field = [&](const std::string& name, DType type, const std::string& identity) {
+  const auto accumulator = [&](const std::string& name, DType type, const std::string& identity) {
     const std::string text = std::string(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
-    reduction.fields.push_back(
+    reduction.accumulators.push_back(
         {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
   };
   reduction.prefix = is_scan(id);
   const std::string identity = reduction_identity(graph_, *reduction.node, dialect_);
   if (value.online == Value::Online::softmax) {
     reduction.kind = ReductionText::Kind::softmax;
-    field(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
-    field(reduction.name, DType::f32, "0.0");
+    accumulator(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+    accumulator(reduction.name, DType::f32, "0.0");
   } else if (value.online == Value::Online::moments) {
     reduction.kind = ReductionText::Kind::moments;
-    field(unique(reduction.name + "_count"), DType::f32, "0.0");
-    field(value_names_[value.partner], DType::f32, "0.0");
-    field(reduction.name, DType::f32, "0.0");
-    field(unique(value_names_[value.partner] + "_low"), DType::f32, "0.0");
+    accumulator(unique(reduction.name + "_count"), DType::f32, "0.0");
+    accumulator(value_names_[value.partner], DType::f32, "0.0");
+    accumulator(reduction.name, DType::f32, "0.0");
+    accumulator(unique(value_names_[value.partner] + "_low"), DType::f32, "0.0");
   } else if (reduction.node->op->reduction.kind == ops::Reduction::Kind::arg) {
     reduction.kind = ReductionText::Kind::arg;
-    field(unique(reduction.name + "_best"), reduction.operand, identity);
-    field(unique(reduction.name + "_at"), DType::u32, "0xffffffffu");
+    accumulator(unique(reduction.name + "_best"), reduction.operand, identity);
+    accumulator(unique(reduction.name + "_at"), DType::u32, "0xffffffffu");
   } else if (schedule::sums_in_two_parts(graph_, loops_, id)) {
     reduction.kind = ReductionText::Kind::mean;
-    field(reduction.name, reduction.operand, identity);
-    field(unique(reduction.name + "_low"), reduction.operand, identity);
+    accumulator(reduction.name, reduction.operand, identity);
+    accumulator(unique(reduction.name + "_low"), reduction.operand, identity);
   } else {
-    field(reduction.prefix ? unique(reduction.name + "_carry") : reduction.name, reduction.operand, identity);
+    accumulator(reduction.prefix ? unique(reduction.name + "_carry") : reduction.name, reduction.operand, identity);
   }
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
   const bool floats = is_float(reduction.operand) && reduction.operand != DType::f64;
@@ -99,14 +100,14 @@ ReductionText ReductionEmitter::make_reduction(ValueId id) {
 }
 
 void ReductionEmitter::declare(const ReductionText& reduction) {
-  for (const ReductionField& field : reduction.fields) {
+  for (const Accumulator& accumulator : reduction.accumulators) {
     if (width() == 1) {
-      main_.line("{} {} = {};", field.type, field.name, field.identity);
+      main_.line("{} {} = {};", accumulator.type, accumulator.name, accumulator.identity);
       continue;
     }
-    std::string all = field.identity;
-    for (int j = 1; j < width(); ++j) all += ", " + field.identity;
-    main_.line("{0} {1}[{2}] = {0}[{2}]({3});", field.type, field.name, width(), all);
+    std::string all = accumulator.identity;
+    for (int j = 1; j < width(); ++j) all += ", " + accumulator.identity;
+    main_.line("{0} {1}[{2}] = {0}[{2}]({3});", accumulator.type, accumulator.name, width(), all);
   }
 }
 
@@ -127,14 +128,14 @@ void ReductionEmitter::finish_reductions(int level) {
       if (reduction.kind == ReductionText::Kind::softmax) {
         // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
         main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
-                   at(reduction.fields[0].name, j), result);
+                   at(reduction.accumulators[0].name, j), result);
       }
       if (reduction.kind == ReductionText::Kind::moments) {
         main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
-                   at(reduction.fields[1].name, j), result);
+                   at(reduction.accumulators[1].name, j), result);
       }
       if (reduction.kind == ReductionText::Kind::mean) {
-        const std::string low = at(reduction.fields[1].name, j);
+        const std::string low = at(reduction.accumulators[1].name, j);
         if (reduction.operand == DType::f64)
           main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
         else
@@ -148,7 +149,7 @@ void ReductionEmitter::finish_reductions(int level) {
         round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
     }
     if (reduction.kind == ReductionText::Kind::arg) {
-      const std::string position = reduction.fields[1].name;
+      const std::string position = reduction.accumulators[1].name;
       if (width() > 1) main_.line("int {}[{}];", reduction.name, width());
       for (int j = 0; j < width(); ++j)
         main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(reduction.name, j), at(position, j));
@@ -219,7 +220,7 @@ Result<void> ReductionEmitter::row_values(int level) {
     const bool reductions = value.kind == Value::Kind::reduction || value.kind == Value::Kind::sort;
     if (reductions || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.level != level)
       continue;
-    // What only stores of the row need is computed there, by the lane that stores: a gathered label waits for two
+    // What only stores of the row need is computed there, by the thread that stores: a gathered label waits for two
     // loads.
     if (width() == 1 && !for_columns_[id]) continue;
     if (width() == 1 || !varies(id)) {
@@ -231,7 +232,7 @@ Result<void> ReductionEmitter::row_values(int level) {
   return own.empty() ? Result<void>() : values_of_each_row(level, own);
 }
 
-/// One function for each of the rows that a lane owns.
+/// One function for each of the rows that a thread owns.
 Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<ValueId>& own) {
   Scope scope;
   Writer body;
@@ -307,7 +308,7 @@ Result<void> ReductionEmitter::row_stores(int level) {
   }
   if (own.empty()) return {};
   std::string who = "inside";
-  if (schedule_.reduction_threads > 1) who += " && column_lane == 0u";
+  if (schedule_.reduction_threads > 1) who += " && reduction_thread == 0u";
   if (shares_rows()) who += " && part == 0u";
   main_.open("if ({}) {{", who);
   Scope scope = row_scope_;  // what two stores need is computed once

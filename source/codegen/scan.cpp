@@ -13,7 +13,8 @@ void join(const ScanText& scan, const std::string& into, const std::string& what
 }  // namespace
 
 void WorkgroupScan::declare_shared(const ScanText& scan, Writer& shared) const {
-  if (uses_memory()) shared.line("shared {} {}[{}];", scan.reduction.type, scan.lanes, schedule::scan_slots(schedule_));
+  if (uses_memory())
+    shared.line("shared {} {}[{}];", scan.reduction.type, scan.threads, schedule::scan_slots(schedule_));
 }
 
 void WorkgroupScan::across_threads(std::span<const ScanText* const> scans, Writer& main) const {
@@ -26,16 +27,16 @@ void WorkgroupScan::across_threads(std::span<const ScanText* const> scans, Write
   if (uses_memory()) across_subgroups(scans, main);
 }
 
-/// After the step with mask m, `total` is that of the 2m lanes around this one, and `before` that of those of
+/// After the step with mask m, `total` is that of the 2m threads around this one, and `before` that of those of
 /// them that come before it.
-void WorkgroupScan::butterfly(std::span<const ScanText* const> scans, int lanes, Writer& main) const {
-  main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", lanes);
+void WorkgroupScan::butterfly(std::span<const ScanText* const> scans, int threads, Writer& main) const {
+  main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", threads);
   for (const ScanText* scan : scans) {
     const std::string other = scan->reduction.name + "_other";
     main.line("{} {} = {};", scan->reduction.type, other,
-              combine_.shuffled(scan->reduction.fields[0].dtype, scan->total, "mask"));
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->reduction.join,
-              scan->before, other);
+              combine_.shuffled(scan->reduction.accumulators[0].dtype, scan->total, "mask"));
+    main.line("if ((reduction_thread & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"),
+              scan->reduction.join, scan->before, other);
     join(*scan, scan->total, other, main);
   }
   main.close();
@@ -44,7 +45,7 @@ void WorkgroupScan::butterfly(std::span<const ScanText* const> scans, int lanes,
 void WorkgroupScan::across_subgroups(std::span<const ScanText* const> scans, Writer& main) const {
   const int per_row = schedule_.reduction_threads / schedule_.subgroup;
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
-  for (const ScanText* scan : scans) main.line("{}[half_begin + gl_SubgroupID] = {};", scan->lanes, scan->total);
+  for (const ScanText* scan : scans) main.line("{}[half_begin + gl_SubgroupID] = {};", scan->threads, scan->total);
   main.close();
   main.line("barrier();");
   for (const ScanText* scan : scans) main.line("{} = {};", scan->total, scan->identity());
@@ -52,8 +53,8 @@ void WorkgroupScan::across_subgroups(std::span<const ScanText* const> scans, Wri
   main.line("uint from = half_begin + gl_SubgroupID / {0}u * {0}u + k;", per_row);
   for (const ScanText* scan : scans) {
     main.line("if (k < gl_SubgroupID % {}u) {}({}, {}[from]);", per_row, scan->reduction.join, scan->before,
-              scan->lanes);
-    join(*scan, scan->total, scan->lanes + "[from]", main);
+              scan->threads);
+    join(*scan, scan->total, scan->threads + "[from]", main);
   }
   main.close();
   main.line("half_begin = {}u - half_begin;", schedule::scan_slots(schedule_) / 2);
@@ -61,13 +62,13 @@ void WorkgroupScan::across_subgroups(std::span<const ScanText* const> scans, Wri
 
 void WorkgroupScan::by_memory(std::span<const ScanText* const> scans, Writer& main) const {
   main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", schedule_.reduction_threads);
-  for (const ScanText* scan : scans) main.line("{}[half_begin + lane] = {};", scan->lanes, scan->total);
+  for (const ScanText* scan : scans) main.line("{}[half_begin + thread] = {};", scan->threads, scan->total);
   main.line("barrier();");
   for (const ScanText* scan : scans) {
     const std::string other = scan->reduction.name + "_other";
-    main.line("{} {} = {}[half_begin + (lane ^ mask)];", scan->reduction.type, other, scan->lanes);
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->reduction.join,
-              scan->before, other);
+    main.line("{} {} = {}[half_begin + (thread ^ mask)];", scan->reduction.type, other, scan->threads);
+    main.line("if ((reduction_thread & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"),
+              scan->reduction.join, scan->before, other);
     join(*scan, scan->total, other, main);
   }
   main.line("half_begin = {}u - half_begin;", schedule::scan_slots(schedule_) / 2);

@@ -46,7 +46,7 @@ Result<RelocatableKernel> Sort::run() {
       stores_only ? sort_pass().groups
                   : schedule::ceil_div(schedule_.parallel_chunks, schedule_.parallel_threads) * sort_pass().groups;
   const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
-  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.parallel_chunks), "rows");
+  rows_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.parallel_chunks), "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)),
                              "workgroups in one row of the dispatch");
   find_products();
@@ -126,7 +126,7 @@ void Sort::write_pair(const std::string& at, const std::string& key, const std::
 void Sort::begin_main(bool whole_rows) {
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-  main_.line("uint lane = gl_LocalInvocationID.x;");
+  main_.line("uint thread = gl_LocalInvocationID.x;");
   if (whole_rows) {
     main_.line("uint first_row = workgroup * {}u;", schedule_.parallel_threads);
     return;
@@ -134,7 +134,7 @@ void Sort::begin_main(bool whole_rows) {
   const std::string groups =
       numbers_.named("groups", static_cast<std::uint32_t>(sort_pass().groups), "workgroups of a row");
   main_.line("uint row = workgroup / {};", groups);
-  // The last row of the dispatch may have idle workgroups; all lanes of one leave together.
+  // The last row of the dispatch may have idle workgroups; all threads of one leave together.
   main_.line("if (row >= {}) return;", rows_);
 }
 
@@ -172,7 +172,7 @@ void Sort::load_block() {
   }
   const bool several = schedule_.parallel_threads > 1;
   const std::string total = several ? fmt::format("{}u * count", schedule_.parallel_threads) : std::string("count");
-  main_.open("for (uint i = lane; i < {}; i += {}u) {{", total, schedule_.workgroup);
+  main_.open("for (uint i = thread; i < {}; i += {}u) {{", total, schedule_.workgroup);
   std::string register_index = "i";
   std::string within = "i";
   if (several && schedule_.rows_neighbour) {
@@ -224,8 +224,8 @@ void Sort::step_functions() {
       "// One step: of {} pairs a row, the lower ones `half` at a time, the other one of each at its place with the "
       "bits of `flip` turned.",
       power_of_two_at_least(schedule_.block_keys) / 2);
-  functions_.open("void step(uint lane, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
-  functions_.open("for (uint i = lane; i < {}pairs; i += {}u) {{",
+  functions_.open("void step(uint thread, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
+  functions_.open("for (uint i = thread; i < {}pairs; i += {}u) {{",
                   several ? fmt::format("{}u * ", schedule_.parallel_threads) : "", schedule_.workgroup);
   functions_.line("uint pair = {};", several ? "i % pairs" : "i");
   functions_.line("uint group = pair / run;");
@@ -240,19 +240,19 @@ void Sort::step_functions() {
 
 void Sort::sort_block() {
   const int slots = power_of_two_at_least(schedule_.block_keys);
-  const int kept = static_cast<int>(std::min<std::int64_t>(slots, power_of_two_at_least(schedule_.wanted)));
+  const int kept = static_cast<int>(std::min<std::int64_t>(slots, power_of_two_at_least(schedule_.requested)));
   main_.open("for (uint size = 2u; size <= {}u; size <<= 1) {{", kept);
-  main_.line("step(lane, {}u, size >> 1, size - 1u, {}u, 0u, count);", slots / 2, slots / 2);
-  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(lane, {0}u, reach, reach, {0}u, 0u, count);",
+  main_.line("step(thread, {}u, size >> 1, size - 1u, {}u, 0u, count);", slots / 2, slots / 2);
+  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(thread, {0}u, reach, reach, {0}u, 0u, count);",
              slots / 2);
   main_.close();
   if (kept == slots) return;
   main_.line("// Of two runs only the first {} are wanted: they come together in the lower one.", kept);
   main_.open("for (uint apart = {}u; apart < {}u; apart <<= 1) {{", kept, slots);
   main_.line("uint runs = {}u / apart;", slots / 2);
-  main_.line("step(lane, runs * {0}u, {1}u, apart | {2}u, {0}u, apart << 1, count);", kept, slots, kept - 1);
+  main_.line("step(thread, runs * {0}u, {1}u, apart | {2}u, {0}u, apart << 1, count);", kept, slots, kept - 1);
   main_.line(
-      "for (uint reach = {0}u; reach > 0u; reach >>= 1) step(lane, runs * {0}u, reach, reach, {0}u, apart << 1, "
+      "for (uint reach = {0}u; reach > 0u; reach >>= 1) step(thread, runs * {0}u, reach, reach, {0}u, apart << 1, "
       "count);",
       kept / 2);
   main_.close();
@@ -260,10 +260,10 @@ void Sort::sort_block() {
 
 void Sort::write_block() {
   const bool whole = schedule_.slots == schedule_.keys;
-  const std::string most = whole ? "count" : fmt::format("min(count, {})", numbers_.size(schedule_.wanted));
-  const std::string each = whole ? fmt::format("{}u", schedule_.block_keys) : numbers_.size(schedule_.wanted);
+  const std::string most = whole ? "count" : fmt::format("min(count, {})", numbers_.size(schedule_.requested));
+  const std::string each = whole ? fmt::format("{}u", schedule_.block_keys) : numbers_.size(schedule_.requested);
   main_.line("uint begin = row * {} + block * {};", numbers_.size(schedule_.slots), each);
-  main_.open("for (uint i = lane; i < {}; i += {}u) {{", most, schedule_.workgroup);
+  main_.open("for (uint i = thread; i < {}; i += {}u) {{", most, schedule_.workgroup);
   write_pair("begin + i", "keys[i]", "order[i]");
   main_.close();
 }
@@ -288,7 +288,7 @@ void Sort::split_function() {
   functions_.blank();
 }
 
-/// A workgroup finds which pairs of both runs its share of the merged one consists of, and each lane where its
+/// A workgroup finds which pairs of both runs its share of the merged one consists of, and each thread where its
 /// pairs go: as far as they have come, and past those of the other run that belong before.
 void Sort::merge_pass() {
   const int size = schedule_.block_keys;
@@ -320,7 +320,7 @@ void Sort::merge_pass() {
   main_.line("uint count = min({}u, end - begin - taken);", size);
   main_.line("// Nothing is in order yet, and a block may take all shared memory there is.");
   if (schedule_.workgroup > 1) {
-    main_.line("if (lane < 2u) order[lane] = split(begin, middle, end, taken + lane * count);");
+    main_.line("if (thread < 2u) order[thread] = split(begin, middle, end, taken + thread * count);");
   } else {
     for (int end = 0; end < 2; ++end) main_.line("order[{0}] = split(begin, middle, end, taken + {0}u * count);", end);
   }
@@ -328,13 +328,13 @@ void Sort::merge_pass() {
   main_.line("uint cut = order[0];");
   main_.line("uint from_first = order[1] - cut;");
   main_.line("barrier();");
-  main_.open("for (uint i = lane; i < count; i += {}u) {{", schedule_.workgroup);
+  main_.open("for (uint i = thread; i < count; i += {}u) {{", schedule_.workgroup);
   main_.line("uint from = i < from_first ? begin + cut + i : middle + (taken - cut) + (i - from_first);");
   main_.line("keys[i] = {};", pair_key("from"));
   main_.line("order[i] = {};", pair_position("from"));
   main_.close();
   main_.line("barrier();");
-  main_.open("for (uint i = lane; i < count; i += {}u) {{", schedule_.workgroup);
+  main_.open("for (uint i = thread; i < count; i += {}u) {{", schedule_.workgroup);
   main_.line("bool is_first = i < from_first;");
   main_.line("uint others = before(is_first ? from_first : 0u, is_first ? count : from_first, keys[i], order[i]);");
   main_.line("uint to = row_begin + tile + (is_first ? i : i - from_first) + others;");
@@ -349,9 +349,9 @@ Result<void> Sort::store_pass() {
   VKF_CHECK_OK(result_function());
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-  main_.line("uint item = workgroup * {}u + gl_LocalInvocationID.x;", schedule_.workgroup);
-  main_.line("uint row = item / {};", numbers_.size(schedule_.reduction_chunks));
-  main_.line("uint column = item - row * {};", numbers_.size(schedule_.reduction_chunks));
+  main_.line("uint chunk = workgroup * {}u + gl_LocalInvocationID.x;", schedule_.workgroup);
+  main_.line("uint row = chunk / {};", numbers_.size(schedule_.reduction_chunks));
+  main_.line("uint column = chunk - row * {};", numbers_.size(schedule_.reduction_chunks));
   main_.line("if (row >= {}) return;", rows_);
   main_.line("uint begin = row * {};", numbers_.size(schedule_.slots));
   store_elements();
@@ -359,21 +359,21 @@ Result<void> Sort::store_pass() {
   return {};
 }
 
-/// All items of the workgroup's rows.
+/// All chunks of the workgroup's rows.
 void Sort::store_chunk() {
   const std::string chunks = numbers_.size(schedule_.reduction_chunks);
   const bool several = schedule_.parallel_threads > 1;
-  main_.open("for (uint item = lane; item < {}{}; item += {}u) {{",
+  main_.open("for (uint chunk = thread; chunk < {}{}; chunk += {}u) {{",
              several ? fmt::format("{}u * ", schedule_.parallel_threads) : "", chunks, schedule_.workgroup);
   if (!several) {
     main_.line("uint own = 0u;");
-    main_.line("uint column = item;");
+    main_.line("uint column = chunk;");
   } else if (schedule_.rows_neighbour) {
-    main_.line("uint own = item % {}u;", schedule_.parallel_threads);
-    main_.line("uint column = item / {}u;", schedule_.parallel_threads);
+    main_.line("uint own = chunk % {}u;", schedule_.parallel_threads);
+    main_.line("uint column = chunk / {}u;", schedule_.parallel_threads);
   } else {
-    main_.line("uint own = item / {};", chunks);
-    main_.line("uint column = item - own * {};", chunks);
+    main_.line("uint own = chunk / {};", chunks);
+    main_.line("uint column = chunk - own * {};", chunks);
   }
   main_.line("uint row = first_row + own;");
   main_.line("uint begin = own * count;");

@@ -6,7 +6,7 @@
 
 namespace vkfuse::codegen {
 
-/// A lane reads a *unit* at a time: a vector along the run of each of `packed` neighbouring columns, whose
+/// A thread reads a *unit* at a time: a vector along the run of each of `packed` neighbouring columns, whose
 /// elements become entries of the array.
 class StagedLoad {
  public:

@@ -1,5 +1,5 @@
-// Factors of fewer bits than a register, for matrix units and dot products of bytes: as words of several elements,
-// where bytes that lie across in memory are turned on their way to shared memory.
+// Factors of fewer bits than a register, for cooperative matrices and dot products of bytes: as words of several
+// elements, where bytes that lie across in memory are turned in flight to shared memory.
 #include <cstring>
 
 #include "codegen/tile_operands.hpp"
@@ -23,7 +23,7 @@ void OperandEmitter::make_sub32(TileOperand& tile_operand, std::optional<DType> 
                               schedule::is_double_buffered(static_cast<int>(words), tile_operand.iterations);
     unroll_where_it_pays(tile_operand);
   }
-  // Only casts that lose nothing stand between the factor and the value that is narrow.
+  // Only casts that lose nothing stand between the operand and the value that is narrow.
   const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
   const std::vector<ValueId>& vectors = tile_operand.part.vectors;
   const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load &&
@@ -38,7 +38,7 @@ bool OperandEmitter::is_copied(ValueId id, DType unit) const {
   const Value& value = loops_.values[id];
   if (dtype_of(value) != unit || !value.data.empty()) return false;
   if (is_literal(id))
-    return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a fold's identity
+    return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a reduction's identity
   if (value.kind == Value::Kind::load)
     return schedule_.loads[id].repeat == 1 &&
            (schedule_.loads[id].kind == schedule::AccessKind::vector || is_unaligned(id));
@@ -67,7 +67,7 @@ std::vector<std::string> OperandEmitter::copied_words(const TileOperand& tile_op
 
   const std::vector<std::string> yes = copied_words(tile_operand, scope, value.operands[0]),
                                  no = copied_words(tile_operand, scope, value.operands[1]);
-  // What is the same for all elements of an item is asked once, and what follows from the sizes never.
+  // What is the same for all elements of a chunk is asked once, and what follows from the sizes never.
   std::map<index::AxisId, Expr> of_chunk = scope.axes;
   scope.axes.clear();
   set_axes(scope, tile_operand.part, true);
@@ -79,7 +79,7 @@ std::vector<std::string> OperandEmitter::copied_words(const TileOperand& tile_op
     const bool within = index::stride_of(at, kElement) == 1 &&
                         index::alignment_of(at - Expr::axis(kElement, elements), elements) >= elements &&
                         range.size % elements == 0;
-    return !within;  // an item lies on one side, as where tensors of whole items are put side by side
+    return !within;  // a chunk lies on one side, as where tensors of whole chunks are put side by side
   };
   for (const segment::Predicate& predicate : value.predicates) {
     if (predicate.negated) {  // of a conjunction that must not hold no part can be asked alone
@@ -164,7 +164,8 @@ std::string OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueI
   return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
 }
 
-/// A lane's item in words of four neighbours in depth: as it is read where they lie side by side, else of four items.
+/// A thread's chunk in words of four neighbours in depth: as it is read where they lie side by side, else of four
+/// chunks.
 void OperandEmitter::put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
   const int elements = tile_operand.part.elements;
   const std::vector<std::string> words = sub32_words(tile_operand, scope, DType::i8);
@@ -182,18 +183,18 @@ void OperandEmitter::put_integer_dots(const TileOperand& tile_operand, Scope& sc
 }
 
 void OperandEmitter::open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside) {
-  const Counted& own_depth = counted(tile_operand.depth);
-  const Extent all = extent(own_depth.axes);
+  const Counted& owns_k = counted(tile_operand.depth);
+  const Extent all = extent(owns_k.axes);
   const std::string position =
-      fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, tile_operand.deep),
+      fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, tile_operand.k_extent),
                   tile_operand.steps());
   main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", tile_operand.steps());
-  main_.line("uint {} = {};", own_depth.name, limited(position, all, tile_operand.deep));
-  if (inside != nullptr && !divides(tile_operand.deep, all))
+  main_.line("uint {} = {};", owns_k.name, limited(position, all, tile_operand.k_extent));
+  if (inside != nullptr && !divides(tile_operand.k_extent, all))
     *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
 }
 
-/// Items that lie across, four neighbours in depth one after the other: a word for each position across.
+/// Chunks that lie across, four neighbours in depth one after the other: a word for each position across.
 Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const std::string& depth) {
   for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
   std::string inside;

@@ -30,7 +30,7 @@ std::string vector_of(const char* type, const std::vector<std::string>& values) 
 
 }  // namespace
 
-/// Where the float of each of an item's elements comes from; nothing where that is not the same for all items.
+/// Where the float of each of a chunk's elements comes from; nothing where that is not the same for all chunks.
 std::vector<Emitter::SubByteElement> Emitter::sub_byte_elements(const UnpackedField& field, const Scope& scope,
                                                                 index::AxisId element_axis) const {
   const int repeat = schedule_.loads[field.load].repeat;

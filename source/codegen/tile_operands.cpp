@@ -26,14 +26,14 @@ std::string joined(const std::vector<std::string>& all) { return fmt::format("{}
 
 OperandEmitter::Part OperandEmitter::make_part(std::string name, index::AxisId own, segment::AxisSet along,
                                                int elements, const std::vector<ValueId>& values,
-                                               const std::vector<ValueId>& wanted,
+                                               const std::vector<ValueId>& requested,
                                                const std::vector<ValueId>& known) const {
   Part part;
   part.name = std::move(name);
   part.own = own;
   part.along = along;
   part.elements = elements;
-  std::set<ValueId> used(wanted.begin(), wanted.end());  // by the function
+  std::set<ValueId> used(requested.begin(), requested.end());  // by the function
   // What depends on what is passed is computed nowhere else.
   std::set<ValueId> after(known.begin(), known.end());
   for (ValueId id : values) {
@@ -67,7 +67,7 @@ OperandEmitter::Part OperandEmitter::make_part(std::string name, index::AxisId o
 OperandEmitter::TileOperand OperandEmitter::make_tile_operand(ValueId value, const std::vector<ValueId>& backward_slice,
                                                               bool along_k, bool flattened, int elements,
                                                               const Counted& across, const Counted& depth, int extent,
-                                                              int deep,
+                                                              int k_extent,
                                                               std::vector<std::pair<ValueId, std::string>> beside,
                                                               const std::map<ValueId, std::string>& of_rows) {
   TileOperand tile_operand;
@@ -75,11 +75,11 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(ValueId value, con
   tile_operand.across = across.id;
   tile_operand.depth = depth.id;
   tile_operand.extent = extent;
-  tile_operand.deep = deep;
+  tile_operand.k_extent = k_extent;
   tile_operand.beside = std::move(beside);
   const Counted& own = along_k ? depth : across;
-  std::vector<ValueId> wanted{value};
-  for (const auto& other : tile_operand.beside) wanted.push_back(other.first);
+  std::vector<ValueId> requested{value};
+  for (const auto& other : tile_operand.beside) requested.push_back(other.first);
   segment::AxisSet along = 0;
   for (int axis : own.axes) along = (flattened ? along : 0) | segment::AxisSet{1} << axis;
   std::vector<ValueId> known;
@@ -90,18 +90,18 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(ValueId value, con
   for (const auto& row : of_rows) {
     const bool wants = std::any_of(backward_slice.begin(), backward_slice.end(),
                                    [&](ValueId user) { return asks(user, row.first); }) ||
-                       std::find(wanted.begin(), wanted.end(), row.first) != wanted.end();
+                       std::find(requested.begin(), requested.end(), row.first) != requested.end();
     if (!wants) continue;
     known.push_back(row.first);
     tile_operand.of_rows.insert(row);
   }
   tile_operand.part =
-      make_part(unique(value_names_[value] + "_factor"), own.id, along, elements, backward_slice, wanted, known);
+      make_part(unique(value_names_[value] + "_factor"), own.id, along, elements, backward_slice, requested, known);
   tile_operand.part.flattened = flattened;
   tile_operand.plain =
       backward_slice.size() == 1 && tile_operand.part.vectors.size() == 1 && tile_operand.beside.empty();
   tile_operand.tile = unique(value_names_[value] + "_tile");
-  tile_operand.units = std::int64_t{extent} * deep / elements;
+  tile_operand.units = std::int64_t{extent} * k_extent / elements;
   tile_operand.iterations = schedule::ceil_div(tile_operand.units, schedule_.workgroup);
   int words = 0;
   for (ValueId id : tile_operand.part.vectors)
@@ -126,7 +126,7 @@ const OperandEmitter::Counted& OperandEmitter::counted(index::AxisId id) const {
 
 std::vector<std::pair<index::AxisId, std::string>> OperandEmitter::own_axes(const Part& part) const {
   std::vector<std::pair<index::AxisId, std::string>> all;
-  for (const Counted& one : counted_) all.emplace_back(one.id, part.own == one.id ? "item" : one.name);
+  for (const Counted& one : counted_) all.emplace_back(one.id, part.own == one.id ? "chunk" : one.name);
   all.emplace_back(kElement, "j");
   return all;
 }
@@ -184,7 +184,7 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
   body.indent();
   for (ValueId id : part.function_inputs) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::reduction && value.kind != Value::Kind::contract &&
+    if (value.kind != Value::Kind::reduction && value.kind != Value::Kind::nested &&
         value.kind != Value::Kind::epilogue)
       continue;
     const DType type = dtype(value.node);
@@ -213,14 +213,14 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
 
 Result<void> OperandEmitter::tile_operand_function(TileOperand& tile_operand) {
   if (tile_operand.plain || tile_operand.as_read || tile_operand.copied) return {};
-  std::vector<std::string> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " factor"};
+  std::vector<std::string> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " tile_operand"};
   for (const auto& [id, name] : tile_operand.beside)
     results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
-  functions_.line("// One element of a factor.");
+  functions_.line("// One element of a tile_operand.");
   return element_function(
       tile_operand.part,
       [&](Scope& scope) {
-        scope.out->line("factor = {};", use(scope, tile_operand.value));
+        scope.out->line("tile_operand = {};", use(scope, tile_operand.value));
         for (const auto& [id, name] : tile_operand.beside) scope.out->line("{} = {};", name, use(scope, id));
       },
       results);
@@ -250,7 +250,7 @@ Result<void> OperandEmitter::result_function(Part& part, const std::function<boo
       parameters);
 }
 
-/// Element `element` of the item of which main() knows the vectors' groups.
+/// Element `element` of the chunk of which main() knows the vectors' groups.
 std::vector<std::string> OperandEmitter::arguments(Scope& scope, const Part& part, int element,
                                                    const std::map<ValueId, std::string>& groups) const {
   std::vector<std::string> all;
@@ -285,30 +285,30 @@ std::map<ValueId, std::string> OperandEmitter::unpack_group(const Part& part, in
 
 // From memory to shared memory. -------------------------------------------------------------------------
 
-/// Units whose loads a lane may have in flight; all, unless the driver's compiler is left the choice on a GPU.
-int OperandEmitter::units_together(const TileOperand& tile_operand) const {
+/// Units whose loads a thread may have in flight; all, unless the driver's compiler is left the choice on a GPU.
+int OperandEmitter::units_in_flight(const TileOperand& tile_operand) const {
   const auto all = static_cast<int>(tile_operand.iterations);
   if (!tile_operand.unrolled && schedule::has_few_registers(target_)) return 1;
-  return tile_operand.unrolled || target_.type == DeviceType::cpu ? all : schedule::loads_together(all);
+  return tile_operand.unrolled || target_.type == DeviceType::cpu ? all : schedule::loads_in_flight(all);
 }
 
 void OperandEmitter::close_units(const TileOperand& tile_operand) {
   main_.close();
-  const int together = units_together(tile_operand);
+  const int together = units_in_flight(tile_operand);
   if (together > 1 && together < tile_operand.iterations) main_.close();
 }
 
-/// Whether a lane's units are all at the same place of their rows, which is found once then.
-bool OperandEmitter::keeps_place(const TileOperand& tile_operand) const {
-  return tile_operand.places_once && !tile_operand.turned && tile_operand.units % schedule_.workgroup == 0 &&
+/// Whether a thread's units are all at the same place of their rows, which is found once then.
+bool OperandEmitter::keeps_position(const TileOperand& tile_operand) const {
+  return tile_operand.positions_once && !tile_operand.turned && tile_operand.units % schedule_.workgroup == 0 &&
          schedule_.workgroup % chunks_of_row(tile_operand) == 0;
 }
 
-/// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
-/// Whether every lane has a unit each time.
+/// Opens the loop over a thread's units, or none for one; unrolled where registers are told apart by its counter.
+/// Whether every thread has a unit each time.
 bool OperandEmitter::open_units(const TileOperand& tile_operand) {
   if (tile_operand.iterations > 1) {
-    const int together = units_together(tile_operand);
+    const int together = units_in_flight(tile_operand);
     if (together == 1) {
       main_.line("// One load at a time: lanes have few registers.");
       main_.open("[[dont_unroll]] for (uint u = 0u; u < {}u; ++u) {{", tile_operand.iterations);
@@ -325,11 +325,11 @@ bool OperandEmitter::open_units(const TileOperand& tile_operand) {
                                                    : "",
                  tile_operand.iterations);
     }
-    if (!keeps_place(tile_operand)) main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
+    if (!keeps_position(tile_operand)) main_.line("uint unit = u * {}u + thread;", schedule_.workgroup);
   } else {
     main_.open("{{");
     if (tile_operand.unrolled || !tile_operand.beside.empty()) main_.line("const uint u = 0u;");
-    if (!keeps_place(tile_operand)) main_.line("uint unit = lane;");
+    if (!keeps_position(tile_operand)) main_.line("uint unit = thread;");
   }
   return tile_operand.units % schedule_.workgroup == 0;
 }
@@ -338,27 +338,28 @@ std::string OperandEmitter::limited(const std::string& position, Extent all, int
   return divides(piece, all) ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all.count));
 }
 
-void OperandEmitter::place_unit(const TileOperand& tile_operand, const std::string& across, const std::string& depth) {
+void OperandEmitter::position_unit(const TileOperand& tile_operand, const std::string& across,
+                                   const std::string& depth) {
   const bool along_k = tile_operand.along_k();
   const int elements = tile_operand.part.elements;
   const Counted& own_across = counted(tile_operand.across);
-  const Counted& own_depth = counted(tile_operand.depth);
+  const Counted& owns_k = counted(tile_operand.depth);
   const Extent chunks = extent(own_across.axes) / (along_k ? 1 : elements);
-  const Extent k_chunks = extent(own_depth.axes) / (along_k ? elements : 1);
+  const Extent k_chunks = extent(owns_k.axes) / (along_k ? elements : 1);
   const int per_tile = tile_operand.extent / (along_k ? 1 : elements);
-  const int per_step = tile_operand.deep / (along_k ? elements : tile_operand.steps());
+  const int per_step = tile_operand.k_extent / (along_k ? elements : tile_operand.steps());
   // Neighbouring units are neighbours in memory.
   constexpr int kRows = 4,
                 kColumns =
-                    8;  // of 32 lanes: rows of a turned tile begin in the same bank, columns in neighbouring ones
+                    8;  // of 32 threads: rows of a turned tile begin in the same bank, columns in neighbouring ones
   if (tile_operand.turned && per_tile % kRows == 0 && per_step % kColumns == 0) {
     main_.line("uint row = unit / {}u % {}u * {}u + unit % {}u;", kRows * kColumns, per_tile / kRows, kRows, kRows);
     main_.line("uint column = unit / {}u * {}u + unit / {}u % {}u;", kColumns * per_tile, kColumns, kRows, kColumns);
-  } else if (keeps_place(tile_operand)) {
+  } else if (keeps_position(tile_operand)) {
     const int per = chunks_of_row(tile_operand), rows = schedule_.workgroup / per;
-    main_.line("uint {} = {}lane / {}u;", along_k ? "row" : "column",
+    main_.line("uint {} = {}thread / {}u;", along_k ? "row" : "column",
                tile_operand.iterations > 1 ? fmt::format("u * {}u + ", rows) : "", per);
-    main_.line("uint {} = lane % {}u;", along_k ? "column" : "row", per);
+    main_.line("uint {} = thread % {}u;", along_k ? "column" : "row", per);
   } else if (along_k) {
     main_.line("uint row = unit / {}u;", per_step);
     main_.line("uint column = unit % {}u;", per_step);
@@ -369,10 +370,10 @@ void OperandEmitter::place_unit(const TileOperand& tile_operand, const std::stri
   const auto at = [](const std::string& tile, int piece, const char* in_tile) {
     return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
   };
-  main_.line("uint {} = {};", along_k ? own_across.name : "item",
+  main_.line("uint {} = {};", along_k ? own_across.name : "chunk",
              limited(at(across, per_tile, "row"), chunks, per_tile));
   if (tile_operand.steps() > 1) return;  // each has a depth of its own
-  main_.line("uint {} = {};", along_k ? "item" : own_depth.name,
+  main_.line("uint {} = {};", along_k ? "chunk" : owns_k.name,
              limited(at(depth, per_step, "column"), k_chunks, per_step));
 }
 
@@ -401,7 +402,7 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const std::s
   use_chunks_of(tile_operand.part);
   const bool whole = open_units(tile_operand);
   if (!whole) main_.line("unit = min(unit, {}u);", tile_operand.units - 1);
-  place_unit(tile_operand, across, depth);
+  position_unit(tile_operand, across, depth);
   if (tile_operand.steps() > 1) open_steps(tile_operand, depth, nullptr);
   Scope scope = part_scope(tile_operand.part);
   for (ValueId id : tile_operand.part.vectors)
@@ -477,10 +478,10 @@ void OperandEmitter::declare_tile(const TileOperand& tile_operand) {
                  tile_operand.rows() * tile_operand.row_words());
   } else if (tile_operand.integer_dot) {
     shared_.line("shared ivec4 {}[{}];  // a word is four neighbours along the sum", tile_operand.tile,
-                 tile_operand.deep / 4 * tile_operand.stride());
+                 tile_operand.k_extent / 4 * tile_operand.stride());
   } else {
     shared_.line("shared {} {}[{}];", vec4(tile_operand.value), tile_operand.tile,
-                 tile_operand.deep * tile_operand.stride());
+                 tile_operand.k_extent * tile_operand.stride());
   }
 }
 
@@ -489,7 +490,7 @@ Result<void> OperandEmitter::hand_over(const TileOperand& tile_operand, const st
   use_chunks_of(tile_operand.part);
   const bool whole = open_units(tile_operand);
   if (!whole) main_.open("if (unit < {}u) {{", tile_operand.units);
-  place_unit(tile_operand, across, depth);
+  position_unit(tile_operand, across, depth);
   if (tile_operand.steps() > 1) {
     VKF_CHECK_OK(gather_steps(tile_operand, depth));
     if (!whole) main_.close();
@@ -514,7 +515,7 @@ Result<void> OperandEmitter::hand_over(const TileOperand& tile_operand, const st
   const std::string zero = fmt::format("{}({})", group_type(ops::register_type_of(type_here), group_, dialect_),
                                        is_float(type_here) ? "0.0" : "0");
   const Extent k_chunks = extent(counted(tile_operand.depth).axes) / (along_k ? elements : 1);
-  const int per_step = tile_operand.deep / (along_k ? elements : 1);
+  const int per_step = tile_operand.k_extent / (along_k ? elements : 1);
   std::string inside;
   if (!divides(per_step, k_chunks)) {
     inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step),
@@ -581,8 +582,8 @@ Result<void> OperandEmitter::of_element(const std::string& name, const std::stri
 
 void OperandEmitter::locate_workgroup() {
   main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
-  main_.line("if (workgroup >= p.items) return;");
-  main_.line("uint lane = gl_LocalInvocationID.x;");
+  main_.line("if (workgroup >= p.chunks) return;");
+  main_.line("uint thread = gl_LocalInvocationID.x;");
 }
 
 }  // namespace vkfuse::codegen

@@ -11,11 +11,11 @@ using index::Expr;
 
 namespace {
 
-constexpr int kMostWordsInFlight = 32;  // of a lane's registers
+constexpr int kMostWordsInFlight = 32;  // of a thread's registers
 
 class Tiled : public ChunkEmitter {
  public:
-  /// `merged` are the loops with the axes that items run across as one; `loops` have each of them.
+  /// `merged` are the loops with the axes that chunks run across as one; `loops` have each of them.
   Tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
         const segment::Loops& merged, const schedule::Schedule& schedule, const Target& target,
         const EmitOptions& options, const NodeNames& names)
@@ -35,7 +35,7 @@ class Tiled : public ChunkEmitter {
 
   Result<std::vector<RelocatableKernel>> run() {
     keep_literals();
-    tiles_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles");
+    tiles_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.workgroups), "tiles");
     groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
                                "workgroups in one row of the dispatch");
     find_products();
@@ -46,7 +46,7 @@ class Tiled : public ChunkEmitter {
     for (std::int64_t extent : box_.extents) {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
-    return finish_one(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_,
+    return finish_one(fmt::format("tiles of {}, {} elements per chunk, {} chunk{} per invocation", extents, elements_,
                                   schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
   }
 
@@ -56,13 +56,13 @@ class Tiled : public ChunkEmitter {
     StagedLoad staged_load;
     std::string array;
     std::vector<std::string> raw;  ///< the vectors of a unit
-    std::int64_t iterations = 1;   ///< units of a lane
+    std::int64_t iterations = 1;   ///< units of a thread
     std::int64_t batch = 1;        ///< of these, as many are in flight at a time
   };
 
   // --- positions -------------------------------------------------------------------------------------
 
-  [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kChunk, "item"}, {kElement, "j"}}; }
+  [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kChunk, "chunk"}, {kElement, "j"}}; }
   [[nodiscard]] std::string argument(const std::string& name, int element) const override {
     return name == "j" ? fmt::format("{}u", element) : name;
   }
@@ -78,7 +78,7 @@ class Tiled : public ChunkEmitter {
     }
   }
 
-  /// Positions inside a tile do not depend on sizes, and lanes divide for them.
+  /// Positions inside a tile do not depend on sizes, and threads divide for them.
   void keep_literals() {
     const ChunkPosition place = position_of_chunk();
     std::vector<Expr> local = index::delinearize(place.row, std::span(box_.extents).first(box_.extents.size() - 1));
@@ -94,7 +94,7 @@ class Tiled : public ChunkEmitter {
     for (std::int64_t extent : box_.extents) numbers_.keep(extent);
   }
 
-  /// Columns of the tile as items: some neighbours along a row, then down the rows, then the next neighbours.
+  /// Columns of the tile as chunks: some neighbours along a row, then down the rows, then the next neighbours.
   struct ChunkPosition {
     Expr row;
     Expr column;
@@ -146,7 +146,7 @@ class Tiled : public ChunkEmitter {
                     load.elements == 1 ? 4 : schedule_.loads[load.value].vector_bytes);
   }
 
-  /// Whether every trip of every lane has a unit.
+  /// Whether every trip of every thread has a unit.
   [[nodiscard]] bool is_whole(const Part& part) const {
     return part.staged_load.units() ==
            schedule::ceil_div(part.iterations, part.batch) * part.batch * schedule_.workgroup;
@@ -154,7 +154,7 @@ class Tiled : public ChunkEmitter {
   [[nodiscard]] std::string has_unit(const Part& part) const {
     return is_whole(part) ? std::string() : fmt::format("{} < {}u", unit_name(part), part.staged_load.units());
   }
-  [[nodiscard]] static std::string unit_name(const Part& part) { return part.iterations == 1 ? "lane" : "unit"; }
+  [[nodiscard]] static std::string unit_name(const Part& part) { return part.iterations == 1 ? "thread" : "unit"; }
   [[nodiscard]] static std::string register_index(const Part& part) { return part.batch == 1 ? "" : "[u]"; }
 
   [[nodiscard]] Scope unit_scope(const Scope& scope, const Part& part) const {
@@ -219,18 +219,18 @@ class Tiled : public ChunkEmitter {
       main_.line("{} {}[{}];", word_type(raw_bytes(part.staged_load.load())), name, part.batch);
   }
 
-  /// A block for each unit of a batch that begins at unit number `begin` of the lane.
+  /// A block for each unit of a batch that begins at unit number `begin` of the thread.
   template <typename Body>
   void each_unit(const Scope& scope, const Part& part, const std::string& begin, const Body& body) {
     const std::string number = begin.empty() ? "u" : part.batch == 1 ? begin : fmt::format("({} + u)", begin);
     if (part.batch > 1) main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", part.batch);
-    main_.line("uint unit = {} * gl_WorkGroupSize.x + lane;", number);
+    main_.line("uint unit = {} * gl_WorkGroupSize.x + thread;", number);
     Scope inner = unit_scope(scope, part);
     body(inner);
     if (part.batch > 1) main_.close();
   }
 
-  /// Loads that fit a lane's registers are all issued before the first is waited for.
+  /// Loads that fit a thread's registers are all issued before the first is waited for.
   [[nodiscard]] static bool at_once(const Part& part) { return part.iterations == part.batch; }
 
   void fill_in_batches(const Scope& scope, const Part& part) {
@@ -248,13 +248,13 @@ class Tiled : public ChunkEmitter {
     main_.close();
   }
 
-  // --- items -----------------------------------------------------------------------------------------
+  // --- chunks -----------------------------------------------------------------------------------------
 
   [[nodiscard]] bool chunks_are_full() const {
     return chunks_ == static_cast<std::int64_t>(schedule_.unroll_factor) * schedule_.workgroup;
   }
   [[nodiscard]] std::string has_chunk() const {
-    return chunks_are_full() ? std::string() : fmt::format("item < {}u", chunks_);
+    return chunks_are_full() ? std::string() : fmt::format("chunk < {}u", chunks_);
   }
 
   void open_chunks() {
@@ -262,14 +262,14 @@ class Tiled : public ChunkEmitter {
       // Only registers have to be told apart by number.
       main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", chunk_register_index().empty() ? "" : "[[unroll]] ",
                  schedule_.unroll_factor);
-      main_.line("uint item = u * gl_WorkGroupSize.x + lane;");
+      main_.line("uint chunk = u * gl_WorkGroupSize.x + thread;");
     }
   }
   void close_chunks() {
     if (schedule_.unroll_factor > 1) main_.close();
   }
 
-  /// Whether the vectors of all items are loaded before the barrier, beside those that cross.
+  /// Whether the vectors of all chunks are loaded before the barrier, beside those that cross.
   [[nodiscard]] bool prefetches() const {
     int words = 0;
     for (ValueId id : vectors_) {
@@ -346,8 +346,8 @@ class Tiled : public ChunkEmitter {
     main_.open("void main() {{");
     main_.line("uint tile = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
     main_.line("if (tile >= {}) return;", tiles_);
-    main_.line("uint lane = gl_LocalInvocationID.x;");
-    if (schedule_.unroll_factor == 1) main_.line("uint item = lane;");
+    main_.line("uint thread = gl_LocalInvocationID.x;");
+    if (schedule_.unroll_factor == 1) main_.line("uint chunk = thread;");
     Scope scope = chunk_scope();
     // What depends on the tile alone has one name for all that follows.
     for (const Expr& block :

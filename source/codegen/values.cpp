@@ -17,7 +17,7 @@ std::string hidden(DType type, const std::string& text, const std::string& bit) 
   return fmt::format("uintBitsToFloat(floatBitsToUint({}) | {})", text, bit);
 }
 
-/// What a fold starts from, in its accumulator's type.
+/// What a reduction starts from, in its accumulator's type.
 std::string identity_text(DType type, double identity, const Dialect& dialect) {
   if (type == DType::boolean) return identity != 0 ? "true" : "false";
   if (is_float(type)) {
@@ -176,7 +176,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
     case Value::Kind::load: text = load_scalar(scope, id); break;
     case Value::Kind::position: {
       if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
-        // The block's number as an expression of its own: four neighbours of an item are seen to share it.
+        // The block's number as an expression of its own: four neighbours of a chunk are seen to share it.
         const std::string block = position(scope, index::floor_div(value.offset, 4));
         const std::string word = position(scope, index::floor_mod(value.offset, 4));
         text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]",

@@ -10,7 +10,7 @@ Result<void> MatmulEmitter::result_of_workgroup_tile() {
       std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_n";
   return of_element("result_at", "const in float product, " + where, [&]() -> Result<void> {
     main_.line("uint m = first_m + row;");
-    main_.line("uint item = first_n + column;");
+    main_.line("uint chunk = first_n + column;");
     use_chunks_of(results_);
     Scope scope = part_scope(results_);
     VKF_TRY(groups, load_chunk(scope, results_));
@@ -60,9 +60,9 @@ Result<void> MatmulEmitter::workgroup_tile_main() {
     main_.open("{{");
     if (along_k) {
       main_.line("uint {} = {};", second ? "n" : "m", second ? "first_n" : "first_m");
-      main_.line("uint item = 0u;");
+      main_.line("uint chunk = 0u;");
     } else {
-      main_.line("uint item = {} / {}u;", second ? "first_n" : "first_m", tile_operand.part.elements);
+      main_.line("uint chunk = {} / {}u;", second ? "first_n" : "first_m", tile_operand.part.elements);
       main_.line("uint k = 0u;");
     }
     use_chunks_of(tile_operand.part);
@@ -70,7 +70,7 @@ Result<void> MatmulEmitter::workgroup_tile_main() {
     main_.line("{}_at = {};", name,
                scoped(scope, chunk_vector(scope, load.offset, buffer_bytes(load.node) / size_of(dtype(load.node)))));
     main_.close();
-    // A first factor is (m, k), a second one (k, n).
+    // A first operand is (m, k), a second one (k, n).
     const bool turned = along_k == second;
     turns = turns || turned;
     const std::string slice = along_k ? fmt::format("0u, {}u, k, {}u", tile_operand.extent, shape_.k)
@@ -109,7 +109,7 @@ Result<void> MatmulEmitter::workgroup_tile_main() {
   layout_of(rows, shape_.m, shape_.n,
             *schedule::row_stride(loops_, store.offset, tile_.m, tile_.n, 16 / size_of(stored)));
   main_.line("uint m = first_m;");
-  main_.line("uint item = first_n;");
+  main_.line("uint chunk = first_n;");
   use_chunks_of(results_);
   Scope scope = part_scope(results_);
   main_.line("coopMatStoreTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", results, buffer,

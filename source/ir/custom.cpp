@@ -106,8 +106,8 @@ Result<void> check_brackets(const CustomPayload& custom) {
   for (const char c : without_comments(custom.code)) {
     if (c == '(' || c == '[' || c == '{') open += c;
     if (c != ')' && c != ']' && c != '}') continue;
-    const char wanted = c == ')' ? '(' : c == ']' ? '[' : '{';
-    if (open.empty() || open.back() != wanted)
+    const char requested = c == ')' ? '(' : c == ']' ? '[' : '{';
+    if (open.empty() || open.back() != requested)
       return invalid("The code of the custom op '{}' has a '{}' that closes nothing: '{}'.", custom.name, c,
                      shown(custom.code));
     open.pop_back();

@@ -75,7 +75,7 @@ struct WindowPayload {
   std::vector<std::int64_t> dilations;
   friend bool operator==(const WindowPayload&, const WindowPayload&) = default;
 };
-/// A running fold along an axis. Exclusive: of the elements before this one; the first is the identity.
+/// A running reduction along an axis. Exclusive: of the elements before this one; the first is the identity.
 struct ScanPayload {
   int axis = 0;
   bool exclusive = false;

@@ -62,7 +62,7 @@ Result<Shape> take_along_shape(const Call& call) {
   return shape;
 }
 
-/// A fold that keeps one of its elements has no result for none.
+/// A reduction that keeps one of its elements has no result for none.
 Result<void> check_not_empty(const Call& call, int axis) {
   const bool keeps_one = call.op.reduction.kind == ops::Reduction::Kind::arg || std::isinf(call.op.reduction.identity);
   if (!keeps_one || call.operands[0].shape[static_cast<std::size_t>(axis)] != Dim(0)) return {};

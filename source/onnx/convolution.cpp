@@ -81,10 +81,10 @@ Result<ConvOptions> transposed_options_of(const NodeContext& node) {
   VKF_TRY(dilations, list_of(node, "dilations", count, 1));
   VKF_TRY(pads, list_of(node, "pads", 2 * count, 0));
   VKF_TRY(more, list_of(node, "output_padding", count, 0));
-  VKF_TRY(wanted, node.attributes().integers("output_shape"));
+  VKF_TRY(requested, node.attributes().integers("output_shape"));
   VKF_TRY(automatic, node.attributes().text("auto_pad", "NOTSET"));
-  if (!wanted.empty() && wanted.size() != count) {
-    return invalid("Attribute 'output_shape' is [{}]; there are {} spatial axes.", fmt::join(wanted, ", "), count);
+  if (!requested.empty() && requested.size() != count) {
+    return invalid("Attribute 'output_shape' is [{}]; there are {} spatial axes.", fmt::join(requested, ", "), count);
   }
   const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   if (!is_same && automatic != "NOTSET" && automatic != "VALID") {
@@ -99,8 +99,8 @@ Result<ConvOptions> transposed_options_of(const NodeContext& node) {
     const std::int64_t whole =
         strides[i] * (std::min(input, kFarthest) - 1) + more[i] + (sizes[i] - 1) * dilations[i] + 1;
     Ends ends{automatic == "VALID" ? 0 : pads[i], automatic == "VALID" ? 0 : pads[i + count]};
-    if (!wanted.empty() || is_same)
-      ends = shared(whole - (wanted.empty() ? input * strides[i] : wanted[i]), automatic == "SAME_UPPER");
+    if (!requested.empty() || is_same)
+      ends = shared(whole - (requested.empty() ? input * strides[i] : requested[i]), automatic == "SAME_UPPER");
     options.low.push_back(ends.low);
     options.high.push_back(ends.high - more[i]);
   }

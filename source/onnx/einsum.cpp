@@ -149,11 +149,11 @@ struct Term {
 };
 
 /// Sums over the letters that nobody else has.
-Term summed(Term term, const Labels& wanted) {
+Term summed(Term term, const Labels& requested) {
   std::vector<int> axes;
   Labels left;
   for (std::size_t i = 0; i < term.labels.size(); ++i) {
-    if (wanted.find(term.labels[i]) != Labels::npos) {
+    if (requested.find(term.labels[i]) != Labels::npos) {
       left += term.labels[i];
     } else {
       axes.push_back(static_cast<int>(i));
@@ -187,9 +187,9 @@ Tensor lined_up(const Term& term, const Labels& labels) {
 }
 
 /// The product of two terms, summed over the letters that only these two have.
-Term product_of(Term a, Term b, const Labels& wanted) {
+Term product_of(Term a, Term b, const Labels& requested) {
   drop_stretched(a, b);
-  const auto wanted_beside = [&](const Term& other) { return wanted + other.labels; };
+  const auto wanted_beside = [&](const Term& other) { return requested + other.labels; };
   a = summed(std::move(a), wanted_beside(b));
   b = summed(std::move(b), wanted_beside(a));
   DotAxes axes;
@@ -199,7 +199,7 @@ Term product_of(Term a, Term b, const Labels& wanted) {
       left_of_a += label;
       continue;
     }
-    const bool stays = wanted.find(label) != Labels::npos;
+    const bool stays = requested.find(label) != Labels::npos;
     (stays ? axes.batch_a : axes.contract_a).push_back(a.axis(label));
     (stays ? axes.batch_b : axes.contract_b).push_back(b.axis(label));
     if (stays) labels += label;
@@ -233,10 +233,11 @@ Result<Outputs> import_einsum(const NodeContext& node) {
     Labels labels = equation.operands[i];
     Shape shape = node.tensor(static_cast<int>(i)).shape();
     VKF_TRY(x, diagonal(node.tensor(static_cast<int>(i)), labels, shape));
-    Labels wanted = equation.result;  // and what operands to come have
-    for (std::size_t later = i + 1; later < equation.operands.size(); ++later) wanted += equation.operands[later];
+    Labels requested = equation.result;  // and what operands to come have
+    for (std::size_t later = i + 1; later < equation.operands.size(); ++later) requested += equation.operands[later];
     Term term{x, labels};
-    product = product ? product_of(*std::move(product), std::move(term), wanted) : summed(std::move(term), wanted);
+    product =
+        product ? product_of(*std::move(product), std::move(term), requested) : summed(std::move(term), requested);
     if (!product->tensor.valid()) return Outputs{product->tensor};
   }
   std::vector<int> order;

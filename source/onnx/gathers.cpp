@@ -55,9 +55,9 @@ Result<Outputs> import_gather(const NodeContext& node) {
   VKF_TRY(size, static_size(x.shape(), static_cast<std::size_t>(axis)));
   VKF_TRY(indices, positions(node.value(1), size));
   if (!node.value(1).known || node.value(1).known->sizes.size() > 1) return Outputs{x.gather(indices, axis)};
-  const std::vector<std::int64_t> wanted = counted_from_start(*node.value(1).known, size);
-  if (node.value(1).known->sizes.empty()) return Outputs{x.select(axis, wanted[0])};
-  return Outputs{take(x, axis, wanted)};
+  const std::vector<std::int64_t> requested = counted_from_start(*node.value(1).known, size);
+  if (node.value(1).known->sizes.empty()) return Outputs{x.select(axis, requested[0])};
+  return Outputs{take(x, axis, requested)};
 }
 
 Result<Outputs> import_gather_elements(const NodeContext& node) {
@@ -65,20 +65,20 @@ Result<Outputs> import_gather_elements(const NodeContext& node) {
   VKF_CHECK_OK(check_integers(node, 1));
   VKF_TRY(axis, axis_attribute(node, 0));
   const Shape& shape = node.tensor(0).shape();
-  const Shape& wanted = node.tensor(1).shape();
+  const Shape& requested = node.tensor(1).shape();
   VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
   VKF_TRY(indices, positions(node.value(1), size));
-  if (wanted.size() != shape.size()) {
-    return invalid("The indices have rank {}; the input has rank {}.", wanted.size(), shape.size());
+  if (requested.size() != shape.size()) {
+    return invalid("The indices have rank {}; the input has rank {}.", requested.size(), shape.size());
   }
   // Only the part of the input that the indices cover is read.
   Tensor x = node.tensor(0);
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (static_cast<int>(i) == axis || wanted[i] == shape[i]) continue;
+    if (static_cast<int>(i) == axis || requested[i] == shape[i]) continue;
     VKF_TRY(whole, static_size(shape, i));
-    VKF_TRY(part, static_size(wanted, i));
+    VKF_TRY(part, static_size(requested, i));
     if (part > whole) {
-      return invalid("The indices are {}; outside axis {} they must not exceed the input {}.", to_text(wanted), axis,
+      return invalid("The indices are {}; outside axis {} they must not exceed the input {}.", to_text(requested), axis,
                      to_text(shape));
     }
     x = x.slice(static_cast<int>(i), 0, part);
@@ -127,11 +127,11 @@ Result<Outputs> import_compress(const NodeContext& node) {
   if (condition.sizes[0] > size) {
     return invalid("The condition has {} elements; the axis has {}.", condition.sizes[0], size);
   }
-  std::vector<std::int64_t> wanted;
+  std::vector<std::int64_t> requested;
   for (std::size_t i = 0; i < element_count(condition); ++i) {
-    if (element_int(condition, i) != 0) wanted.push_back(static_cast<std::int64_t>(i));
+    if (element_int(condition, i) != 0) requested.push_back(static_cast<std::int64_t>(i));
   }
-  return Outputs{take(x, axis, wanted)};
+  return Outputs{take(x, axis, requested)};
 }
 
 Result<Outputs> import_one_hot(const NodeContext& node) {

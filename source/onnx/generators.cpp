@@ -93,9 +93,9 @@ Result<TensorData> known_scalar(const NodeContext& node, int i, std::string_view
 
 /// n, where the range is 0, 1, ... up to a symbol n.
 std::optional<Dim> counted_length(const NodeContext& node) {
-  const auto is = [&](int i, std::int64_t wanted) {
+  const auto is = [&](int i, std::int64_t requested) {
     const auto& known = node.value(i).known;
-    return known && element_count(*known) == 1 && is_integer(known->dtype) && element_int(*known, 0) == wanted;
+    return known && element_count(*known) == 1 && is_integer(known->dtype) && element_int(*known, 0) == requested;
   };
   if (node.value(1).known || !is(0, 0) || !is(2, 1) || node.dtype(1) != node.dtype(0)) return std::nullopt;
   const auto limit = symbolic_elements(node.tensor(1));

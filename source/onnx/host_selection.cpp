@@ -52,14 +52,14 @@ Sizes with_count(const Sizes& sizes, const Slices& slices, std::int64_t count) {
   return result;
 }
 
-TensorData picked(const TensorData& x, const Slices& slices, const std::vector<std::int64_t>& wanted) {
-  TensorData result{{}, x.dtype, with_count(x.sizes, slices, static_cast<std::int64_t>(wanted.size())), {}};
+TensorData picked(const TensorData& x, const Slices& slices, const std::vector<std::int64_t>& requested) {
+  TensorData result{{}, x.dtype, with_count(x.sizes, slices, static_cast<std::int64_t>(requested.size())), {}};
   const auto run = static_cast<std::size_t>(slices.inner * size_of(x.dtype));
-  result.bytes.resize(static_cast<std::size_t>(slices.outer) * wanted.size() * run);
+  result.bytes.resize(static_cast<std::size_t>(slices.outer) * requested.size() * run);
   std::byte* to = result.bytes.data();
   if (run == 0) return result;
   for (std::int64_t outer = 0; outer < slices.outer; ++outer) {
-    for (const std::int64_t at : wanted) {
+    for (const std::int64_t at : requested) {
       std::memcpy(to, x.bytes.data() + static_cast<std::size_t>(outer * slices.count + at) * run, run);
       to += run;
     }
@@ -120,11 +120,11 @@ Result<HostResults> compress(const NodeContext& node) {
   const TensorData& x = node.data(0);
   VKF_TRY(slices, slices_of(node, x.sizes));
   VKF_TRY(condition, condition_of(node, slices));
-  std::vector<std::int64_t> wanted;
+  std::vector<std::int64_t> requested;
   for (std::size_t i = 0; i < element_count(*condition); ++i) {
-    if (is_non_zero(*condition, i)) wanted.push_back(static_cast<std::int64_t>(i));
+    if (is_non_zero(*condition, i)) requested.push_back(static_cast<std::int64_t>(i));
   }
-  return HostResults{picked(x, slices, wanted)};
+  return HostResults{picked(x, slices, requested)};
 }
 
 Result<HostTypes> most_of_compress(const NodeContext& node) {

@@ -80,10 +80,10 @@ Result<Outputs> import_affine_grid(const NodeContext& node) {
   VKF_TRY(size, known_sizes(node, 1));
   VKF_TRY(align_corners, node.attributes().integer("align_corners", 0));
   const std::size_t axes = std::max<std::size_t>(size.size(), 3) - 2;
-  const Shape wanted{Dim(size.empty() ? 0 : size[0]), static_cast<int>(axes), static_cast<int>(axes) + 1};
-  if (size.size() < 4 || node.tensor(0).shape() != wanted) {
+  const Shape requested{Dim(size.empty() ? 0 : size[0]), static_cast<int>(axes), static_cast<int>(axes) + 1};
+  if (size.size() < 4 || node.tensor(0).shape() != requested) {
     return invalid("Theta is {}; a grid for [{}] asks for {}.", to_text(node.tensor(0).shape()), fmt::join(size, ", "),
-                   to_text(wanted));
+                   to_text(requested));
   }
   // Theta's rows along the last axis of the grid, its columns one by one: [n, 1..., axes].
   Shape lined_up(axes + 2, Dim(1));

@@ -18,11 +18,11 @@ struct Labels {
 
 Result<void> check_shapes(const NodeContext& node) {
   VKF_CHECK_OK(check_rank(node, 0, 2));
-  Shape wanted = node.tensor(0).shape();
-  wanted.erase(wanted.begin() + 1);
-  if (!is_integer(node.dtype(1)) || node.tensor(1).shape() != wanted) {
+  Shape requested = node.tensor(0).shape();
+  requested.erase(requested.begin() + 1);
+  if (!is_integer(node.dtype(1)) || node.tensor(1).shape() != requested) {
     return invalid("The labels are {}{}; an input of {} asks for integers of {}.", name_of(node.dtype(1)),
-                   to_text(node.tensor(1).shape()), to_text(node.tensor(0).shape()), to_text(wanted));
+                   to_text(node.tensor(1).shape()), to_text(node.tensor(0).shape()), to_text(requested));
   }
   if (!node.has(2)) return {};
   const Dim& classes = node.tensor(0).shape()[1];

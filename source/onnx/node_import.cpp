@@ -68,10 +68,10 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
     }
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const bool wanted = row.takes == Takes::sequences && i == 0;
-    if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == wanted) continue;
+    const bool requested = row.takes == Takes::sequences && i == 0;
+    if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == requested) continue;
     return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
-                   wanted ? "tensor" : "sequence", wanted ? "sequence" : "tensor");
+                   requested ? "tensor" : "sequence", requested ? "sequence" : "tensor");
   }
   if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
     return {};

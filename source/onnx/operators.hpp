@@ -8,7 +8,7 @@ namespace vkfuse::onnx {
 // elementwise.cpp: arithmetic
 Result<Outputs> apply_primitive(const NodeContext&);    ///< the row's primitive, on the operands as they are
 Result<Outputs> apply_primitive_6(const NodeContext&);  ///< the same, with the broadcasting of opsets before 7
-Result<Outputs> import_variadic(const NodeContext&);    ///< the primitive, folded over the operands from the left
+Result<Outputs> import_variadic(const NodeContext&);    ///< the primitive, reduced over the operands from the left
 Result<Outputs> import_mean(const NodeContext&);
 Result<Outputs> import_mod(const NodeContext&);
 Result<Outputs> import_pow(const NodeContext&);

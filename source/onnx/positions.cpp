@@ -20,11 +20,11 @@ struct Run {
 };
 
 /// The fewest runs that a left-to-right reading finds; more than kMaxRuns are not worth finishing.
-std::vector<Run> runs_of(const std::vector<std::int64_t>& wanted) {
+std::vector<Run> runs_of(const std::vector<std::int64_t>& requested) {
   std::vector<Run> runs;
-  for (std::size_t i = 0; i < wanted.size() && runs.size() <= kMaxRuns;) {
-    Run run{wanted[i], i + 1 < wanted.size() ? wanted[i + 1] - wanted[i] : 1, 1};
-    for (++i; i < wanted.size() && wanted[i] - wanted[i - 1] == run.step; ++i) ++run.count;
+  for (std::size_t i = 0; i < requested.size() && runs.size() <= kMaxRuns;) {
+    Run run{requested[i], i + 1 < requested.size() ? requested[i + 1] - requested[i] : 1, 1};
+    for (++i; i < requested.size() && requested[i] - requested[i - 1] == run.step; ++i) ++run.count;
     if (run.count == 1) run.step = 1;
     runs.push_back(run);
   }
@@ -32,12 +32,12 @@ std::vector<Run> runs_of(const std::vector<std::int64_t>& wanted) {
 }
 
 /// How often each position is repeated, if all are equally often: 0,0,1,1,2,2.
-std::int64_t times_each(const std::vector<std::int64_t>& wanted) {
+std::int64_t times_each(const std::vector<std::int64_t>& requested) {
   std::size_t times = 1;
-  while (times < wanted.size() && wanted[times] == wanted[0]) ++times;
-  if (wanted.size() % times != 0) return 1;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] != wanted[i / times * times]) return 1;
+  while (times < requested.size() && requested[times] == requested[0]) ++times;
+  if (requested.size() % times != 0) return 1;
+  for (std::size_t i = 0; i < requested.size(); ++i) {
+    if (requested[i] != requested[i / times * times]) return 1;
   }
   return static_cast<std::int64_t>(times);
 }
@@ -164,20 +164,20 @@ Result<Tensor> positions(const Value& indices, std::int64_t size) {
   return position_constant(values, indices.tensor.shape(), dtype);
 }
 
-Tensor take(const Tensor& x, int axis, const std::vector<std::int64_t>& wanted) {
+Tensor take(const Tensor& x, int axis, const std::vector<std::int64_t>& requested) {
   if (!x.valid()) return x;
-  if (wanted.empty()) return x.slice(axis, 0, 0);
-  const std::int64_t times = times_each(wanted);
-  if (times > 1 && static_cast<std::size_t>(times) < wanted.size()) {
+  if (requested.empty()) return x.slice(axis, 0, 0);
+  const std::int64_t times = times_each(requested);
+  if (times > 1 && static_cast<std::size_t>(times) < requested.size()) {
     std::vector<std::int64_t> once;
-    for (std::size_t i = 0; i < wanted.size(); i += static_cast<std::size_t>(times)) once.push_back(wanted[i]);
+    for (std::size_t i = 0; i < requested.size(); i += static_cast<std::size_t>(times)) once.push_back(requested[i]);
     return repeated(take(x, axis, once), axis, times, static_cast<std::int64_t>(once.size()));
   }
-  const std::vector<Run> runs = runs_of(wanted);
+  const std::vector<Run> runs = runs_of(requested);
   if (runs.size() > kMaxRuns) {
-    const std::int64_t highest = *std::ranges::max_element(wanted);
-    return x.gather(position_constant(wanted, {static_cast<std::int64_t>(wanted.size())}, position_dtype(highest)),
-                    axis);
+    const std::int64_t highest = *std::ranges::max_element(requested);
+    return x.gather(
+        position_constant(requested, {static_cast<std::int64_t>(requested.size())}, position_dtype(highest)), axis);
   }
   std::vector<Tensor> parts;
   for (const Run& run : runs) parts.push_back(run_of(x, axis, run));

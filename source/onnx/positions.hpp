@@ -21,7 +21,7 @@ Result<Tensor> positions(const Value& indices, std::int64_t size);
 /// The elements of an axis at known positions, each in 0 .. size-1, in this order. Positions that step
 /// evenly are slices, each repeated equally often a broadcast, a few runs of these a concatenation:
 /// no index is loaded then. Only the rest is a gather.
-Tensor take(const Tensor& x, int axis, const std::vector<std::int64_t>& wanted);
+Tensor take(const Tensor& x, int axis, const std::vector<std::int64_t>& requested);
 
 /// Index tuples as positions of rows: what GatherND reads and ScatterND writes.
 struct FlatPositions {

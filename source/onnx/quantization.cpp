@@ -16,17 +16,17 @@ bool is_one_number(const Shape& shape) { return shape.empty() || (shape.size() =
 Result<Tensor> in_blocks(const NodeContext& node, int operand, const Shape& shape, int axis, std::int64_t block) {
   const auto at = static_cast<std::size_t>(axis);
   VKF_TRY(size, static_size(shape, at));
-  Shape wanted = shape;
-  wanted[at] = Dim((size + block - 1) / block);
+  Shape requested = shape;
+  requested[at] = Dim((size + block - 1) / block);
   const Tensor& numbers = node.tensor(operand);
-  if (numbers.shape() != wanted) {
+  if (numbers.shape() != requested) {
     return invalid("Operand {} has the shape {}; blocks of {} along axis {} of {} ask for {}.", operand,
-                   to_text(numbers.shape()), block, axis, to_text(shape), to_text(wanted));
+                   to_text(numbers.shape()), block, axis, to_text(shape), to_text(requested));
   }
-  Shape stretched = wanted;
+  Shape stretched = requested;
   stretched.insert(stretched.begin() + axis + 1, Dim(block));
-  wanted[at] = Dim(wanted[at].size() * block);
-  return numbers.unsqueeze(axis + 1).broadcast_to(stretched).reshape(wanted).slice(axis, 0, size);
+  requested[at] = Dim(requested[at].size() * block);
+  return numbers.unsqueeze(axis + 1).broadcast_to(stretched).reshape(requested).slice(axis, 0, size);
 }
 
 Result<DType> quantised_dtype(const NodeContext& node) {

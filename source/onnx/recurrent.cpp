@@ -159,10 +159,10 @@ std::optional<Tensor> part_of(const NodeContext& node, int operand, int directio
   return node.tensor(operand).select(axis, direction);
 }
 
-Result<void> check_shape(const NodeContext& node, int operand, const Shape& wanted) {
-  if (!node.has(operand) || node.tensor(operand).shape() == wanted) return {};
+Result<void> check_shape(const NodeContext& node, int operand, const Shape& requested) {
+  if (!node.has(operand) || node.tensor(operand).shape() == requested) return {};
   return invalid("Operand {} of operator '{}' has the shape {}; it must have {}.", operand, node.row().name,
-                 to_text(node.tensor(operand).shape()), to_text(wanted));
+                 to_text(node.tensor(operand).shape()), to_text(requested));
 }
 
 /// One operator on one node.

@@ -32,7 +32,7 @@ Result<void> check_dtypes(const NodeContext& node) {
 /// Row-major positions in the input of the elements that ScatterElements names: the index along `axis`,
 /// and along the other axes the update's own coordinate.
 Result<Tensor> element_positions(const NodeContext& node, int axis, const Sizes& sizes) {
-  VKF_TRY(wanted, static_sizes(node.tensor(1).shape()));
+  VKF_TRY(requested, static_sizes(node.tensor(1).shape()));
   VKF_TRY(count, vkfuse::element_count(sizes));
   const DType dtype = position_dtype(count);
   VKF_TRY(index, positions(node.value(1), sizes[static_cast<std::size_t>(axis)]));
@@ -42,7 +42,7 @@ Result<Tensor> element_positions(const NodeContext& node, int axis, const Sizes&
     Tensor coordinate = index.cast(dtype);
     if (static_cast<int>(i) != axis) {
       Shape ramp(sizes.size(), Dim(1));
-      ramp[i] = wanted[i];
+      ramp[i] = requested[i];
       coordinate = Tensor::iota(dtype, ramp, static_cast<int>(i));
     }
     position = position + coordinate * Tensor::scalar_int(dtype, stride);
@@ -61,9 +61,9 @@ Result<Outputs> import_scatter_elements(const NodeContext& node) {
   const Tensor& x = node.tensor(0);
   const Shape& updates = node.tensor(2).shape();
   VKF_TRY(sizes, static_sizes(x.shape()));
-  VKF_TRY(wanted, static_sizes(updates));
-  bool fits = updates == node.tensor(1).shape() && wanted.size() == sizes.size();
-  for (std::size_t i = 0; fits && i < sizes.size(); ++i) fits = static_cast<int>(i) == axis || wanted[i] <= sizes[i];
+  VKF_TRY(requested, static_sizes(updates));
+  bool fits = updates == node.tensor(1).shape() && requested.size() == sizes.size();
+  for (std::size_t i = 0; fits && i < sizes.size(); ++i) fits = static_cast<int>(i) == axis || requested[i] <= sizes[i];
   if (!fits) {
     return invalid("The indices are {} and the updates {}; they must be equal, and outside axis {} fit the input {}.",
                    to_text(node.tensor(1).shape()), to_text(updates), axis, to_text(x.shape()));
@@ -81,11 +81,11 @@ Result<Outputs> import_scatter_nd(const NodeContext& node) {
   const Tensor& x = node.tensor(0);
   const Shape& indexed = node.tensor(1).shape();
   VKF_TRY(flat, flat_positions(node.value(1), x.shape(), 0));
-  Shape wanted(indexed.begin(), indexed.end() - 1);
-  wanted.insert(wanted.end(), x.shape().begin() + static_cast<int>(flat.axes), x.shape().end());
-  if (node.tensor(2).shape() != wanted) {
+  Shape requested(indexed.begin(), indexed.end() - 1);
+  requested.insert(requested.end(), x.shape().begin() + static_cast<int>(flat.axes), x.shape().end());
+  if (node.tensor(2).shape() != requested) {
     return invalid("The updates are {}; the input {} at the indices {} asks for {}.", to_text(node.tensor(2).shape()),
-                   to_text(x.shape()), to_text(indexed), to_text(wanted));
+                   to_text(x.shape()), to_text(indexed), to_text(requested));
   }
   Shape rows{flat.count};
   rows.insert(rows.end(), x.shape().begin() + static_cast<int>(flat.axes), x.shape().end());

@@ -114,8 +114,8 @@ Result<Outputs> import_transpose(const NodeContext& node) {
 }
 
 Result<Outputs> import_expand(const NodeContext& node) {
-  VKF_TRY(wanted, known_shape(node, 1));
-  VKF_TRY(shape, broadcast(node.tensor(0).shape(), wanted));
+  VKF_TRY(requested, known_shape(node, 1));
+  VKF_TRY(shape, broadcast(node.tensor(0).shape(), requested));
   return Outputs{node.tensor(0).broadcast_to(std::move(shape))};
 }
 

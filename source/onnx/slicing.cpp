@@ -175,8 +175,8 @@ Result<Tensor> padded_with_itself(const NodeContext& node, std::string_view mode
     const std::int64_t cut_low = std::min<std::int64_t>(std::max<std::int64_t>(-padding.low, 0), whole);
     const std::int64_t end = std::max(whole - std::max<std::int64_t>(-padding.high, 0), cut_low);
     if (cut_low > 0 || end < whole) result = result.slice(padding.axis, cut_low, end);
-    VKF_TRY(wanted, repeated_positions(mode, end - cut_low, padding));
-    result = take(result, padding.axis, wanted);
+    VKF_TRY(requested, repeated_positions(mode, end - cut_low, padding));
+    result = take(result, padding.axis, requested);
   }
   return result;
 }

@@ -64,10 +64,11 @@ std::vector<Section> sections() {
       {"Gathers and scatters",
        "Positions are data of i32, u32 or i64 that count from 0; nothing is read or written out of range.",
        {OpClass::gather, OpClass::scatter}},
-      {"Reductions", "`axes=[...]`, ascending: those that the fold removes.", {OpClass::reduce}},
+      {"Reductions", "`axes=[...]`, ascending: those that the reduction removes.", {OpClass::reduce}},
       {"Contractions", "`batch_a=[...] batch_b=[...] contract_a=[...] contract_b=[...]`.", {OpClass::contraction}},
       {"Scans",
-       "`axis=K exclusive=B reverse=B`: the fold of the elements up to each one, without itself where exclusive, from "
+       "`axis=K exclusive=B reverse=B`: the reduction of the elements up to each one, without itself where exclusive, "
+       "from "
        "the last one where reverse.",
        {OpClass::scan}},
       {"Sorts", "", {OpClass::sort}},

@@ -24,7 +24,7 @@ enum class OpClass : std::uint8_t {
   gather,       ///< a view whose positions are data
   reduce,       ///< folds some axes away
   contraction,  ///< folds products of two operands' elements along axes that both have
-  scan,         ///< running fold along one axis
+  scan,         ///< running reduction along one axis
   sort,         ///< order along one axis
   scatter,      ///< writes rows at positions that are data
   opaque,       ///< whatever a kernel that the user wrote does with whole operands
@@ -102,8 +102,8 @@ inline constexpr TypeSet kPositions = bit(DType::i32) | bit(DType::u32) | bit(DT
 inline constexpr int kVariadic = -1;
 
 /// GLSL of one element as an expression over {0}, {1}, {2}; empty where the op is not offered for
-/// that lane. {s} is the lane's name ("f32", "i32", "u32", "i64", "u64", "f64"), so "{s}_div({0}, {1})"
-/// names one prelude function per lane; {w} is the dtype's width in bits less one, for shifts.
+/// that lane. {s} is the register type's name ("f32", "i32", "u32", "i64", "u64", "f64"), so "{s}_div({0}, {1})"
+/// names one prelude function per register type; {w} is the dtype's width in bits less one, for shifts.
 /// `pair64` serves i64 and u64 held as uvec2, where "{s}p_min({0}, {1})" names i64p_min and u64p_min.
 /// `i64` and `u64` are for native 64-bit ints.
 /// `half` serves f16 and bf16, which are held as f32, where something cheaper than `f32` is exact
@@ -208,7 +208,7 @@ Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std
 /// result is rounded to a 16-bit dtype. Absolute; infinity means undecided.
 double own_error(const OpRow& row, DType dtype, const double* x, double y);
 
-/// The GLSL type that holds a lane: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
+/// The GLSL type that holds a register: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
 std::string_view glsl_type(RegisterType register_type, bool native_int64);
 
 /// The expression of one element. `dtype` is the T of the signature; `native` chooses between

@@ -10,7 +10,7 @@ constexpr Reduction kArgmin = {Reduction::Kind::arg, "min", kInfinity};
 constexpr Reduction kMean = {Reduction::Kind::mean, "add", 0};
 
 // The cost is that of one element joined on. How errors spread and what rounding adds depends on all the
-// elements and on the order of the joins: the reference knows, by the fold.
+// elements and on the order of the joins: the reference knows, by the reduction.
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {

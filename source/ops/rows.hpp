@@ -96,11 +96,11 @@ double propagate_in_domain(Approxes x, double y) {
 
 // Glsl entries. ---------------------------------------------------------------------------------
 
-/// One text for every number lane; `pair64` apart.
+/// One text for every number type; `pair64` apart.
 constexpr Glsl on_numbers(std::string_view text, std::string_view pair64) {
   return {.f32 = text, .i32 = text, .u32 = text, .i64 = text, .u64 = text, .pair64 = pair64, .f64 = text};
 }
-/// One text for every integer lane; `pair64` apart.
+/// One text for every integer type; `pair64` apart.
 constexpr Glsl on_integers(std::string_view text, std::string_view pair64) {
   return {.i32 = text, .u32 = text, .i64 = text, .u64 = text, .pair64 = pair64};
 }

@@ -8,7 +8,7 @@
 
 namespace vkfuse::partition {
 
-/// Prices of kernels by their structure, for one target and one set of sizes.
+/// Costs of kernels by their structure, for one target and one set of sizes.
 class CostCache {
  public:
   CostCache();

@@ -137,9 +137,9 @@ bool Search::fuse_producer(NodeId value, ClusterId to) {
 /// Again and again: a merge refused because a third kernel stands between may be possible once that one is merged as
 /// well.
 bool Search::fuse_vertically() {
-  constexpr int kMostRounds = 8;
+  constexpr int kMostIterations = 8;
   bool any = false;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostIterations; ++round) {
     bool changed = false;
     for (NodeId id = 0; id < analysis_.graph.size(); ++id) {
       for (std::size_t i = 0; i < computing_[id].size(); ++i) {

@@ -8,7 +8,7 @@ using ir::NodeId;
 
 bool GraphAnalysis::is_free(NodeId id) const {
   const ops::OpClass cls = graph.node(id).op->cls;
-  return (cls == ops::OpClass::view || cls == ops::OpClass::generate) && !is_output[id] && !is_kept[id];
+  return (cls == ops::OpClass::view || cls == ops::OpClass::generate) && !is_output[id] && !is_materialized[id];
 }
 
 bool GraphAnalysis::is_pointwise(NodeId id) const {
@@ -31,7 +31,7 @@ bool GraphAnalysis::lies_elsewhere(NodeId id, std::vector<bool>& escapes, Visite
 GraphAnalysis::GraphAnalysis(const ir::Graph& of, SymbolValues sizes, std::vector<bool> kept)
     : graph(of),
       symbols(std::move(sizes)),
-      is_kept(std::move(kept)),
+      is_materialized(std::move(kept)),
       is_output(of.size(), false),
       is_alias(of.size(), false),
       is_computed(of.size(), false),
@@ -68,7 +68,7 @@ GraphAnalysis::GraphAnalysis(const ir::Graph& of, SymbolValues sizes, std::vecto
       for (NodeId through : between[operand]) add_between(through);
       for (NodeId behind : operands[operand]) add_operand(behind);
     }
-    if (between[id].size() >= kMostBetween && graph.node(id).op->cls == ops::OpClass::view) is_kept[id] = true;
+    if (between[id].size() >= kMostBetween && graph.node(id).op->cls == ops::OpClass::view) is_materialized[id] = true;
     is_alias[id] = lies_elsewhere(id, escapes, visited);
     is_computed[id] = live[id] && !is_free(id) && !segment::is_literal(graph, id) && !segment::is_resident(graph, id);
     if (!is_computed[id]) continue;

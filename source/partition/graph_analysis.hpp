@@ -14,7 +14,7 @@ struct GraphAnalysis {
 
   const ir::Graph& graph;
   SymbolValues symbols;
-  std::vector<bool> is_kept;
+  std::vector<bool> is_materialized;
   std::vector<bool> is_output;
   std::vector<bool> is_alias;     ///< a result whose elements another buffer holds in order
   std::vector<bool> is_computed;  ///< some kernel has to

@@ -58,7 +58,7 @@ class KernelCostModel {
   /// Whether a node of another graph computes what this one does, but for the operands.
   [[nodiscard]] bool is_alike(const ir::Graph& other, ir::NodeId there, ir::NodeId here) const;
 
-  /// Kernels priced so far that this search has not asked for before: searches end where there are too many, whatever
+  /// Kernels costed so far that this search has not asked for before: searches end where there are too many, whatever
   /// others have asked.
   [[nodiscard]] int costed() const { return costed_; }
 

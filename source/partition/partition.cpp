@@ -15,7 +15,7 @@ auto named(const List& list, std::string_view name) -> std::optional<typename Li
   return found == list.end() ? std::nullopt : std::optional(*found);
 }
 
-constexpr int kMostRounds = 8;
+constexpr int kMostIterations = 8;
 
 void join_producers(Search& search, const Options& options) {
   if (options.has(PlannerPass::vertical)) search.fuse_vertically();
@@ -24,7 +24,7 @@ void join_producers(Search& search, const Options& options) {
 /// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel
 /// together, and come when kernels are what they will be.
 void settle(Search& search, const Options& options, bool cuts) {
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostIterations; ++round) {
     bool changed = options.has(PlannerPass::rematerialization) && search.rematerialize_values(false);
     if (cuts && options.has(PlannerPass::min_cut)) changed = search.rematerialize_by_min_cut() || changed;
     if (options.has(PlannerPass::vertical) && changed) changed = search.fuse_vertically() || changed;
@@ -37,12 +37,12 @@ void by_bytes(Search& search, const Options& options) {
   join_producers(search, options);
   settle(search, options, false);
   if (options.has(PlannerPass::siblings) && search.fuse_siblings()) join_producers(search, options);
-  for (int round = 0; options.has(PlannerPass::moves) && round < kMostRounds && search.move_parts(); ++round) {
+  for (int round = 0; options.has(PlannerPass::moves) && round < kMostIterations && search.move_parts(); ++round) {
     join_producers(search, options);
     settle(search, options, false);
   }
   if (options.has(PlannerPass::exhaustive) && search.search_exhaustively()) return settle(search, options, true);
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostIterations; ++round) {
     if (options.has(PlannerPass::horizontal) && search.fuse_horizontally()) join_producers(search, options);
     settle(search, options, true);
     if (!options.has(PlannerPass::local_search) || !search.search_locally()) return;
@@ -76,7 +76,7 @@ Result<CostedPartition> partition(const ir::Graph& graph, const Target& target, 
     for (ir::NodeId view : wide) kept[view] = true;
     if (started && wide.empty()) break;
     if (started) continue;
-    const std::vector<ir::NodeId> views = searched->views_to_keep();
+    const std::vector<ir::NodeId> views = searched->views_to_materialize();
     if (VKF_PLANT(views_never_stored, views.empty(), true)) return std::move(started).error();
     for (ir::NodeId view : views) kept[view] = true;
   }

@@ -24,10 +24,10 @@ enum class PlannerPass : std::uint8_t {
   exhaustive,          ///< graphs of few ops: all partitions are looked at
   min_cut,             ///< what a kernel reads, and what it computes again, is the cheapest of all ways
   merged_matmuls,      ///< products of one value with several others are one where that is modelled faster
-  partial_statistics,  ///< norms after contractions leave no kernel of their own where statistics in parts are modelled
+  partial_statistics,  ///< norms after contractions leave no kernel of their own where partial statistics are modelled
                        ///< faster
   rematerialization,   ///< a value is computed where it is read instead of being stored
-  memo,                ///< kernels of equal structure are priced once; plans are the same without
+  memo,                ///< kernels of equal structure are costed once; plans are the same without
 };
 inline constexpr std::array<PlannerPass, 12> kPlannerPasses = {PlannerPass::vertical,
                                                                PlannerPass::triples,

@@ -45,11 +45,11 @@ bool Search::are_frozen(std::span<const ClusterId> clusters) const {
 }
 
 /// Of few ops one after the other: what is stored for one may serve the next.
-std::vector<NodeId> Search::views_to_keep() {
+std::vector<NodeId> Search::views_to_materialize() {
   constexpr std::size_t kFew = 4;
   std::vector<NodeId> views;
   for (NodeId id : impossible_) {
-    const auto view = view_to_keep(id);
+    const auto view = view_to_materialize(id);
     if (!view) return {};
     views.push_back(*view);
     if (impossible_.size() <= kFew) return views;
@@ -59,14 +59,14 @@ std::vector<NodeId> Search::views_to_keep() {
 }
 
 /// As many buffers as are behind it become one.
-std::optional<NodeId> Search::view_to_keep(NodeId id) {
+std::optional<NodeId> Search::view_to_materialize(NodeId id) {
   const ir::Graph& graph = analysis_.graph;
   std::optional<NodeId> best;
   std::size_t fewest = analysis_.operands[id].size();
   if (fewest <= 1) return last_choice_before(id);
   for (NodeId view : analysis_.between[id]) {
     if (graph.node(view).op->cls != ops::OpClass::view || analysis_.is_output[view]) continue;
-    std::vector<bool> kept = analysis_.is_kept;
+    std::vector<bool> kept = analysis_.is_materialized;
     kept[view] = true;
     const std::size_t left = GraphAnalysis(graph, analysis_.symbols, std::move(kept)).operands[id].size();
     if (left >= fewest || !cost_model_({view}, [](NodeId) { return true; })) continue;
@@ -81,7 +81,7 @@ std::optional<NodeId> Search::last_choice_before(NodeId id) {
   std::optional<NodeId> last;
   for (NodeId view : analysis_.between[id]) {
     const bool chooses = segment::is_choice(analysis_.graph.node(view));
-    if (!chooses || analysis_.is_output[view] || analysis_.is_kept[view] || (last && *last > view)) continue;
+    if (!chooses || analysis_.is_output[view] || analysis_.is_materialized[view] || (last && *last > view)) continue;
     const auto kernel_cost = cost_model_({view}, [](NodeId) { return true; });
     if (kernel_cost && kernel_cost->over_budget.empty()) last = view;
   }

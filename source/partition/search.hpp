@@ -50,7 +50,7 @@ class Search {
   Result<void> start();
   /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the
   /// op would read instead of more than one value.
-  [[nodiscard]] std::vector<ir::NodeId> views_to_keep();
+  [[nodiscard]] std::vector<ir::NodeId> views_to_materialize();
 
   /// After a start: of ops that are over the budget with the views in front of them, the last of these that chooses.
   /// Stored, it is a kernel within the budget, and the op reads it.
@@ -87,7 +87,7 @@ class Search {
     std::int64_t bytes = 0, bytes_before = 0;
     double microseconds = 0, microseconds_before = 0;
   };
-  [[nodiscard]] std::optional<ir::NodeId> view_to_keep(ir::NodeId id);
+  [[nodiscard]] std::optional<ir::NodeId> view_to_materialize(ir::NodeId id);
   [[nodiscard]] std::optional<ir::NodeId> last_choice_before(ir::NodeId id);
   using Visit = std::function<Result<void>(Cluster&, const std::function<bool(ir::NodeId)>& stored)>;
   Result<void> each_made(Change& change, const Visit& visit);

@@ -116,13 +116,14 @@ void Search::warm_start_from(const WarmStart& warm_start) {
   };
   // Views may be stored in one form alone, so that what a kernel stores or reads is nothing of the kind in the other.
   const auto is_computed = [&](NodeId id) { return analysis_.is_computed[*warm_start.places[id]]; };
-  const auto is_kept_view = [&](NodeId id) { return analysis_.is_kept[*warm_start.places[id]]; };
+  const auto is_materialized_view = [&](NodeId id) { return analysis_.is_materialized[*warm_start.places[id]]; };
   const auto is_there = [&](NodeId id) { return is_computed(id) || segment::is_resident(other, id); };
   std::vector<Kept> kernels;
   for (const segment::Segment& segment : warm_start.partition.segments) {
     const bool same_nodes = std::all_of(segment.members.begin(), segment.members.end(), is_same) &&
                             std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
-    const bool stays = same_nodes && std::none_of(segment.members.begin(), segment.members.end(), is_kept_view) &&
+    const bool stays = same_nodes &&
+                       std::none_of(segment.members.begin(), segment.members.end(), is_materialized_view) &&
                        std::all_of(segment.reads.begin(), segment.reads.end(), is_there) &&
                        std::all_of(segment.stores.begin(), segment.stores.end(), is_computed);
     if (stays)

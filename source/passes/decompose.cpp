@@ -74,16 +74,17 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, Node
   const Dim count = w.type(indices).shape[0];
   if (count == Dim(0)) return base;
   // Out of range indices must not wrap into range.
-  NodeId wanted = indices;
+  NodeId requested = indices;
   if (w.type(indices).dtype == DType::i64 && !rows.is_symbol()) {
-    wanted = w.op("clamp", {indices, w.scalar(DType::i64, -1), w.scalar(DType::i64, static_cast<double>(rows.size()))});
+    requested =
+        w.op("clamp", {indices, w.scalar(DType::i64, -1), w.scalar(DType::i64, static_cast<double>(rows.size()))});
   } else if (w.type(indices).dtype == DType::u32 && !rows.is_symbol()) {
-    wanted = w.op("min", {indices, w.scalar(DType::u32, static_cast<double>(rows.size()))});
+    requested = w.op("min", {indices, w.scalar(DType::u32, static_cast<double>(rows.size()))});
   }
-  wanted = w.cast(wanted, DType::i32);
+  requested = w.cast(requested, DType::i32);
   const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
   if (mode == ir::ScatterMode::set) {
-    const NodeId hit = w.op("eq", {w.reshape(wanted, {Dim(1), count}), w.iota({rows, Dim(1)}, 0)});
+    const NodeId hit = w.op("eq", {w.reshape(requested, {Dim(1), count}), w.iota({rows, Dim(1)}, 0)});
     const NodeId position = w.op("select", {hit, w.iota({Dim(1), count}, 1), w.scalar(DType::i32, -1)});
     const NodeId last = w.reduce("reduce_max", position, {1});
     Shape one_per_row{rows};
@@ -100,7 +101,7 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, Node
     hit_columns.emplace_back(1);
     update_shape.push_back(type.shape[i]);
   }
-  const NodeId hit = w.op("eq", {w.reshape(wanted, hit_columns), w.iota(hit_rows, 0)});
+  const NodeId hit = w.op("eq", {w.reshape(requested, hit_columns), w.iota(hit_rows, 0)});
   const Joining ops = joining(mode);
   const double identity = ops::row(ops.reduce).reduction.identity;
   const NodeId mine = w.op("select", {hit, w.reshape(updates, update_shape), w.scalar(type.dtype, identity)});

@@ -47,10 +47,10 @@ std::optional<NodeId> averaged_sum(const Graph& graph, const Node& node) {
     const std::int64_t count = counted(graph, graph.node(sum));
     if (count < 2) continue;
     const double inverse = 1.0 / static_cast<double>(count);
-    const double wanted = divides                         ? static_cast<double>(count)
-                          : node.type.dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse))
-                                                          : inverse;
-    if (*number == wanted) return sum;
+    const double requested = divides                         ? static_cast<double>(count)
+                             : node.type.dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse))
+                                                             : inverse;
+    if (*number == requested) return sum;
   }
   return std::nullopt;
 }

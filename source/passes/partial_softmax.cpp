@@ -87,7 +87,7 @@ class Finder {
     return false;
   }
 
-  /// Everything that is computed from the rows ends in one of the two folds or is taken from them at a position.
+  /// Everything that is computed from the rows ends in one of the two reductions or is taken from them at a position.
   bool find_taken(Softmax& all) const {
     const Shape& shape = graph_.node(all.of).type.shape;
     std::vector<NodeId> open{all.of};

@@ -47,7 +47,7 @@ Result<std::optional<Rewritten>> limit_concats_of(Result<std::optional<Rewritten
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
-/// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts,
+/// Norms after contractions whose readers are contractions, or join the results of others: with partial statistics,
 /// one for each block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries
 /// it.
 Result<std::optional<Rewritten>> partial_statistics(const ir::Graph& graph);

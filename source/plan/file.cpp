@@ -137,7 +137,7 @@ Json chosen(const ScheduledKernel& step) {
   json["factors_after_sums"] = schedule.sunk_scales;
   json["tile"] = schedule.tile.extents;
   const schedule::TileShape& shape = schedule.matmul.shape;
-  json["matrix"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.lanes};
+  json["matrix"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
   json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(),
                        schedule.attention.mma.has_value() ? 1 : 0};
   json["loads"] = Json::array();

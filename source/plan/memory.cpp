@@ -62,10 +62,10 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
         all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
-      const bool wanted = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();
-      if (is_output[value] && !wanted) continue;
+      const bool requested = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+      if (is_output[value] && !requested) continue;
       at[value] = all.size();
-      all.push_back({value, step, wanted ? kForever : step, 0});
+      all.push_back({value, step, requested ? kForever : step, 0});
     }
   }
   return all;

@@ -42,7 +42,8 @@ Result<CostedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
-  // Forms of a graph are compared at the same sizes: their own nominal ones may differ, as their largest tensors do.
+  // Forms of a graph are compared at the same sizes: their own representative ones may differ, as their largest tensors
+  // do.
   partition::Options sized = options;
   SymbolValues sizes = schedule::representative_symbols(graph);
   sized.sizes.merge(sizes);
@@ -207,7 +208,7 @@ Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& sy
   all.reserve(plan.steps.size());
   const auto skip = [&](std::size_t step) {
     const std::optional<StructuralDuplicate>& original = (*duplicates)[step];
-    // What a view stands for differs from twin to twin.
+    // What a view stands for differs from duplicate to duplicate.
     if (!original || segment::window_of(all[original->of].loops) || !reuse(step)) return false;
     all.add_duplicate();
     return true;

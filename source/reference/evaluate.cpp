@@ -143,7 +143,7 @@ Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
   counters_[id] += static_cast<std::int64_t>(indices.size());
   if (depth_ >= kDeepest)
     return unsupported(
-        "The reference does not follow values through more than {} ops nested in each other that fold or gather.",
+        "The reference does not follow values through more than {} ops nested in each other that reduce or gather.",
         kDeepest);
   ++depth_;
   auto result = [&]() -> Result<Elements> {

@@ -31,14 +31,14 @@ class Fibers {
     std::int64_t stride = 1;
     for (int axis : axes) reduced_[static_cast<std::size_t>(axis)] = true;
     for (std::size_t i = operand.size(); i-- > 0;) {
-      (reduced_[i] ? folded_count_ : left_).push_back({operand[i], stride});
+      (reduced_[i] ? reduced_axes_ : left_).push_back({operand[i], stride});
       if (reduced_[i]) length_ *= operand[i];
       stride *= operand[i];
     }
   }
   [[nodiscard]] std::int64_t length() const { return length_; }
   [[nodiscard]] std::int64_t base(std::int64_t result_index) const { return along(left_, result_index); }
-  [[nodiscard]] std::int64_t offset(std::int64_t k) const { return along(folded_count_, k); }
+  [[nodiscard]] std::int64_t offset(std::int64_t k) const { return along(reduced_axes_, k); }
 
  private:
   struct Axis {
@@ -54,7 +54,7 @@ class Fibers {
     return at;
   }
   std::vector<bool> reduced_;
-  std::vector<Axis> left_, folded_count_;
+  std::vector<Axis> left_, reduced_axes_;
   std::int64_t length_ = 1;
 };
 

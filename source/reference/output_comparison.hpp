@@ -68,7 +68,7 @@ struct OutputComparison {
   [[nodiscard]] std::int64_t wrong_elements() const;
 };
 
-/// What an output is judged by.
+/// What an output is compared with.
 struct Expected {
   const Column& column;
   std::span<const std::int64_t> elements;             ///< which element of the output each row is; empty: 0, 1, 2, ...

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The fold that a scatter joins by: that of the reduction with the same join.
+/// The reduction that a scatter joins by: that of the reduction with the same join.
 ops::Reduction reduction_of(ir::ScatterMode mode) {
   for (const ops::OpRow& row : ops::table()) {
     if (row.cls == ops::OpClass::reduce && row.reduction.kind == ops::Reduction::Kind::plain &&

@@ -44,7 +44,7 @@ struct Whole {
 };
 }  // namespace partial
 
-/// The fold of the elements added so far, in any association. A device's result of a float sum lies within
+/// The reduction of the elements added so far, in any association. A device's result of a float sum lies within
 /// chain * unit * (the sum of the magnitudes), plus the operands' own bounds, of the exact one.
 class Reducer {
  public:

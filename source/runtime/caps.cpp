@@ -83,19 +83,20 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
   const Caps offered = caps;
-  for (const auto& wanted : options.limits) {
-    if (wanted.first == kMemoryLimit) continue;
+  for (const auto& requested : options.limits) {
+    if (requested.first == kMemoryLimit) continue;
     const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
-                                     [&](const Limit& one) { return wanted.first == one.name; });
+                                     [&](const Limit& one) { return requested.first == one.name; });
     if (limit == std::end(kLimits))
-      return invalid("There is no limit named '{}'; 'vkfuse devices' lists them.", wanted.first);
+      return invalid("There is no limit named '{}'; 'vkfuse devices' lists them.", requested.first);
     const std::uint64_t has = value_of(caps, *limit);
-    if (wanted.second > has)
-      return invalid("The limit {} is {} on this device and cannot be raised to {}.", wanted.first, has, wanted.second);
-    if (wanted.second == 0) return invalid("The limit {} cannot be 0.", wanted.first);
+    if (requested.second > has)
+      return invalid("The limit {} is {} on this device and cannot be raised to {}.", requested.first, has,
+                     requested.second);
+    if (requested.second == 0) return invalid("The limit {} cannot be 0.", requested.first);
     std::visit(
         [&](auto member) {
-          caps.*member = static_cast<std::remove_reference_t<decltype(caps.*member)>>(wanted.second);
+          caps.*member = static_cast<std::remove_reference_t<decltype(caps.*member)>>(requested.second);
         },
         limit->member);
   }
@@ -104,20 +105,20 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     const auto* feature =
         std::find_if(std::begin(kFeatures), std::end(kFeatures), [&](const Feature& one) { return name == one.name; });
     if (feature == std::end(kFeatures))
-      return invalid("'{}' is neither a rung (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
+      return invalid("'{}' is neither a feature tier (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
     caps.*feature->member = false;
   }
   return settle_lowered(offered, caps);
 }
 
 Result<std::uint64_t> restrict_memory(const DeviceOptions& options, std::uint64_t heap_bytes) {
-  const auto wanted = options.limits.find(std::string(kMemoryLimit));
-  if (wanted == options.limits.end()) return heap_bytes;
-  if (wanted->second == 0) return invalid("The limit {} cannot be 0.", kMemoryLimit);
-  if (wanted->second > heap_bytes)
+  const auto requested = options.limits.find(std::string(kMemoryLimit));
+  if (requested == options.limits.end()) return heap_bytes;
+  if (requested->second == 0) return invalid("The limit {} cannot be 0.", kMemoryLimit);
+  if (requested->second > heap_bytes)
     return invalid("The limit {} is {} on this device and cannot be raised to {}.", kMemoryLimit, heap_bytes,
-                   wanted->second);
-  return wanted->second;
+                   requested->second);
+  return requested->second;
 }
 
 }  // namespace vkfuse::runtime

@@ -32,24 +32,26 @@ std::string lower(std::string text) {
 }
 
 /// The device meant by an index, a UUID or a part of a name; the best one for an empty string.
-Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const std::string& wanted) {
-  if (wanted.empty()) {
+Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const std::string& requested) {
+  if (requested.empty()) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < devices.size(); ++i) {
       if (preference(devices[i].type) < preference(devices[best].type)) best = i;
     }
     return best;
   }
-  const bool number = std::all_of(wanted.begin(), wanted.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (number && wanted.size() < 6 && std::stoul(wanted) < devices.size()) return std::size_t{std::stoul(wanted)};
+  const bool number =
+      std::all_of(requested.begin(), requested.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (number && requested.size() < 6 && std::stoul(requested) < devices.size())
+    return std::size_t{std::stoul(requested)};
   std::string names;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (lower(wanted) == vulkan::to_text(devices[i].device_uuid) ||
-        lower(devices[i].name).find(lower(wanted)) != std::string::npos)
+    if (lower(requested) == vulkan::to_text(devices[i].device_uuid) ||
+        lower(devices[i].name).find(lower(requested)) != std::string::npos)
       return i;
     names += (i == 0 ? "" : ", ") + std::to_string(i) + ": " + devices[i].name;
   }
-  return make_error(ErrorCode::not_found, "No Vulkan device matches '{}'; there are {}.", wanted, names);
+  return make_error(ErrorCode::not_found, "No Vulkan device matches '{}'; there are {}.", requested, names);
 }
 
 /// One Vulkan instance for the process: SwiftShader leaks thread-local keys each time the loader
@@ -84,10 +86,10 @@ Result<std::vector<vulkan::DeviceInfo>> Context::devices() {
 
 Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, const vulkan::DeviceOptions& without) {
   VKF_TRY(instance, process_instance());
-  std::string wanted = options.name;
+  std::string requested = options.name;
   const char* environment = std::getenv("VKFUSE_DEVICE");
-  if (wanted.empty() && environment != nullptr) wanted = environment;
-  VKF_TRY(index, choose(instance->devices(), wanted));
+  if (requested.empty() && environment != nullptr) requested = environment;
+  VKF_TRY(index, choose(instance->devices(), requested));
   Caps caps = instance->devices()[index].caps;
   VKF_CHECK_OK(restrict_caps(options, caps));
   VKF_TRY(device, vulkan::Device::create(instance, index, without));
@@ -109,8 +111,8 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->index_ = static_cast<int>(index);
   context->disabled_ = options.disable;
   context->log_ = options.log;
-  const char* const wanted = std::getenv("VKFUSE_SELF_CHECK");
-  context->self_checks_ = options.self_check.value_or(wanted != nullptr && std::string_view(wanted) == "1");
+  const char* const requested = std::getenv("VKFUSE_SELF_CHECK");
+  context->self_checks_ = options.self_check.value_or(requested != nullptr && std::string_view(requested) == "1");
   context->device_ = device;
   VKF_TRY(memory, restrict_memory(options, vulkan::expected_placement(*device, vulkan::BufferKind::device).heap_bytes));
   context->memory_limit_ = memory;
@@ -144,10 +146,10 @@ std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
   return limit - std::min(limit, device_->allocated(place.heap));
 }
 
-Result<Target> Context::target(std::span<const FeatureTier> wanted, std::span<const DType> whole, bool sub_byte) {
+Result<Target> Context::target(std::span<const FeatureTier> requested, std::span<const DType> whole, bool sub_byte) {
   Target target = base_;
   target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && !whole.empty();
-  for (const FeatureTier tier : wanted) {
+  for (const FeatureTier tier : requested) {
     VKF_TRY(reason, missing(tier));
     target.tiers[static_cast<std::size_t>(tier)] = reason.empty();
     if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
@@ -193,7 +195,7 @@ Result<Context::MissingMatrices> Context::missing_matrices() {
         missing[i] = slow;
       }
       if (!missing[i].empty())
-        log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}",
+        log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by cooperative matrices on '{}': {}",
                                            name_of(kind.operands), base_.name, missing[i]));
     }
   }
@@ -245,8 +247,8 @@ Result<std::optional<MatrixShape>> Context::matrix_sub_byte() {
   if (unit) {
     VKF_TRY(wrong, self_test_sub_byte(*this, *unit));
     if (!wrong.empty()) {
-      log(LogLevel::warning,
-          fmt::format("Weights of four bits are not multiplied by matrix units on '{}': {}", base_.name, wrong));
+      log(LogLevel::warning, fmt::format("Weights of four bits are not multiplied by cooperative matrices on '{}': {}",
+                                         base_.name, wrong));
       unit.reset();
     }
   }

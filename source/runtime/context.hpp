@@ -55,16 +55,17 @@ class Context {
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
   [[nodiscard]] int index() const { return index_; }
 
-  /// The device as kernels may use it. A rung is in it only if it is wanted, so that nobody else waits for
+  /// The device as kernels may use it. A feature tier is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
   /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights
   /// of four bits.
-  Result<Target> target(std::span<const FeatureTier> wanted, std::span<const DType> whole = {}, bool sub_byte = false);
+  Result<Target> target(std::span<const FeatureTier> requested, std::span<const DType> whole = {},
+                        bool sub_byte = false);
 
   /// See Caps::exp_of_nan: tested once, on first demand.
   Result<bool> exp_of_nan();
 
-  /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
+  /// Why a feature tier is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(FeatureTier tier);
   /// Which products T4 has, where it is in use, and why not others.
   Result<std::string> matrices();
@@ -88,7 +89,7 @@ class Context {
   [[nodiscard]] Constants& constants() { return constants_; }
   /// Of those who measure schedules in the background.
   [[nodiscard]] StoppableMutex& searches() { return searches_; }
-  /// Lowered limits, and no rungs.
+  /// Lowered limits, and no feature tiers.
   [[nodiscard]] const Caps& caps() const { return base_.caps; }
   /// Whether memory is filled before each run: see DeviceOptions::self_check.
   [[nodiscard]] bool self_checks() const { return self_checks_; }
@@ -188,7 +189,7 @@ Result<std::optional<CostModel>> calibrate(Context& context);
 /// offers keep_nan_f32.
 Result<bool> test_exp_of_nan(Context& context);
 
-/// A known-answer test of one rung on the open device: empty if it passed, else what is wrong.
+/// A known-answer test of one feature tier on the open device: empty if it passed, else what is wrong.
 Result<std::string> self_test(Context& context, FeatureTier tier);
 /// The same of one product of T4.
 Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape);

@@ -6,8 +6,8 @@
 
 namespace vkfuse::runtime {
 
-Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
-  vulkan::Ticket last;
+Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
+  vulkan::Submission last;
   for (const vulkan::CommandBuffer& part : parts) {
     auto ticket = device.submit(part);
     if (!ticket) {

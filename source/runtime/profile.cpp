@@ -14,7 +14,7 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Special
   struct Recording {
     vulkan::TimestampPool times;
     vulkan::CommandBuffer commands;
-    vulkan::Ticket ticket;
+    vulkan::Submission ticket;
   };
   const auto& device = program.context()->device();
   const std::size_t steps = specialization.kernels.size();

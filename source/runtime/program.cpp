@@ -149,7 +149,7 @@ Result<std::int64_t> bytes_of_all(const ir::Graph& graph, const std::set<ir::Nod
 /// Bytes that the arena of a plan without symbols takes, and those that the device has for it beside inputs, outputs
 /// and constants.
 struct ArenaBytes {
-  std::int64_t wanted, room;
+  std::int64_t requested, room;
 };
 
 Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, const schedule::Tuning& tuning) {
@@ -177,15 +177,15 @@ Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, cons
 plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared,
                          const partition::Options& planning, const schedule::Tuning& tuning) {
   const auto fast = arena_bytes(plan, context.memory_limit(), tuning);
-  if (!fast || fast->wanted <= fast->room || fast->room == 0) return plan;
+  if (!fast || fast->requested <= fast->room || fast->room == 0) return plan;
   auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
   if (!other) return plan;
   other->target = plan.target;
   const auto small = arena_bytes(*other, context.memory_limit(), tuning);
-  if (!small || small->wanted > small->room) return plan;
+  if (!small || small->requested > small->room) return plan;
   context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate "
                                           "values, and the device has {}: another one is used, which stores {}.",
-                                          plan.graph.name, fast->wanted, fast->room, small->wanted));
+                                          plan.graph.name, fast->requested, fast->room, small->requested));
   return *std::move(other);
 }
 
@@ -333,16 +333,16 @@ std::shared_ptr<const Specialization> Program::known_specialization(const Symbol
 Result<void> Program::compile_kernels(Specialization& specialization,
                                       const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const {
   specialization.compiled.resize(specialization.kernels.size());
-  std::vector<const codegen::Kernel*> wanted;
+  std::vector<const codegen::Kernel*> requested;
   std::vector<std::size_t> steps;  // that the device does not have yet
   for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
     if (specialization.steps[i].alias) continue;
     if (i < known.size() && known[i] != nullptr) specialization.compiled[i] = known[i]->get();
     if (!specialization.compiled[i].empty()) continue;
     steps.push_back(i);
-    for (const Launch& launch : specialization.kernels[i]) wanted.push_back(launch.kernel.get());
+    for (const Launch& launch : specialization.kernels[i]) requested.push_back(launch.kernel.get());
   }
-  VKF_TRY(compiled, context_->compile_all(wanted));
+  VKF_TRY(compiled, context_->compile_all(requested));
   auto next = compiled.begin();
   for (std::size_t i : steps) {
     const auto end = next + static_cast<std::ptrdiff_t>(specialization.kernels[i].size());

@@ -28,7 +28,7 @@ struct ProgramOptions {
   double longest_submission_us = 250e3;
 };
 
-/// The shortest time in which a variant has run; what else the machine did made the others longer. Thread-safe.
+/// The shortest time in which a specialization has run; what else the machine did made the others longer. Thread-safe.
 struct Pace {
   std::atomic<double> shortest_us = 0;  ///< 0: it has not run yet
   void note(double microseconds);
@@ -102,7 +102,7 @@ struct StepTime {
 class Program {
  public:
   /// Plans a graph (after the pass pipeline) and compiles its kernels for the sizes it declares, or
-  /// for nominal ones where they are symbolic.
+  /// for representative ones where they are symbolic.
   static Result<std::shared_ptr<Program>> create(std::shared_ptr<Context> context, const ir::Graph& graph,
                                                  const ProgramOptions& options);
 
@@ -110,7 +110,7 @@ class Program {
   static Result<void> check(Context& context, const ir::Graph& graph, const ProgramOptions& options);
 
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
-  /// The plan that a variant runs: of the same graph, as a rule plan().
+  /// The plan that a specialization runs: of the same graph, as a rule plan().
   [[nodiscard]] const plan::Plan& plan_of(const Specialization& specialization) const {
     return specialization.other ? specialization.other->plan : plan_;
   }
@@ -119,9 +119,9 @@ class Program {
   /// Input nodes of the plan's graph in the order in which the program has them.
   [[nodiscard]] const std::vector<ir::NodeId>& inputs() const { return inputs_; }
 
-  /// The variant for these sizes, compiled on first use. Thread-safe.
+  /// The specialization for these sizes, compiled on first use. Thread-safe.
   Result<std::shared_ptr<const Specialization>> specialization(const SymbolValues& symbols);
-  /// A kernel of the variant; that of an alias is compiled now.
+  /// A kernel of the specialization; that of an alias is compiled now.
   [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Specialization& specialization,
                                                                        std::size_t step, std::size_t dispatch) const;
   /// Sizes that stand for the symbols where none are given.
@@ -157,8 +157,8 @@ class Program {
   [[nodiscard]] Result<ShapeBuckets::WrittenKernel> write_planned_kernel(const Specialization& specialization,
                                                                          std::size_t step,
                                                                          const schedule::Tuning& tuning) const;
-  /// Steps run with these tunings from now on, at the variant's sizes and those that share texts with them. Runs that
-  /// have begun end as they began.
+  /// Steps run with these tunings from now on, at the specialization's sizes and those that share texts with them. Runs
+  /// that have begun end as they began.
   void adopt(const Specialization& specialization, const std::map<std::size_t, schedule::Tuning>& tunings);
   /// How often something was adopted.
   [[nodiscard]] std::uint64_t adoptions() const { return adoptions_; }
@@ -210,7 +210,7 @@ class Program {
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
-  ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with statistics in parts
+  ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with partial statistics
   plan::Plan plan_;
   std::unique_ptr<ShapeBuckets> shape_buckets_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;

@@ -93,8 +93,8 @@ void main() {{
   [[unroll]] for (int i = 1; i < {chains}; ++i) sum[0] = sum[0] + sum[i];
   coopMatStore({stored}, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
   barrier();
-  uint lane = gl_LocalInvocationID.x;
-  y.w[gl_WorkGroupID.x * {lanes}u + lane] = {bits}(sums[lane % {fours}u].x);
+  uint thread = gl_LocalInvocationID.x;
+  y.w[gl_WorkGroupID.x * {lanes}u + thread] = {bits}(sums[thread % {fours}u].x);
 }}
 )",
                fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps),
@@ -126,7 +126,8 @@ Result<std::string> compare(Context& context, const Products& products) {
 
 std::string slower_than_scalar(double rate, double lanes) {
   return rate < lanes
-             ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes)
+             ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of threads without.", rate,
+                           lanes)
              : "";
 }
 

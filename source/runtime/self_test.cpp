@@ -1,5 +1,5 @@
-// Known-answer tests of the ladder's rungs. A driver that computes something else than the rung
-// promises is found here, on the user's machine, and the rung is not used.
+// Known-answer tests of the feature tiers. A driver that computes something else than the feature tier
+// promises is found here, on the user's machine, and the feature tier is not used.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,10 +27,10 @@ layout(local_size_x_id = 0) in;
 layout(set = 0, binding = 0) readonly buffer In { uint w[]; } x;
 layout(set = 0, binding = 1) writeonly buffer Out { uint w[]; } y;
 void main() {
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint word = x.w[lane];
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint word = x.w[thread];
   float sum = uintBitsToFloat(word);
-  uint at = lane;
+  uint at = thread;
   for (uint mask = gl_SubgroupSize / 2u; mask > 0u; mask >>= 1) {
     y.w[at] = subgroupShuffleXor(word, mask);
     sum += subgroupShuffleXor(sum, mask);
@@ -62,7 +62,8 @@ void main() {
         const std::uint32_t want = input[first + ((i - first) ^ mask)];
         if (word != want)
           return fmt::format(
-              "The self-test failed: lane {} of a workgroup gets 0x{:08x} instead of 0x{:08x} from a shuffle with the "
+              "The self-test failed: thread {} of a workgroup gets 0x{:08x} instead of 0x{:08x} from a shuffle with "
+              "the "
               "mask {}.",
               i, word, want, mask);
       }
@@ -502,13 +503,13 @@ shared uvec4 column[{column_words}];
 shared uvec4 sums[{sums}];
 {function}
 void main() {{
-  uint lane = gl_LocalInvocationID.x;
+  uint thread = gl_LocalInvocationID.x;
   {powers}
-  for (uint i = lane; i < {column_words}u; i += {lanes}u)
+  for (uint i = thread; i < {column_words}u; i += {lanes}u)
     column[i] = uvec4(x.w[{all}u + i * 4u], x.w[{all}u + i * 4u + 1u],
                       x.w[{all}u + i * 4u + 2u], x.w[{all}u + i * 4u + 3u]);
   for (uint round = 0u; round < {rounds}u; ++round) {{
-    for (uint i = lane; i < {row_words}u; i += {lanes}u) {{
+    for (uint i = thread; i < {row_words}u; i += {lanes}u) {{
       uint at = round * {words}u + i * 4u;
       rows[i] = uvec4(x.w[at], x.w[at + 1u], x.w[at + 2u], x.w[at + 3u]);
     }}
@@ -520,7 +521,7 @@ void main() {{
     {products}
     coopMatStore(sum, sums, 0u, {m}u / 4u, gl_CooperativeMatrixLayoutColumnMajor);
     barrier();
-    for (uint i = lane; i < {m}u; i += {lanes}u) y.w[round * {m}u + i] = sums[i / 4u][i % 4u];
+    for (uint i = thread; i < {m}u; i += {lanes}u) y.w[round * {m}u + i] = sums[i / 4u][i % 4u];
     barrier();
   }}
 }}
@@ -565,7 +566,8 @@ void main() {{
   });
 }
 
-/// What a test says; a rung that cannot even be compiled or run is not used, but a lost device is another matter.
+/// What a test says; a feature tier that cannot even be compiled or run is not used, but a lost device is another
+/// matter.
 Result<std::string> found(Result<std::string> result) {
   if (result || result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device)
     return result;

@@ -9,7 +9,7 @@
 namespace vkfuse::runtime {
 
 /// The interface that codegen recorded.
-struct Shaders::Wanted {
+struct Shaders::Requested {
   std::size_t push_constant_bytes = 0;
   std::vector<bool> stores;  ///< per binding; one that does not store is readonly
 };
@@ -18,21 +18,21 @@ namespace {
 
 /// How the interface of a module differs from what is wanted; empty if it does not. A SPIRV-Cross too old for the
 /// module says nothing.
-template <typename Wanted>
-Result<std::string> difference(const Wanted& wanted, std::span<const std::uint32_t> spirv) {
+template <typename Requested>
+Result<std::string> difference(const Requested& requested, std::span<const std::uint32_t> spirv) {
   auto found = spirv::reflect(spirv);
   if (!found)
     return found.error().code == ErrorCode::unsupported ? Result<std::string>(std::string())
                                                         : Result<std::string>(std::move(found).error());
-  if (found->push_constant_bytes != wanted.push_constant_bytes)
+  if (found->push_constant_bytes != requested.push_constant_bytes)
     return std::string("the shader's push constants are those codegen recorded");
-  if (found->bindings.size() != wanted.stores.size())
+  if (found->bindings.size() != requested.stores.size())
     return std::string("the shader's buffers are those codegen recorded");
-  for (std::size_t i = 0; i < wanted.stores.size(); ++i) {
+  for (std::size_t i = 0; i < requested.stores.size(); ++i) {
     const spirv::Binding& binding = found->bindings[i];
     if (binding.binding != i || binding.set != 0 || binding.is_uniform)
       return std::string("buffers are bound in the order codegen recorded");
-    if (wanted.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
+    if (requested.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
   }
   if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
   return std::string();
@@ -57,30 +57,30 @@ std::string shader_key(const codegen::Kernel& kernel) {
 }
 
 Result<spirv::Module> Shaders::compile(const codegen::Kernel& kernel) {
-  Wanted wanted;
-  wanted.push_constant_bytes = kernel.constants.size() * 4;
-  for (const codegen::Binding& binding : kernel.bindings) wanted.stores.push_back(binding.store);
-  return compile(shader_key(kernel), kernel.glsl, kernel.name, wanted);
+  Requested requested;
+  requested.push_constant_bytes = kernel.constants.size() * 4;
+  for (const codegen::Binding& binding : kernel.bindings) requested.stores.push_back(binding.store);
+  return compile(shader_key(kernel), kernel.glsl, kernel.name, requested);
 }
 
 Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, std::size_t buffers) {
-  Wanted wanted;
-  wanted.stores.assign(buffers, true);
-  wanted.stores.front() = false;
-  return compile(shader_key(glsl), glsl, name, wanted);
+  Requested requested;
+  requested.stores.assign(buffers, true);
+  requested.stores.front() = false;
+  return compile(shader_key(glsl), glsl, name, requested);
 }
 
 Result<spirv::Module> Shaders::compile(const std::string& key, const std::string& glsl, const std::string& name,
-                                       const Wanted& wanted) {
+                                       const Requested& requested) {
   if (const auto kept = store_.load(store::Kind::spirv, key)) {
     auto words = to_words(*kept);
     if (words && spirv::validate(*words)) {
-      VKF_TRY(differs, difference(wanted, *words));
+      VKF_TRY(differs, difference(requested, *words));
       if (differs.empty()) return *std::move(words);
     }
   }
   VKF_TRY(words, spirv::compile_glsl(glsl, name));
-  VKF_TRY(differs, difference(wanted, words));
+  VKF_TRY(differs, difference(requested, words));
   if (!differs.empty()) throw InternalError(differs);
   store_.save(store::Kind::spirv, key, std::as_bytes(std::span(words)));
   return words;

@@ -23,9 +23,9 @@ class Shaders {
   bool can_compile(spirv::GlslExtension extension);
 
  private:
-  struct Wanted;
+  struct Requested;
   Result<spirv::Module> compile(const std::string& key, const std::string& glsl, const std::string& name,
-                                const Wanted& wanted);
+                                const Requested& requested);
   store::Store& store_;
 };
 

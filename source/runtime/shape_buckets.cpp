@@ -201,14 +201,13 @@ ShapeBuckets::BucketKey ShapeBuckets::bucket_key_of(std::size_t step, const Symb
   return bucket_key;
 }
 
-Result<std::vector<codegen::RelocatableKernel>> ShapeBuckets::relocatable(std::size_t step,
-                                                                          const plan::ScheduledKernel& scheduled,
-                                                                          const plan::ScheduledKernel* like) const {
+Result<std::vector<codegen::RelocatableKernel>> ShapeBuckets::relocatable(
+    std::size_t step, const plan::ScheduledKernel& scheduled, const plan::ScheduledKernel* reference_kernel) const {
   codegen::EmitOptions options = options_;
   options.hoist_sizes = true;
   options.name = fmt::format("segment {}", step);
-  options.only_canonical_key = like != nullptr;
-  if (like != nullptr) options.like = {&like->loops, &like->schedule};
+  options.only_canonical_key = reference_kernel != nullptr;
+  if (reference_kernel != nullptr) options.reference_sizes = {&reference_kernel->loops, &reference_kernel->schedule};
   return codegen::relocatable(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target,
                               options);
 }
@@ -249,7 +248,8 @@ std::optional<plan::ScheduledKernel> ShapeBuckets::schedule_at_other_sizes(const
                                                                            const segment::Loops& loops) const {
   plan::ScheduledKernel scheduled;
   scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, bucket_kernels.model.schedule);
-  auto alike = schedule::like(plan_.graph, scheduled.loops, plan_.target, tuning_, bucket_kernels.model.schedule);
+  auto alike =
+      schedule::at_other_sizes(plan_.graph, scheduled.loops, plan_.target, tuning_, bucket_kernels.model.schedule);
   if (!alike) return std::nullopt;
   scheduled.schedule = *std::move(alike);
   return scheduled;
@@ -352,19 +352,20 @@ std::optional<Launches> ShapeBuckets::fill(std::size_t step, const BucketKernels
     const auto words = bucket_kernels.size_bindings[i].words_for(own.relocations);
     if (!words) return std::nullopt;
     own.kernel.constants.insert(own.kernel.constants.end(), words->begin(), words->end());
-    const codegen::Kernel& like = *bucket_kernels.kernels[i];
+    const codegen::Kernel& reference_kernel = *bucket_kernels.kernels[i];
     Launch& launch = launches.emplace_back();
     launch.groups_x = own.kernel.groups_x;
     launch.groups_y = own.kernel.groups_y;
     launch.constants = std::make_shared<const std::vector<std::uint32_t>>(std::move(own.kernel.constants));
-    const bool all_shared = own.kernel.workgroup == like.workgroup && own.kernel.subgroup == like.subgroup &&
-                            own.kernel.bindings == like.bindings;
+    const bool all_shared = own.kernel.workgroup == reference_kernel.workgroup &&
+                            own.kernel.subgroup == reference_kernel.subgroup &&
+                            own.kernel.bindings == reference_kernel.bindings;
     if (all_shared) {
       launch.kernel = bucket_kernels.kernels[i];
       continue;
     }
-    own.kernel.glsl = like.glsl;
-    own.kernel.key = like.key;
+    own.kernel.glsl = reference_kernel.glsl;
+    own.kernel.key = reference_kernel.key;
     launch.kernel = std::make_shared<const codegen::Kernel>(std::move(own.kernel));
   }
   return launches;

@@ -99,7 +99,7 @@ class ShapeBuckets {
     std::vector<codegen::SizeBinding> size_bindings;              ///< of each
     std::vector<std::shared_ptr<const codegen::Kernel>> kernels;  ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
-    std::shared_ptr<const BucketKernels> original;  ///< the form of the step's twin, if the texts are the same
+    std::shared_ptr<const BucketKernels> original;  ///< the form of the step's duplicate, if the texts are the same
     /// Whether the texts are those of another step.
     [[nodiscard]] bool has_text_of(const BucketKernels& other) const;
   };
@@ -122,9 +122,8 @@ class ShapeBuckets {
                                                                const schedule::Tuning& tuning) const;
   [[nodiscard]] std::optional<plan::ScheduledKernel> schedule_at_other_sizes(const BucketKernels& bucket_kernels,
                                                                              const segment::Loops& loops) const;
-  [[nodiscard]] Result<std::vector<codegen::RelocatableKernel>> relocatable(std::size_t step,
-                                                                            const plan::ScheduledKernel& scheduled,
-                                                                            const plan::ScheduledKernel* like) const;
+  [[nodiscard]] Result<std::vector<codegen::RelocatableKernel>> relocatable(
+      std::size_t step, const plan::ScheduledKernel& scheduled, const plan::ScheduledKernel* reference_kernel) const;
   /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
   [[nodiscard]] std::optional<Launches> fill(std::size_t step, const BucketKernels& bucket_kernels,
                                              const plan::ScheduledKernel& scheduled) const;

@@ -101,9 +101,9 @@ class Bench {
   }
 
   Result<void> compile(Candidate& candidate) {
-    std::vector<const codegen::Kernel*> wanted;
-    for (const Launch& launch : candidate.kernels) wanted.push_back(launch.kernel.get());
-    VKF_TRY(compiled, context_.compile_all(wanted));
+    std::vector<const codegen::Kernel*> requested;
+    for (const Launch& launch : candidate.kernels) requested.push_back(launch.kernel.get());
+    VKF_TRY(compiled, context_.compile_all(requested));
     candidate.compiled = std::move(compiled);
     if (candidate.scheduled.schedule.scratch_bytes > 0) {
       VKF_TRY(scratch, vulkan::Buffer::create(context_.device(),

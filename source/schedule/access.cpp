@@ -35,7 +35,7 @@ std::int64_t padded_size(const Loops& loops, const Schedule& schedule) {
   return ceil_div(size, schedule.chunk_size) * schedule.chunk_size;
 }
 
-/// The row-major position over all axes: what straddling items count.
+/// The row-major position over all axes: what straddling chunks count.
 Expr flat_position(const Loops& loops) {
   std::vector<Expr> axes;
   Sizes sizes;
@@ -46,7 +46,7 @@ Expr flat_position(const Loops& loops) {
   return index::linearize(axes, sizes);
 }
 
-/// Whether a condition is the same for all elements of every item.
+/// Whether a condition is the same for all elements of every chunk.
 bool uniform_predicate(const Loops& loops, const Schedule& schedule, const segment::Predicate& predicate) {
   if (schedule.crosses_rows) return false;
   return std::all_of(predicate.ranges.begin(), predicate.ranges.end(), [&](const segment::Predicate::Range& range) {
@@ -57,7 +57,7 @@ bool uniform_predicate(const Loops& loops, const Schedule& schedule, const segme
   });
 }
 
-/// A load of which each element serves `repeat` neighbours of the item, as a byte serves the two integers in it.
+/// A load of which each element serves `repeat` neighbours of the chunk, as a byte serves the two integers in it.
 std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning, const Schedule& schedule,
                                         const Expr& offset, int element_bytes) {
   constexpr index::AxisId kOuter = 1 << 25, kElement = kOuter + 1, kWithin = kOuter + 2;
@@ -85,17 +85,17 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
-  // Items of one element that is a word of its own: wherever it is, it is a vector of one.
+  // Chunks of one element that is a word of its own: wherever it is, it is a vector of one.
   if (count == 1 && element_bytes >= 4 && !schedule.crosses_rows && ((axes >> schedule.vector_axis) & 1u) != 0)
     return {AccessKind::vector, element_bytes};
   // However narrow accesses are asked for, an element is loaded in one.
   const int widest = std::min(std::max(tuning.vector_bytes.value_or(16), element_bytes), count * element_bytes);
   if (schedule.crosses_rows) {
-    // Only what runs along with the items; anything else needs coordinates per element.
+    // Only what runs along with the chunks; anything else needs coordinates per element.
     const Expr rest = offset - flat_position(loops);
     if (!predicates.empty() || !rest.is_constant()) return {AccessKind::element, word};
     const std::int64_t alignment = index::alignment_of(rest, count);
-    // Items of less than a word begin inside of one.
+    // Chunks of less than a word begin inside of one.
     return alignment >= count && widest >= word ? AccessPlan{AccessKind::vector, widest}
                                                 : AccessPlan{AccessKind::element, word};
   }
@@ -121,7 +121,7 @@ AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& t
                      segment::ValueId id) {
   const Value& value = loops.values[id];
   const int bytes = size_of(graph.node(value.node).type.dtype);
-  // Data that differs within the item moves every element elsewhere.
+  // Data that differs within the chunk moves every element elsewhere.
   const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId data) {
     return varies_in_chunk(loops, schedule, loops.values[data]);
   });
@@ -176,13 +176,14 @@ void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& sche
 }
 
 bool serve(const Schedule& planned, const Schedule& model) {
-  const auto serves = [](const AccessPlan& here, const AccessPlan& wanted) {
-    if (here.kind == wanted.kind)
-      return here.repeat == wanted.repeat && here.step == wanted.step && here.vector_bytes >= wanted.vector_bytes;
-    switch (wanted.kind) {
+  const auto serves = [](const AccessPlan& here, const AccessPlan& requested) {
+    if (here.kind == requested.kind)
+      return here.repeat == requested.repeat && here.step == requested.step &&
+             here.vector_bytes >= requested.vector_bytes;
+    switch (requested.kind) {
       case AccessKind::element: return true;
       case AccessKind::scalar: return here.kind == AccessKind::uniform;
-      case AccessKind::unaligned: return here.kind == AccessKind::vector && here.repeat == 1 && wanted.step == 1;
+      case AccessKind::unaligned: return here.kind == AccessKind::vector && here.repeat == 1 && requested.step == 1;
       default: return false;
     }
   };
@@ -238,9 +239,9 @@ Widths moved_widths(const ir::Graph& graph, const Loops& loops, segment::AxisSet
 
 int widest_chunk(const Widths& widths, const Tuning& tuning) {
   const int bytes = tuning.vector_bytes.value_or(16);
-  const int wanted = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
-  // A word is the least a lane may own, so that no two lanes write parts of one.
-  return std::max({1, wanted, 4 / widths.smallest_store});
+  const int requested = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
+  // A word is the least a thread may own, so that no two threads write parts of one.
+  return std::max({1, requested, 4 / widths.smallest_store});
 }
 
 std::vector<int> memory_order(const Loops& loops, const Expr& offset) {
@@ -270,7 +271,7 @@ double sector_overhead(std::int64_t run_bytes) {
 
 namespace {
 
-/// The same of one access of all items.
+/// The same of one access of all chunks.
 double access_overhead(const Loops& loops, const Schedule& schedule, const Expr& offset, const AccessPlan& plan,
                        int element_bytes) {
   if (plan.kind == AccessKind::uniform || plan.kind == AccessKind::scalar || schedule.vector_axis < 0) return 1;
@@ -298,7 +299,7 @@ double run_overhead(const Tile& tile, std::size_t value, int element_bytes) {
   return sector_overhead(run);
 }
 
-/// Two atomic operations store each element that shares a word with another lane's.
+/// Two atomic operations store each element that shares a word with another thread's.
 constexpr double kSharedWordOverhead = 8;
 
 double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
@@ -517,13 +518,13 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
     const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::reduction ||
-                          value.kind == Value::Kind::contract || value.kind == Value::Kind::scan ||
+                          value.kind == Value::Kind::nested || value.kind == Value::Kind::scan ||
                           value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::reduction  ? ~loops.inner()
-                                  : value.kind == Value::Kind::contract ? value.axes | value.over
-                                                                        : value.axes;
+    const segment::AxisSet axes = value.kind == Value::Kind::reduction ? ~loops.inner()
+                                  : value.kind == Value::Kind::nested  ? value.axes | value.over
+                                                                       : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i)
       evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     const ops::OpRow& op = *graph.node(value.node).op;

@@ -1,4 +1,4 @@
-// Which access kind each load and store has, given which elements belong to one item; and what a schedule
+// Which access kind each load and store has, given which elements belong to one chunk; and what a schedule
 // moves. Shared by the templates.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace vkfuse::schedule {
 
-/// Fills `loads` and `stores` of a schedule whose items are decided (chunk_size, vector_axis,
+/// Fills `loads` and `stores` of a schedule whose chunks are decided (chunk_size, vector_axis,
 /// straddles).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 /// Of one load, before buffers are looked at as a whole; and of all stores.
@@ -17,12 +17,12 @@ void plan_stores(const ir::Graph& graph, const segment::Loops& loops, const Tuni
 /// A buffer is one array of one word type: narrows the vectors of every buffer to those of its narrowest load.
 void share_word_types(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
 
-/// Words that a shifted load reads for an item.
+/// Words that a shifted load reads for a chunk.
 int words_around(const AccessPlan& plan, int elements);
-/// Registers of a lane that an item of a vector or shifted load takes before it is unpacked.
+/// Registers of a thread that a chunk of a vector or shifted load takes before it is unpacked.
 int registers_of_chunk(const AccessPlan& plan, int element_bytes, int elements);
 
-/// Load instructions of one item, and of one store.
+/// Load instructions of one chunk, and of one store.
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
 /// 128-byte lines of the same access of a whole subgroup.
 std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int subgroup);
@@ -35,7 +35,7 @@ struct Widths {
 };
 Widths moved_widths(const ir::Graph& graph, const segment::Loops& loops, segment::AxisSet axes);
 
-/// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider item would spread one
+/// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider chunk would spread one
 /// load instruction over many cache lines.
 int widest_chunk(const Widths& widths, const Tuning& tuning);
 
@@ -43,10 +43,11 @@ int widest_chunk(const Widths& widths, const Tuning& tuning);
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
-/// Of a factor's items where tiles have this shape: every lane has something to bring.
+/// Of an operand's chunks where tiles have this shape: every thread has something to bring.
 int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape);
 
-/// Of a lane's loops in one step of a tile along its sum, rather too many: of what fills the tile, and of the products.
+/// Of a thread's loops in one step of a tile along its sum, rather too many: of what fills the tile, and of the
+/// products.
 std::int64_t iterations_of_step(const MatmulTile& tile, const TileShape& shape);
 
 /// Limits that every template has: buffers, their sizes, axes, iterations.
@@ -93,7 +94,7 @@ Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, 
 /// Whether accesses that have been planned for these loops allow those of a schedule for other sizes.
 bool serve(const Schedule& planned, const Schedule& model);
 
-/// schedule::like() of each template.
+/// schedule::at_other_sizes() of each template.
 std::optional<Schedule> pointwise_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
                                                  const Target& target, const Tuning& tuning, const Schedule& model);
 std::optional<Schedule> reduction_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
@@ -105,13 +106,13 @@ std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const s
 
 /// The innermost `count` column axes of loops without keys counted as one.
 segment::Loops merge_reduction_axes(const segment::Loops& loops, int count);
-/// The same rows with matrix units; nothing where they are no weights of four bits times a vector, or that is not
-/// faster.
+/// The same rows with cooperative matrices; nothing where they are no weights of four bits times a vector, or that is
+/// not faster.
 std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                          const Tuning& tuning, const Schedule& rows);
 Result<Schedule> best_reduction(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                 const Tuning& tuning);
-/// Nothing where nothing is a sum of products of two factors with axes of their own. With `sunk_scales` the
+/// Nothing where nothing is a contraction of two operands with axes of their own. With `sunk_scales` the
 /// loops have been through segment::with_sunk_scales.
 std::optional<Schedule> best_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                     const Tuning& tuning, bool sunk_scales);
@@ -119,7 +120,7 @@ std::optional<Schedule> best_matmul(const ir::Graph& graph, const segment::Loops
 /// with_sunk_scales and with_online_reductions.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                        const Tuning& tuning, bool sunk_scales);
-/// The tiles of attention that matrix units may fill.
+/// The tiles of attention that cooperative matrices may fill.
 std::vector<AttentionShape> cooperative_attention_shapes();
 /// A kernel of the user's.
 Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);

@@ -14,30 +14,30 @@ using segment::ValueId;
 
 namespace {
 
-constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
-constexpr int kRoomyRegisters = 128;         // of a lane; with many more AMD's compiler spills
+constexpr std::int64_t kMostElements = 256;  // of d and of n: a thread has its share of n in registers
+constexpr int kRoomyRegisters = 128;         // of a thread; with many more AMD's compiler spills
 constexpr double kCrowding = 0.01;           // what each one more costs
-constexpr double kThreadsRequested = 128;    // of a processor
+constexpr double kThreadsRequested = 128;    // of a compute unit
 constexpr double kExponential = 20;          // of a score: with what rescales, in fused multiply-adds
 
 struct ThreadGrid {
   int m, k;
 };
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
-/// Where a lane of those wants more registers than it has: more lanes share the columns of a row.
+/// Where a thread of those wants more registers than it has: more threads share the columns of a row.
 constexpr ThreadGrid kLowRegisterThreads[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
 
 bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
   return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
 }
 
-/// The folds: one maximum, the sum of exponentials below it, one sum of products.
+/// The folds: one maximum, the sum of exponentials below it, one contraction.
 bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
   int most = 0, total = 0, sums = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
-    if (value.kind == Value::Kind::contract) {
+    if (value.kind == Value::Kind::nested) {
       if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
       tile.contract = id;
     }
@@ -84,7 +84,7 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
   return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
 }
 
-/// The exponential of the score less its maximum, which one factor of the products is computed from.
+/// The exponential of the score less its maximum, which one operand of the products is computed from.
 bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
   tile.score = loops.values[tile.most].operands[0];
   const Value& product = loops.values[loops.values[tile.sum].operands[0]];
@@ -104,14 +104,14 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
   }
   if (!weight || !scales(graph, loops, *weight, tile.exponential)) return false;
   tile.weight = *weight;
-  // Only the exponential waits for the folds.
+  // Only the exponential waits for the reductions.
   const ValueId stops[] = {tile.exponential};
   const auto waits = [&](ValueId id) {
     const Value& value = loops.values[id];
     return std::any_of(value.operands.begin(), value.operands.end(),
                        [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::reduction; });
   };
-  const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::contract; };
+  const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::nested; };
   for (ValueId root : {tile.weight, tile.third.value}) {
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, root, stops);
     if (std::any_of(backward_slice.begin(), backward_slice.end(), waits) ||
@@ -176,13 +176,13 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
 
 int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
 
-/// Words of 16 bytes of a factor's tile of 16-bit elements.
+/// Words of 16 bytes of an operand's tile of 16-bit elements.
 std::int64_t words_of(const AttentionTile::Side& side, int across, int deep) {
   const int rows = side.along_k ? across : deep;
   return std::int64_t{rows} * ((side.along_k ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
-/// One array serves the first factor, then the others, then the results.
+/// One array serves the first operand, then the others, then the results.
 std::int64_t fragment_words(const Loops& loops, const AttentionTile& tile) {
   const int d = tile.contract ? tile.extent_d(loops) : 0;
   const auto um = static_cast<int>(tile.mma->m);
@@ -201,7 +201,7 @@ std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
   const std::int64_t first = d * (tile.threads_m + 1);
   const std::int64_t others = std::max(d * (tile.threads_k + 1), tile.tile_k() * (n / 4 + 1));
   const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.threads_m + 1);
-  const std::int64_t known = tile.low_register ? 8 : 0;  // of a lane
+  const std::int64_t known = tile.low_register ? 8 : 0;  // of a thread
   return 16 * (first + others + weights) + 4 * tile.threads_k * tile.tile_m() +
          4 * known * tile.threads_m * tile.threads_k;
 }
@@ -229,7 +229,7 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
 
 /// Of the blocks of k, those that some row's mask leaves: the mean over tiles of m, or over some of them.
 double visited_share(const Loops& loops, const AttentionTile& tile) {
-  if (tile.mask_end.empty() && tile.mask_begin.empty()) return 1;
+  if (tile.mask_upper_bounds.empty() && tile.mask_lower_bounds.empty()) return 1;
   const std::int64_t tiles = ceil_div(count_along(loops, tile.m), tile.tile_m());
   const double all = static_cast<double>(ceil_div(count_along(loops, tile.k), tile.tile_k()));
   constexpr std::int64_t kSamples = 64;
@@ -281,14 +281,14 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double vec4s = n / 4 / tile.threads_k;
   const double shared = tile.mma ? batch * m * k * (d + n) / tile.mma->m / 8 * 4
                                  : batch * m * k * (d / 8 + n * (1 + vec4s) / (16 * vec4s));
-  // Lanes wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
+  // Threads wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
   // scores does. Fragments are loaded ahead.
   const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (tile.mma && !cpu ? 4 : 1);
-  // Workgroups of few lanes leave processors idle.
+  // Workgroups of few threads leave compute units idle.
   const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups));  // 0 of no elements
-  const double lanes = workgroups * schedule.workgroup;
+  const double threads = workgroups * schedule.workgroup;
   const double share =
-      cpu ? 1 : std::min({1.0, workgroups / kComputeUnits, lanes / (kComputeUnits * kThreadsRequested)});
+      cpu ? 1 : std::min({1.0, workgroups / kComputeUnits, threads / (kComputeUnits * kThreadsRequested)});
   const int per_thread = tile.mma ? schedule.workgroup / tile.subgroups : 1;
   schedule.registers = tile.mma ? 64 + (tile.tile_k() * (tile.pipelined_scores ? 2 : 1) + static_cast<int>(n + d / 2)) *
                                            static_cast<int>(tile.mma->m) / per_thread
@@ -304,8 +304,8 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
                                   const Tuning& tuning, AttentionTile tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.m.size() > 1 && loops.axes[static_cast<std::size_t>(tile.m.back())].size % tile.tile_m() != 0) {
-    tile.mask_end.clear();
-    tile.mask_begin.clear();
+    tile.mask_upper_bounds.clear();
+    tile.mask_lower_bounds.clear();
   }
   const auto limit = static_cast<int>(usable_invocations(target.caps));
   const auto fits = [](const AttentionTile::Side& side, int across, int deep) {
@@ -321,7 +321,7 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
   schedule.kind = Template::attention;
   schedule.elements = loops.empty ? 0 : loops.parallel_count();
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
-  schedule.exact = true;
+  schedule.full_chunks = true;
   schedule.workgroup = workgroup;
   if (tile.mma) schedule.subgroup = workgroup / tile.subgroups;
   schedule.vector_axis = tile.n.back();
@@ -339,10 +339,10 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
 }
 
 std::optional<Schedule> with_threads(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                     const Tuning& tuning, AttentionTile tile, ThreadGrid lanes) {
-  tile.threads_m = lanes.m;
-  tile.threads_k = lanes.k;
-  return with_tile(graph, loops, target, tuning, std::move(tile), lanes.m * lanes.k);
+                                     const Tuning& tuning, AttentionTile tile, ThreadGrid threads) {
+  tile.threads_m = threads.m;
+  tile.threads_k = threads.k;
+  return with_tile(graph, loops, target, tuning, std::move(tile), threads.m * threads.k);
 }
 
 /// Whether a weight is the exponential itself, or 0 in its place, or its negative: others might be too large for an f16
@@ -359,7 +359,7 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
   return (is_zero(2) && through(1)) || (is_zero(1) && through(2));
 }
 
-/// What all factors are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may
+/// What all operands are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may
 /// be too large.
 std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile,
                                                   bool unscaled) {
@@ -377,7 +377,7 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
-constexpr int kMostCooperativeMatrixRegisters = 240;  // of a lane
+constexpr int kMostCooperativeMatrixRegisters = 240;  // of a thread
 
 /// The form of a tile that units fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const ir::Graph& graph, const Loops& loops, const Target& target,
@@ -429,11 +429,11 @@ int AttentionTile::extent_d(const Loops& loops) const {
 }
 
 std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                                 const Tuning& tuning, const Schedule& wanted) {
+                                                 const Tuning& tuning, const Schedule& requested) {
   AttentionTile tile;
   if (!find_reductions(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
     return std::nullopt;
-  const AttentionTile& model_tile = wanted.attention;
+  const AttentionTile& model_tile = requested.attention;
   const auto same = [](const AttentionTile::Side& a, const AttentionTile::Side& b) { return a.value == b.value; };
   if (tile.batch != model_tile.batch || tile.m != model_tile.m || tile.n != model_tile.n || tile.k != model_tile.k ||
       tile.d != model_tile.d || tile.score != model_tile.score || tile.contract != model_tile.contract ||
@@ -458,17 +458,19 @@ std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const L
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
   };
-  const bool reaches = !model_tile.mask_end.empty() || !model_tile.mask_begin.empty();
-  if (reaches && (!equal(tile.mask_end, model_tile.mask_end) || !equal(tile.mask_begin, model_tile.mask_begin)))
+  const bool reaches = !model_tile.mask_upper_bounds.empty() || !model_tile.mask_lower_bounds.empty();
+  if (reaches && (!equal(tile.mask_upper_bounds, model_tile.mask_upper_bounds) ||
+                  !equal(tile.mask_lower_bounds, model_tile.mask_lower_bounds)))
     return std::nullopt;
-  auto schedule = with_tile(graph, loops, target, tuning, model_tile, wanted.workgroup);
-  if (!schedule || !serve(*schedule, wanted) || schedule->attention.mask_end.size() != model_tile.mask_end.size() ||
-      schedule->shared_bytes != wanted.shared_bytes)
+  auto schedule = with_tile(graph, loops, target, tuning, model_tile, requested.workgroup);
+  if (!schedule || !serve(*schedule, requested) ||
+      schedule->attention.mask_upper_bounds.size() != model_tile.mask_upper_bounds.size() ||
+      schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
-  schedule->loads = wanted.loads;
-  schedule->stores = wanted.stores;
-  schedule->sunk_scales = wanted.sunk_scales;
-  schedule->online = wanted.online;
+  schedule->loads = requested.loads;
+  schedule->stores = requested.stores;
+  schedule->sunk_scales = requested.sunk_scales;
+  schedule->online = requested.online;
   return schedule;
 }
 
@@ -487,7 +489,8 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   if (unit && unit->n == unit->k) {
     tile.mma = unit;
     if (tuning.attention && tuning.attention->subgroups > 0) {
-      if (auto wanted = with_cooperative_shape(graph, loops, target, tuning, tile, *tuning.attention)) return wanted;
+      if (auto requested = with_cooperative_shape(graph, loops, target, tuning, tile, *tuning.attention))
+        return requested;
     }
     best = with_units(graph, loops, target, tuning, tile);
     if (best && tuning.cooperative_matrix.value_or(false)) return best;
@@ -495,21 +498,21 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   }
   tile.low_register = has_few_registers(target);
   if (tuning.attention && tuning.attention->subgroups == 0) {
-    if (auto wanted = with_threads(graph, loops, target, tuning, tile,
-                                   {tuning.attention->threads_m, tuning.attention->threads_k}))
-      return wanted;
+    if (auto requested = with_threads(graph, loops, target, tuning, tile,
+                                      {tuning.attention->threads_m, tuning.attention->threads_k}))
+      return requested;
   }
   const auto over = [&](const Schedule& schedule) {
     return schedule.attention.mma ? 0 : registers_over(target, schedule.registers);
   };
-  const auto consider = [&](const ThreadGrid& lanes) {
-    auto one = with_threads(graph, loops, target, tuning, tile, lanes);
+  const auto consider = [&](const ThreadGrid& threads) {
+    auto one = with_threads(graph, loops, target, tuning, tile, threads);
     if (one && (!best || std::pair(over(*one), one->modelled_us) < std::pair(over(*best), best->modelled_us)))
       best = std::move(one);
   };
-  for (const ThreadGrid& lanes : kThreads) consider(lanes);
-  for (const ThreadGrid& lanes : kLowRegisterThreads) {
-    if (best && over(*best) > 0) consider(lanes);
+  for (const ThreadGrid& threads : kThreads) consider(threads);
+  for (const ThreadGrid& threads : kLowRegisterThreads) {
+    if (best && over(*best) > 0) consider(threads);
   }
   return best;
 }

@@ -12,7 +12,7 @@ namespace vkfuse::schedule {
 int statements_of(const ir::Graph& graph, ir::NodeId id);
 
 /// Statements of a kernel: of every value, `statements` of its node, in each pass that computes it, for as many
-/// elements as an item has. Items in flight and rows in registers are the schedule's choice, and no reason to store a
+/// elements as a chunk has. Chunks in flight and rows in registers are the schedule's choice, and no reason to store a
 /// value.
 std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements);
 

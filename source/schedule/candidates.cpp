@@ -26,33 +26,34 @@ std::vector<Tuning> pointwise_tunings(const Caps& caps) {
   return all;
 }
 
-/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads
-/// in flight, with folds in one pass and without; then parts.
+/// Around the threads of the default: threads and workgroups with rows kept or read again, at the two wider accesses;
+/// loads in flight, with folds in one pass and without; then parts.
 std::vector<Tuning> reduction_tunings(const Caps& caps, int standard) {
   std::vector<Tuning> all;
   const int largest = largest_workgroup(caps);
-  for (int lanes = std::max(1, standard / 4); lanes <= std::min(4 * standard, largest); lanes *= 2) {
-    for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(512, lanes)); workgroup *= 2) {
+  for (int threads = std::max(1, standard / 4); threads <= std::min(4 * standard, largest); threads *= 2) {
+    for (int workgroup = std::max(64, threads); workgroup <= std::min(largest, std::max(512, threads));
+         workgroup *= 2) {
       for (int vector_bytes : {8, 16}) {
         for (bool persistent : {true, false}) {
           all.push_back({.workgroup = workgroup,
                          .vector_bytes = vector_bytes,
-                         .reduction_threads = lanes,
+                         .reduction_threads = threads,
                          .persistent = persistent});
         }
       }
     }
     for (bool online : {true, false}) {
       for (int chunks : {1, 2, 4})
-        all.push_back({.unroll_factor = chunks, .reduction_threads = lanes, .online = online, .persistent = false});
-      all.push_back({.reduction_threads = lanes, .online = online, .persistent = true});
+        all.push_back({.unroll_factor = chunks, .reduction_threads = threads, .online = online, .persistent = false});
+      all.push_back({.reduction_threads = threads, .online = online, .persistent = true});
     }
   }
   for (int parts = 1; parts <= 512; parts *= 2) all.push_back({.parts = parts});
   return all;
 }
 
-/// Every tile of a few sizes, and what computes one result per group of lanes.
+/// Every tile of a few sizes, and what computes one result per group of threads.
 std::vector<Tuning> matmul_tunings(const Caps& caps) {
   std::vector<Tuning> all = {{.matmul = false}};
   for (int thread_m : {4, 8}) {
@@ -71,15 +72,15 @@ std::vector<Tuning> matmul_tunings(const Caps& caps) {
   return all;
 }
 
-/// Parts of a subgroup of 16 x 16 products, which are most of what matrix units offer.
-std::vector<Tuning> cooperative_matrix_tunings(const Caps& caps, int lanes) {
+/// Parts of a subgroup of 16 x 16 products, which are most of what cooperative matrices offer.
+std::vector<Tuning> cooperative_matrix_tunings(const Caps& caps, int threads) {
   std::vector<Tuning> all = {{.cooperative_matrix = false}};
   for (int own_m : {32, 64, 128}) {
     for (int own_n : {32, 64, 128}) {
       for (int m : {64, 128, 256}) {
         for (int n : {64, 128, 256}) {
           for (int k : {32, 64}) {
-            const TileShape shape{m, n, k, own_m, own_n, lanes};
+            const TileShape shape{m, n, k, own_m, own_n, threads};
             const bool whole = m % own_m == 0 && n % own_n == 0 && own_m * own_n <= 8192;
             if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(caps))
               all.push_back({.matmul = true, .tile = shape, .cooperative_matrix = true});
@@ -91,7 +92,7 @@ std::vector<Tuning> cooperative_matrix_tunings(const Caps& caps, int lanes) {
   return all;
 }
 
-/// Tiles of lanes, and those of matrix units where the default has them.
+/// Tiles of threads, and those of cooperative matrices where the default has them.
 std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
   std::vector<Tuning> all;
   for (int threads_m = 1; threads_m <= 16; threads_m *= 2) {
@@ -107,7 +108,7 @@ std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
   return all;
 }
 
-/// What lanes do with the same rows.
+/// What threads do with the same rows.
 std::vector<Tuning> packed_tunings(const Caps& caps) {
   std::vector<Tuning> all = reduction_tunings(caps, static_cast<int>(caps.subgroup_size));
   all.push_back({});
@@ -115,7 +116,7 @@ std::vector<Tuning> packed_tunings(const Caps& caps) {
   return all;
 }
 
-/// Keys that a workgroup sorts at a time, and its lanes.
+/// Keys that a workgroup sorts at a time, and its threads.
 std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
   std::vector<Tuning> all;
   for (int workgroup = 32; workgroup <= largest_workgroup(caps); workgroup *= 2) {
@@ -131,7 +132,8 @@ std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {
   switch (standard.kind) {
     case Template::matmul:
-      return standard.matmul.mma ? cooperative_matrix_tunings(caps, standard.matmul.shape.lanes) : matmul_tunings(caps);
+      return standard.matmul.mma ? cooperative_matrix_tunings(caps, standard.matmul.shape.threads)
+                                 : matmul_tunings(caps);
     case Template::reduction:
       return standard.packed ? packed_tunings(caps) : reduction_tunings(caps, standard.reduction_threads);
     case Template::sort: return sort_tunings(caps, standard.keys);
@@ -167,7 +169,7 @@ std::string to_text(const Tuning& tuning) {
   add("tiled", tuning.tiled);
   if (tuning.tile)
     text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,
-                        tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->lanes);
+                        tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->threads);
   if (const auto& form = tuning.attention)
     text += fmt::format("attention={},{},{},{},{} ", form->threads_m, form->threads_k, form->subgroups,
                         form->key_fragments, static_cast<int>(form->pipelined_scores));

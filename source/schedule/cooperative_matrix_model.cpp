@@ -1,5 +1,5 @@
-// What a product of matrix units takes of a GPU: a workgroup's step along the sum is bound by what it executes, or by
-// what it waits for while the others beside it on the processor execute theirs.
+// What a product of cooperative matrices takes of a GPU: a workgroup's step along the sum is bound by what it executes,
+// or by what it waits for while the others beside it on the compute unit execute theirs.
 #include <algorithm>
 #include <cmath>
 
@@ -13,11 +13,11 @@ using segment::ValueId;
 
 namespace {
 
-// Of a processor: an H200's, of which the others that have matrix units differ by little.
+// Of a compute unit: an H200's, of which the others that have cooperative matrices differ by little.
 constexpr double kProductsInCycle = 1024;  ///< of f16
 constexpr double kSharedBytes = 128;       ///< in a cycle
 constexpr double kLineBytes = 128;
-constexpr double kFarBytes = 22;         ///< in a cycle, from the cache that processors share
+constexpr double kFarBytes = 22;         ///< in a cycle, from the cache that compute units share
 constexpr double kSubgroupsInCycle = 4;  ///< instructions of so many
 constexpr int kRegisters = 65536, kResidentThreads = 2048, kSharedMemory = 227 << 10, kSharedOfGroup = 1 << 10;
 constexpr int kMostRegisters = 255;
@@ -40,12 +40,12 @@ struct Fit {
 };
 constexpr Fit kFit;
 
-/// What one step along the sum takes of a processor and of a lane's registers.
+/// What one step along the sum takes of a compute unit and of a thread's registers.
 struct Step {
   double executed = 0;                   ///< cycles that nobody else has
   double waited = 0;                     ///< cycles more until the next one begins
   double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each
-                                         ///< workgroup of the processor
+                                         ///< workgroup of the compute unit
   double registers = 0;
 };
 
@@ -75,7 +75,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
       if (plan.kind == AccessKind::vector || plan.kind == AccessKind::unaligned)
         words += registers_of_chunk(plan, size, tile_operand.elements);
     }
-    const double subgroups = static_cast<double>(units) / shape.lanes;
+    const double subgroups = static_cast<double>(units) / shape.threads;
     const double chunk_bytes = tile_operand.elements * bytes * step_between;
     double of_element = single ? kFit.single_element : unaligned ? kFit.unaligned_element : 0;
     if (unaligned && tile_operand.flattened) of_element += kFit.flattened_element;
@@ -84,11 +84,11 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
               (kFit.chunk_instructions + kFit.load_instructions * loads + of_element * tile_operand.elements) /
               kSubgroupsInCycle;
     issued += elements * cost_of(graph, loops, backward_slice) / kComputeUnitLanes;
-    const double span = std::clamp(chunk_bytes * shape.lanes / kLineBytes, 1.0, static_cast<double>(shape.lanes));
+    const double span = std::clamp(chunk_bytes * shape.threads / kLineBytes, 1.0, static_cast<double>(shape.threads));
     lines += kFit.near_words * subgroups * (single ? tile_operand.elements : loads) * span;
     // Of a line that is half used the other half comes, too.
     const double run = std::min<double>(kLineBytes, (tile_operand.along_k ? shape.k : extent) * bytes * step_between);
-    const double touched = subgroups * chunk_bytes * shape.lanes / run;
+    const double touched = subgroups * chunk_bytes * shape.threads / run;
     lines += kFit.near_lines * touched;
     far += single || unaligned ? kFit.far_unaligned * elements * bytes / kFarBytes
                                : kFit.far * touched * kLineBytes / kFarBytes;
@@ -101,7 +101,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
       step.on_its_way = kFit.prefetched;
       continue;
     }
-    const int together = loads_together(iterations);
+    const int together = loads_in_flight(iterations);
     latencies +=
         static_cast<double>(ceil_div(iterations, together)) * (unaligned ? kFit.latency_of_unaligned : kFit.latency);
     loading = std::max(loading, static_cast<double>(together) * (single ? tile_operand.elements : words));
@@ -116,8 +116,8 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
   if (step.on_its_way > 0) step.of_others = kFit.prefetch_of_others * far;
   step.waited = kFit.barriers + latencies + kFit.chain * products * 4 / std::max(4, shape.owners());
   step.registers += kFit.own_registers + kFit.loading_registers * loading +
-                    sums * shape.thread_m * shape.thread_n / shape.lanes / per_register;
-  step.registers += kFit.fragment_registers * tile.mma->k * (shape.thread_m + tile.mma->n) * bytes / 4 / shape.lanes;
+                    sums * shape.thread_m * shape.thread_n / shape.threads / per_register;
+  step.registers += kFit.fragment_registers * tile.mma->k * (shape.thread_m + tile.mma->n) * bytes / 4 / shape.threads;
   return step;
 }
 
@@ -128,14 +128,15 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   const MatmulTile& tile = schedule.matmul;
   const TileShape& shape = tile.shape;
   const Step step = step_of(graph, loops, schedule);
-  const double lanes = schedule.workgroup;
+  const double threads = schedule.workgroup;
   CooperativeMatrixCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
-  const double registers = std::min(
-      kMostRegisters,
-      tile.workgroup_scope ? schedule.registers : cost.registers);  // of whole tiles the device knows more than we do
+  const double registers =
+      std::min(kMostRegisters,
+               tile.workgroup_scope ? schedule.registers
+                                    : cost.registers);  // of workgroup-scope tiles the device knows more than we do
   const double fit = std::min(
-      {std::floor(kRegisters / (registers * lanes)), std::floor(kResidentThreads / lanes),
+      {std::floor(kRegisters / (registers * threads)), std::floor(kResidentThreads / threads),
        std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
@@ -154,19 +155,19 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   double stored = 0;
   for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
   for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
-  const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle +
+  const double instructions = kFit.result_instructions * elements / shape.threads / kSubgroupsInCycle +
                               elements * cost_of(graph, loops, results) * hidden / kComputeUnitLanes;
   constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
-  constexpr int kMany = 32;  // results of a lane
-  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.lanes;
+  constexpr int kMany = 32;  // results of a thread
+  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
   const double moved = kFit.result_bytes * (many ? kFit.of_many_bytes : 1) * elements * stored / kMemoryBytes;
   const double rounds =
       tile.subtile == 0 ? 1 : shape.thread_m / static_cast<double>(tile.mma->m) * shape.thread_n / tile.subtile;
   const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
 
-  const auto wave = [&](double groups) {  // on one processor at the same time
+  const auto wave = [&](double groups) {  // on one compute unit at the same time
     const double step_cycles =
         std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
     return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + kFit.start;

@@ -65,7 +65,7 @@ class Cutter {
     return refusal(large->first,
                    loops_.parallel_count() > 1
                        ? "at one position of each axis of the segment some access reaches farther than that"
-                       : "the segment has no axis to cut: it folds all of them");
+                       : "the segment has no axis to cut: it reduces all of them");
   }
 
  private:

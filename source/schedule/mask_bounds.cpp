@@ -77,9 +77,9 @@ void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionTile&
                       Expr::axis(m, loops.axes[static_cast<std::size_t>(m)].size) * *along_m;
     if (!rest.is_constant()) continue;
     if (*along_k == 1) {
-      tile.mask_end.push_back({-*along_m, -rest.constant()});
+      tile.mask_upper_bounds.push_back({-*along_m, -rest.constant()});
     } else {
-      tile.mask_begin.push_back({*along_m, rest.constant()});
+      tile.mask_lower_bounds.push_back({*along_m, rest.constant()});
     }
   }
 }
@@ -90,9 +90,9 @@ Blocks blocks_of(const Loops& loops, const AttentionTile& tile, std::int64_t til
   const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
   std::int64_t last = count_along(loops, tile.k) - 1;
   std::int64_t first = 0;
-  for (const AttentionTile::MaskBound& mask_bound : tile.mask_end)
+  for (const AttentionTile::MaskBound& mask_bound : tile.mask_upper_bounds)
     last = std::min(last, mask_bound.slope * (mask_bound.slope > 0 ? highest : lowest) + mask_bound.constant);
-  for (const AttentionTile::MaskBound& mask_bound : tile.mask_begin)
+  for (const AttentionTile::MaskBound& mask_bound : tile.mask_lower_bounds)
     first = std::max(first, mask_bound.slope * (mask_bound.slope > 0 ? lowest : highest) + mask_bound.constant);
   return {first / tile.tile_k(), (std::max<std::int64_t>(last, -1) + tile.tile_k()) / tile.tile_k()};
 }

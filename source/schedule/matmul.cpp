@@ -1,6 +1,6 @@
-// The matrix template: sums over k of products of a factor at (m, k) and one at (n, k), as a matrix product has
-// them. A workgroup owns a tile of m and n. Both factors are computed as they are read, from whatever they are
-// made of, and cross shared memory, where every element is read by many lanes.
+// The matmul template: sums over k of products of an operand at (m, k) and one at (n, k), as a matrix product has
+// them. A workgroup owns a tile of m and n. Both operands are computed as they are read, from whatever they are
+// made of, and cross shared memory, where every element is read by many threads.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -20,18 +20,18 @@ using segment::ValueId;
 
 namespace {
 
-/// From large to small: workgroup m, n, k, lane m, n.
+/// From large to small: workgroup m, n, k, thread m, n.
 constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {32, 128, 16, 8, 4}, {32, 64, 16, 8, 4},
                                     {64, 64, 16, 4, 4},  {32, 64, 32, 4, 4},  {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},
                                     {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
-/// Where all of those want more registers than a lane has.
+/// Where all of those want more registers than a thread has.
 constexpr TileShape kLowRegisterShapes[] = {{64, 32, 16, 4, 4}, {32, 64, 16, 4, 4}, {32, 32, 16, 4, 4},
                                             {16, 32, 16, 4, 4}, {32, 32, 8, 4, 4},  {16, 16, 8, 4, 4}};
 constexpr TileShape kCpuShapes[] = {
     {64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
-/// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in
-/// registers with 32 lanes, and what was fastest somewhere (bench/results/h200-sweep-tiles.json).
+/// The same for cooperative matrices of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler
+/// keeps in registers with 32 threads, and what was fastest somewhere (bench/results/h200-sweep-tiles.json).
 constexpr TileShape kCooperativeMatrixShapes[] = {
     {128, 128, 32, 64, 64}, {128, 128, 64, 64, 64}, {128, 128, 64, 32, 128}, {128, 128, 64, 64, 32},
     {128, 128, 32, 64, 32}, {128, 256, 32, 64, 64}, {128, 256, 32, 64, 128}, {256, 128, 32, 128, 64},
@@ -43,24 +43,24 @@ constexpr TileShape kCooperativeMatrixShapes[] = {
     {16, 16, 32, 16, 16}};
 /// Of a sum too long for one loop.
 constexpr std::int64_t kMostParts = 64;
-/// What a lane has at most, of 255: beyond it the sums spill.
+/// What a thread has at most, of 255: beyond it the sums spill.
 constexpr int kMostCooperativeMatrixRegisters = 232;
 
 /// Steps along the sum that a part of it has at least: fewer do not pay for its first loads.
 constexpr std::int64_t kFewestSteps = 8;
-/// Below so many products on a CPU, lanes have 4 x 4 of them: 8 x 8 take its driver's compiler a tenth of a second
+/// Below so many products on a CPU, threads have 4 x 4 of them: 8 x 8 take its driver's compiler a tenth of a second
 /// longer, which is what they gain in four hundred runs of what is this small.
-constexpr double kFewestProductsOfWideThreads = 1 << 20;
+constexpr double kFewestMultipliesOfWideThreads = 1 << 20;
 constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
-/// Whether a lane can fold such values one by one.
+/// Whether a thread can fold such values one by one.
 bool reduces_plainly(const ir::Graph& graph, const Value& reduction) {
   const ops::Reduction& how = graph.node(reduction.node).op->reduction;
   return (how.kind == ops::Reduction::Kind::plain || how.kind == ops::Reduction::Kind::mean) &&
          reduction.online == Value::Online::no && has_vectors(graph.node(reduction.node).type.dtype);
 }
 
-/// Hoisted values of rows are of m alone, and each lane computes it for some rows.
+/// Hoisted values of rows are of m alone, and each thread computes it for some rows.
 bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others, MatmulTile& tile) {
   std::vector<bool> asked(loops.values.size(), false);
   for (const Value& value : loops.values) {
@@ -70,11 +70,11 @@ bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (!value.hoisted) {
-      if (value.kind == Value::Kind::contract) return false;
+      if (value.kind == Value::Kind::nested) return false;
       continue;
     }
     if ((value.axes & others) != 0 || !has_vectors(graph.node(value.node).type.dtype)) return false;
-    if (value.kind == Value::Kind::contract && (!reduces_plainly(graph, value) || value.over != loops.inner()))
+    if (value.kind == Value::Kind::nested && (!reduces_plainly(graph, value) || value.over != loops.inner()))
       return false;
     if (asked[id]) tile.row_values.push_back(id);
   }
@@ -110,7 +110,7 @@ bool match_epilogues(const ir::Graph& graph, const Loops& loops, MatmulTile& til
   return has_vectors(graph.node(loops.values[tile.kept].node).type.dtype);
 }
 
-/// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
+/// The sets of axes, the operands and the sums; nothing where the loops are no such thing.
 std::optional<MatmulTile> match(const ir::Graph& graph, const Loops& loops) {
   const AxisSet columns = loops.columns();
   const AxisSet rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~columns & ~loops.inner();
@@ -144,7 +144,7 @@ std::optional<MatmulTile> match(const ir::Graph& graph, const Loops& loops) {
         others.push_back(id);
         continue;
       }
-      // Lanes beside each other store elements beside each other: n has the innermost axis of what is stored.
+      // Threads beside each other store elements beside each other: n has the innermost axis of what is stored.
       const std::vector<int> order =
           loops.stores.empty() ? std::vector<int>() : memory_order(loops, loops.stores.front().offset);
       int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
@@ -205,7 +205,7 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     };
     const Choice k = choice(tile.k);
     const Choice other = choice(own);
-    // Of two that are as good, the longer run: neighbouring lanes read neighbours.
+    // Of two that are as good, the longer run: neighbouring threads read neighbours.
     const auto worth = [&](const Choice& one) { return std::tuple(one.run.bytes, one.run.elements, one.size); };
     tile_operand.along_k = worth(k) >= worth(other);
     const Choice& chosen = tile_operand.along_k ? k : other;
@@ -243,7 +243,7 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     tile_operand.elements = std::max(along_k, along_own);
     tile_operand.flattened = false;
   }
-  // A lane meets the same rows again and again where it reads along them.
+  // A thread meets the same rows again and again where it reads along them.
   const auto read_along_k = [&](TileOperand& tile_operand) {
     if (tile_operand.along_k) return;
     tile_operand.along_k = true;
@@ -278,7 +278,7 @@ std::vector<ValueId> values_of_rows(const Loops& loops) {
   return {all.begin(), all.end()};
 }
 
-/// Accesses of tiles, by what they depend on: how many elements an item of each factor, and of the results, has.
+/// Accesses of tiles, by what they depend on: how many elements a chunk of each operand, and of the results, has.
 using PlannedAccesses = std::map<std::vector<int>, std::pair<std::vector<AccessPlan>, std::vector<AccessPlan>>>;
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, PlannedAccesses& planned,
@@ -317,10 +317,10 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulTile& til
       shape.k % 8 != 0)
     return false;
   if (!tile.epilogues.empty() &&
-      (!std::has_single_bit(static_cast<unsigned>(tile.block)) || tile.block / 4 > shape.lanes))
+      (!std::has_single_bit(static_cast<unsigned>(tile.block)) || tile.block / 4 > shape.threads))
     return false;
   for (tile.subtile = shape.thread_n; tile.subtile >= un; tile.subtile -= un) {
-    if (!tile.epilogues.empty() && (tile.subtile % tile.block != 0 || um * tile.subtile / 4 % shape.lanes != 0))
+    if (!tile.epilogues.empty() && (tile.subtile % tile.block != 0 || um * tile.subtile / 4 % shape.threads != 0))
       continue;
     if (shape.thread_n % tile.subtile == 0 && matmul_shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
   }
@@ -333,7 +333,7 @@ std::int64_t partial_vec4s(const Loops& loops, const MatmulTile& tile) {
          ceil_div(count_along(loops, tile.n), 4);
 }
 
-/// Whether sums can be left in parts, of which each has steps of its own: they are words, and nothing else is folded.
+/// Whether sums can be left in parts, of which each has steps of its own: they are words, and nothing else is reduced.
 bool splits(const ir::Graph& graph, const Loops& loops, const Target& target, const MatmulTile& tile, int parts) {
   const bool words = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatmulTile::Sum& sum) {
     return size_of(graph.node(loops.values[sum.reduction].node).type.dtype) <= 4;
@@ -354,12 +354,12 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
       return std::nullopt;
     tile.elements = 1;
   }
-  // Every lane has something to bring.
+  // Every thread has something to bring.
   for (TileOperand& tile_operand : tile.tile_operands) tile_operand.elements = elements_in_tile(tile_operand, shape);
   const bool whole = std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(),
                                  [&](const TileOperand& tile_operand) { return shape.k % tile_operand.elements == 0; });
   const auto limit = static_cast<int>(usable_invocations(target.caps));
-  // What lanes add up from step to step keeps the promise of numerics.hpp.
+  // What threads add up from step to step keeps the promise of numerics.hpp.
   for (const MatmulTile::RowReduction& reduction : tile.row_reductions) {
     const int elements = tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)].elements;
     const std::int64_t count = count_along(loops, tile.k);
@@ -378,7 +378,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   schedule.kind = Template::matmul;
   schedule.elements = loops.empty ? 0 : loops.parallel_count();
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
-  schedule.exact = true;
+  schedule.full_chunks = true;
   schedule.workgroup = shape.workgroup();
   schedule.vector_axis = tile.n.back();
   schedule.chunk_size = tile.elements;
@@ -386,7 +386,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   schedule.chunks = schedule.workgroups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.shared_bytes = matmul_shared_bytes(tile);
-  if (tile.mma) schedule.subgroup = shape.lanes;
+  if (tile.mma) schedule.subgroup = shape.threads;
   if (parts > 1) schedule.scratch_bytes = 16 * parts * partial_vec4s(loops, tile);
   schedule.matmul = std::move(tile);
   plan_all(graph, loops, tuning, planned, schedule);
@@ -399,7 +399,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   return schedule;
 }
 
-/// What all factors are for hardware that multiplies many at once: their dtype and that of sums. Sums of bytes are
+/// What all operands are for hardware that multiplies many at once: their dtype and that of sums. Sums of bytes are
 /// whole numbers, and of so few that none is lost.
 std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, const MatmulTile& tile, bool unscaled) {
   std::optional<DType> all;
@@ -426,7 +426,7 @@ std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, co
   return *kind;
 }
 
-/// The largest product that the device offers for these factors.
+/// The largest product that the device offers for these operands.
 std::optional<MatrixShape> fragment_for(const Target& target, const Tuning& tuning,
                                         const std::optional<MatrixKind>& kind) {
   if (!kind || !target.has(FeatureTier::cooperative_matrix) ||
@@ -441,9 +441,9 @@ std::optional<MatrixShape> fragment_for(const Target& target, const Tuning& tuni
 }  // namespace
 
 std::optional<Schedule> matmul_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                              const Tuning& tuning, const Schedule& wanted) {
+                                              const Tuning& tuning, const Schedule& requested) {
   const auto posed = match(graph, loops);
-  const MatmulTile& tile = wanted.matmul;
+  const MatmulTile& tile = requested.matmul;
   const auto same = [](const TileOperand& a, const TileOperand& b) {
     return a.value == b.value && a.second == b.second;
   };
@@ -454,7 +454,7 @@ std::optional<Schedule> matmul_at_other_sizes(const ir::Graph& graph, const Loop
                   tile.tile_operands.end(), same)) {
     return std::nullopt;
   }
-  // Items lie within the axes that they lie along.
+  // Chunks lie within the axes that they lie along.
   const auto fits = [&](const std::vector<int>& axes, bool flattened, int elements) {
     return (flattened ? count_along(loops, axes) : loops.axes[static_cast<std::size_t>(axes.back())].size) % elements ==
            0;
@@ -467,20 +467,20 @@ std::optional<Schedule> matmul_at_other_sizes(const ir::Graph& graph, const Loop
       return std::nullopt;
   }
   if (!fits(tile.n, false, tile.elements)) return std::nullopt;
-  if ((tile.integer_dot || tile.mma) && !kind_of(graph, loops, tile, wanted.sunk_scales)) return std::nullopt;
+  if ((tile.integer_dot || tile.mma) && !kind_of(graph, loops, tile, requested.sunk_scales)) return std::nullopt;
   PlannedAccesses planned;
-  auto schedule = with_shape(graph, loops, target, tuning, planned, tile, tile.shape, wanted.parts);
-  if (!schedule || !serve(*schedule, wanted)) return std::nullopt;
+  auto schedule = with_shape(graph, loops, target, tuning, planned, tile, tile.shape, requested.parts);
+  if (!schedule || !serve(*schedule, requested)) return std::nullopt;
   const bool narrower =
       std::any_of(tile.tile_operands.begin(), tile.tile_operands.end(), [&](const TileOperand& tile_operand) {
         return schedule->matmul.tile_operands[static_cast<std::size_t>(&tile_operand - tile.tile_operands.data())]
                    .elements != tile_operand.elements;
       });
   if (narrower || schedule->matmul.subtile != tile.subtile) return std::nullopt;
-  schedule->loads = wanted.loads;
-  schedule->stores = wanted.stores;
-  schedule->sunk_scales = wanted.sunk_scales;
-  schedule->online = wanted.online;
+  schedule->loads = requested.loads;
+  schedule->stores = requested.stores;
+  schedule->sunk_scales = requested.sunk_scales;
+  schedule->online = requested.online;
   return schedule;
 }
 
@@ -539,7 +539,7 @@ std::optional<Schedule> best_matmul(const ir::Graph& graph, const Loops& loops, 
   tile->mma = fragment_for(target, tuning, kind);
   if (tile->mma) {
     const auto consider_workgroup_scope = [&](const TileShape& shape) {
-      if (shape.lanes != kWorkgroupTile.lanes || shape.m != kWorkgroupTile.m || shape.n != kWorkgroupTile.n ||
+      if (shape.threads != kWorkgroupTile.threads || shape.m != kWorkgroupTile.m || shape.n != kWorkgroupTile.n ||
           shape.k != kWorkgroupTile.k)
         return;  // of ten shapes that were tried on an H200, the fastest
       MatmulTile of_workgroup = *tile;
@@ -549,7 +549,7 @@ std::optional<Schedule> best_matmul(const ir::Graph& graph, const Loops& loops, 
     for (TileShape shape : kCooperativeMatrixShapes) {
       if (size_of(tile->mma->a) == 1) shape.k *= 2;
       if (tuning.tile) shape = *tuning.tile;
-      shape.lanes = static_cast<int>(target.caps.subgroup_size);
+      shape.threads = static_cast<int>(target.caps.subgroup_size);
       consider_shape(shape);
       if (tuning.tile) {
         consider_workgroup_scope(shape);
@@ -573,7 +573,7 @@ std::optional<Schedule> best_matmul(const ir::Graph& graph, const Loops& loops, 
   if (target.type == DeviceType::cpu) {
     const auto along = [&](const std::vector<int>& axes) { return static_cast<double>(count_along(loops, axes)); };
     const bool small =
-        along(tile->batch) * along(tile->m) * along(tile->n) * along(tile->k) < kFewestProductsOfWideThreads;
+        along(tile->batch) * along(tile->m) * along(tile->n) * along(tile->k) < kFewestMultipliesOfWideThreads;
     for (const TileShape& shape : kCpuShapes) {
       if (small && shape.thread_m * shape.thread_n <= 16) consider_shape(deep(shape));
     }

@@ -25,8 +25,8 @@ constexpr double kGainOfWorkgroupTiles = 1.08;
 /// took 6584 us for 6038 on an H200. Tiles of several sums were not among those that the model of units is fitted to.
 constexpr double kCostOfProjections = 1.09;
 
-/// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what
-/// NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
+/// Registers of a thread that leave room for 24 subgroups on a compute unit, and what each one more costs: from what
+/// NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two operands and of three.
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
@@ -43,13 +43,13 @@ bool has_projections(const Loops& loops, const MatmulTile& tile) {
   });
 }
 
-/// Partial results of a row fold: one for each item of a row that the lanes read at a time.
+/// Partial results of a row fold: one for each chunk of a row that the threads read at a time.
 std::int64_t row_reduction_slots(const MatmulTile& tile, const MatmulTile::RowReduction& reduction) {
   return std::int64_t{tile.shape.m} * tile.shape.k /
          tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)].elements;
 }
 
-/// Live 32-bit values of a lane while it multiplies: accumulators, a piece of each factor, what is on its way from
+/// Live 32-bit values of a thread while it multiplies: accumulators, a piece of each operand, what is in flight from
 /// memory, and addresses.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   constexpr int kOwn = 14, kOfBuffer = 7;
@@ -57,12 +57,12 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   const TileShape& shape = tile.shape;
   const int per_register = tile.mma && tile.mma->c == DType::f16 ? 2 : 1;
   int registers = kOwn +
-                  shape.thread_m * shape.thread_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) +
+                  shape.thread_m * shape.thread_n / shape.threads / per_register * static_cast<int>(tile.sums.size()) +
                   5 * static_cast<int>(tile.row_reductions.size());
   if (tile.mma)
     registers += static_cast<int>(tile.mma->k) * (shape.thread_m + static_cast<int>(tile.mma->n)) *
-                 size_of(tile.mma->a) / 4 / shape.lanes;
-  if (tile.workgroup_scope) return registers;  // factors are on their way as the device has it
+                 size_of(tile.mma->a) / 4 / shape.threads;
+  if (tile.workgroup_scope) return registers;  // operands are in flight as the device has it
   for (const TileOperand& tile_operand : tile.tile_operands) {
     if (!tile.mma) registers += tile_operand.second ? shape.thread_n : shape.thread_m;
     const int extent = tile_operand.second ? shape.n : shape.m;
@@ -152,7 +152,7 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
       schedule.transactions += static_cast<std::int64_t>(batch * m * n / tile.block * bytes / 128);
       continue;
     }
-    const int elements = tile.workgroup_scope ? 16 / bytes : tile.elements;  // of an item
+    const int elements = tile.workgroup_scope ? 16 / bytes : tile.elements;  // of a chunk
     schedule.stores_executed +=
         static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
     schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
@@ -188,8 +188,8 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
     return;
   }
   compute += batch * m * n * cost_of(graph, loops, results);
-  // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
-  // registers per lane leave each waiting for its operands.
+  // Threads that all compute the whole time; fewer tiles than compute units leave some without work, and few
+  // registers per thread leave each waiting for its operands.
   if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
   compute *= cost_of_spilling(target, schedule.registers);
   const auto workgroups =

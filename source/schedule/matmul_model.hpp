@@ -8,17 +8,17 @@ namespace vkfuse::schedule {
 /// Bytes of shared memory of a workgroup that owns the tile.
 std::int64_t matmul_shared_bytes(const MatmulTile& tile);
 
-/// What a product of matrix units takes of a GPU (cooperative_matrix_model.cpp).
+/// What a product of cooperative matrices takes of a GPU (cooperative_matrix_model.cpp).
 struct CooperativeMatrixCost {
-  double cycles = 0;  ///< of all processors
-  int registers = 0;  ///< of a lane, as NVIDIA's compiler gives them out
+  double cycles = 0;  ///< of all compute units
+  int registers = 0;  ///< of a thread, as NVIDIA's compiler gives them out
 };
 /// `hidden` is what is left of the arithmetic of results while others multiply.
 CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segment::Loops& loops,
                                               const Schedule& schedule, double hidden);
-inline constexpr double kComputeUnitLanes = 128;  ///< of a processor: fused multiply-adds in a cycle
+inline constexpr double kComputeUnitLanes = 128;  ///< of a compute unit: fused multiply-adds in a cycle
 
-/// Fills in what is executed, the registers of a lane and the modelled time of a schedule whose accesses are planned.
+/// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
 void model_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);
 
 }  // namespace vkfuse::schedule

@@ -129,7 +129,7 @@ bool is_double_buffered(int words, std::int64_t chunks) {
   return words > 0 && words * chunks <= kMostWords;
 }
 
-int loads_together(int chunks) {
+int loads_in_flight(int chunks) {
   constexpr int kMost = 7;
   if (chunks <= kMost) return chunks;
   int together = kMost;
@@ -158,7 +158,7 @@ std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
 
 namespace {
 
-/// Adds what a value is computed from to `in`, up to folds and what is known beforehand.
+/// Adds what a value is computed from to `in`, up to folds and what is hoisted.
 void mark_backward_slice(const Loops& loops, ValueId value, std::span<const ValueId> stops, std::vector<bool>& in) {
   std::vector<ValueId> open{value};
   while (!open.empty()) {

@@ -1,4 +1,4 @@
-// What the templates share that multiply through shared memory: which loads make a factor, and along which axis
+// What the templates share that multiply through shared memory: which loads make an operand, and along which axis
 // they are wide.
 #pragma once
 
@@ -6,24 +6,24 @@
 
 namespace vkfuse::schedule {
 
-/// Whether the lane type of a dtype has vectors of four 32-bit registers.
+/// Whether the thread type of a dtype has vectors of four 32-bit registers.
 bool has_vectors(DType dtype);
 
 /// What an H200 has; a device with less is as well served by as many tiles.
 inline constexpr double kComputeUnits = 132;
 /// Caches hand out what several tiles read some times faster than memory does.
 inline constexpr double kCacheSpeed = 4;
-/// What such a cache holds beside what else is on its way.
+/// What such a cache holds beside what else is in flight.
 inline constexpr double kCacheBytes = 32e6;
 
-/// Whether the fold adds up products that nobody else reads, in registers of which there are vectors.
+/// Whether the reduction adds up products that nobody else reads, in registers of which there are vectors.
 bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& reduction);
 
 /// The number that a literal is; nothing for any other value.
 std::optional<double> number_of(const ir::Graph& graph, const segment::Value& value);
 
-/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item. `shifts`: runs may begin
-/// anywhere.
+/// What lies side by side along an axis, of the loads of a backward slice: bytes, and the widest chunk. `shifts`: runs
+/// may begin anywhere.
 struct Along {
   double bytes = 0;
   int elements = 1;
@@ -31,12 +31,12 @@ struct Along {
 Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> backward_slice,
             int axis, const Tuning& tuning, bool shifts = false);
 
-/// Where the elements that a load moves for an item have 16 bits and are consecutive, or every second is one of them,
+/// Where the elements that a load moves for a chunk have 16 bits and are consecutive, or every second is one of them,
 /// wherever the first is: such runs are read as words and shifted.
 std::optional<AccessPlan> unaligned_access(const ir::Graph& graph, const segment::Loops& loops,
                                            const segment::Value& load, int axis, int elements);
 
-/// The accesses of a schedule whose parts have items along axes of their own.
+/// The accesses of a schedule whose parts have chunks along axes of their own.
 class PartAccesses {
  public:
   PartAccesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning)
@@ -46,10 +46,10 @@ class PartAccesses {
         loads_(loops.values.size()),
         planned_(loops.values.size(), false) {}
 
-  /// The loads among `values`, for items of `elements` neighbours along `axis`; -1: there is none.
+  /// The loads among `values`, for chunks of `elements` neighbours along `axis`; -1: there is none.
   void add(std::span<const segment::ValueId> values, int axis, int elements);
-  /// The same for items along axes that are counted as one, or along the innermost of them, read as shifted words where
-  /// that helps.
+  /// The same for chunks along axes that are counted as one, or along the innermost of them, read as shifted words
+  /// where that helps.
   void add_tile_operand(std::span<const segment::ValueId> values, std::span<const int> axes,
                         const TileOperand& tile_operand);
   /// The same of the part that stores.
@@ -62,24 +62,24 @@ class PartAccesses {
   const ir::Graph& graph_;
   const segment::Loops& loops_;
   const Tuning& tuning_;
-  Schedule part_;  ///< the items of the part that is planned, and all stores
+  Schedule part_;  ///< the chunks of the part that is planned, and all stores
   std::vector<AccessPlan> loads_;
   std::vector<bool> planned_;
 };
 
-/// Whether what a lane loads of a factor's next tile, so many words for each of its items, is on its way while it
+/// Whether what a thread loads of an operand's next tile, so many words for each of its chunks, is in flight while it
 /// multiplies, in registers of its own.
 bool is_double_buffered(int words, std::int64_t chunks);
-/// Items whose loads a lane has in flight at a time where it is not.
-int loads_together(int chunks);
-/// Whether a lane has so few registers that it has the loads of one item in flight.
+/// Chunks whose loads a thread has in flight at a time where it is not.
+int loads_in_flight(int chunks);
+/// Whether a thread has so few registers that it has the loads of one chunk in flight.
 bool has_few_registers(const Target& target);
 
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
 
-/// What hardware that multiplies many elements at once can take those of a factor as, casts aside: f16, bf16, i8 or u8
-/// numbers. An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded. The
+/// What hardware that multiplies many elements at once can take those of an operand as, casts aside: f16, bf16, i8 or
+/// u8 numbers. An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded. The
 /// value behind casts that lose nothing.
 segment::ValueId sub32_value(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 std::optional<DType> sub32_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id,
@@ -96,8 +96,8 @@ std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index:
 inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
 inline constexpr double kFewestMultipliesOfWorkgroupTiles = 3e10;
 
-/// Whether a workgroup can multiply the tile's shape as one: factors are as they lie in memory, all tiles are whole,
-/// there is one result, nothing is folded beside the sum, and there are products enough unless it is `forced`.
+/// Whether a workgroup can multiply the tile's shape as one: operands are as they lie in memory, all tiles are whole,
+/// there is one result, nothing is reduced beside the sum, and there are products enough unless it is `forced`.
 bool has_workgroup_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                          const MatmulTile& tile, bool forced);
 
@@ -106,10 +106,10 @@ inline std::int64_t scales_of_subgroup(const PackedGemvTile& tile, std::int64_t 
   return ceil_div(columns / tile.k_slice_columns(), tile.subgroups) * (tile.k_slice_columns() / tile.scale_columns);
 }
 
-/// Products with matrix units in the time of one without.
+/// Products with cooperative matrices in the time of one without.
 inline constexpr double kCooperativeMatrixSpeedup = 12;  // of attention on an H200
 
-/// Fills in what masks of positions leave, `last` and `mask_begin`.
+/// Fills in what masks of positions leave, `last` and `mask_lower_bounds`.
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionTile& tile);
 
 /// The blocks of k, from one to before another, in which the mask leaves something to some row of a tile of m; none if

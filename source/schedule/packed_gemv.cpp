@@ -1,6 +1,6 @@
-// Weights of four bits times a vector with matrix units (T4): lanes take a bitwise instruction (two additions long), a
-// difference and a multiply-add for each weight; where two share a register it is half of the first two, and the
-// products are the unit's.
+// Weights of four bits times a vector with cooperative matrices (T4): threads take a bitwise instruction (two additions
+// long), a difference and a multiply-add for each weight; where two share a register it is half of the first two, and
+// the products are the unit's.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ using segment::ValueId;
 constexpr int kColumnsOfChunk = 32;       // 16 bytes
 constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
 constexpr int kMostTiles = 16;
-constexpr int kThreadsAtOnce = 512;  // of a processor: they have some 110 registers
+constexpr int kThreadsAtOnce = 512;  // of a compute unit: they have some 110 registers
 
 // On an H200 (bench/results/h200-packed-rows.txt).
 constexpr double kShareOfCopy = 0.82;  // a kilobyte of every row side by side
@@ -26,22 +26,22 @@ constexpr double kBytesPerUs = 2300;   // of a subgroup that waits for memory
 constexpr double kFirstUs = 3;         // until a workgroup has the vector where it wants it
 constexpr int kSubgroups = 8;  // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
 
-/// Whether it asks for something that only kernels of lanes have.
+/// Whether it asks for something that only kernels of threads have.
 bool is_of_threads(const Tuning& tuning) {
   return tuning.reduction_threads || tuning.register_block_rows || tuning.parts || tuning.workgroup ||
          tuning.vector_bytes || tuning.unroll_factor || tuning.persistent || tuning.online;
 }
 
-/// Of a sum of products: the weights of four bits, the scale of several, and the vector.
+/// Of a contraction: the weights of four bits, the scale of several, and the vector.
 std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.exact ||
+  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.full_chunks ||
       rows.chunk_size != kColumnsOfChunk)
     return std::nullopt;
   PackedGemvTile tile;
   int reductions = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value::Kind kind = loops.values[id].kind;
-    if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::contract ||
+    if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::nested ||
         kind == Value::Kind::epilogue)
       return std::nullopt;
     if (kind != Value::Kind::reduction) continue;
@@ -68,7 +68,7 @@ std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, 
     const AccessPlan& load = rows.loads[bits->load];
     if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
     for (int e = 0; e < kColumnsOfChunk; ++e) {
-      const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // column e of every item
+      const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // column e of every chunk
         const std::int64_t chunks = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfChunk;
         const index::Expr at =
             index::substitute(offset, {{axis, index::Expr::axis(axis, chunks) * kColumnsOfChunk + index::Expr(e)}});
@@ -127,7 +127,7 @@ std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const Loops& co
   const std::int64_t columns = loops.reduction_count();
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(rows.vector_axis)].size;
   const int fragment = 4 * static_cast<int>(posed->mma.k);
-  const int lanes = static_cast<int>(target.caps.subgroup_size);
+  const int threads = static_cast<int>(target.caps.subgroup_size);
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), posed->mma.m));
   const CostModel costs = costs_of(target);
   std::optional<PackedGemvTile> best;
@@ -136,11 +136,11 @@ std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const Loops& co
     PackedGemvTile tile = *posed;
     tile.subgroups = kSubgroups;
     tile.tiles = count;
-    tile.k_slice = lanes >= 8 ? 8 : 4;
+    tile.k_slice = threads >= 8 ? 8 : 4;
     while (tile.k_slice > fragment / kColumnsOfChunk && columns % tile.k_slice_columns() != 0) tile.k_slice /= 2;
-    const int workgroup = tile.subgroups * lanes;
-    if (columns % tile.k_slice_columns() != 0 || tile.k_slice_columns() % fragment != 0 || lanes % tile.k_slice != 0 ||
-        static_cast<int>(tile.mma.m) % (lanes / tile.k_slice) != 0 ||
+    const int workgroup = tile.subgroups * threads;
+    if (columns % tile.k_slice_columns() != 0 || tile.k_slice_columns() % fragment != 0 ||
+        threads % tile.k_slice != 0 || static_cast<int>(tile.mma.m) % (threads / tile.k_slice) != 0 ||
         columns / tile.k_slice_columns() < tile.subgroups || tile.rows() > workgroup ||
         workgroup > static_cast<int>(usable_invocations(target.caps))) {
       continue;
@@ -168,14 +168,14 @@ std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const Loops& co
   schedule.packed = best;
   schedule.parallel_threads = best->rows();
   schedule.reduction_threads = 1;
-  schedule.workgroup = best->subgroups * lanes;
+  schedule.workgroup = best->subgroups * threads;
   schedule.workgroups = ceil_div(loops.parallel_count(), best->rows());
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.iterations = ceil_div(schedule.reduction_chunks, std::int64_t{best->subgroups} * best->k_slice);
   schedule.parts = schedule.dispatches = schedule.unroll_factor = 1;
   schedule.persistent = false;
   schedule.block = 0;
-  schedule.subgroup = lanes;
+  schedule.subgroup = threads;
   schedule.scratch_bytes = 0;
   schedule.shared_bytes = shared_bytes(*best, columns);
   schedule.modelled_us = least;

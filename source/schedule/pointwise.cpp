@@ -1,4 +1,4 @@
-// The pointwise template: every invocation owns whole items of consecutive elements, so that loads
+// The pointwise template: every invocation owns whole chunks of consecutive elements, so that loads
 // and stores are vectors and neighbouring invocations touch neighbouring vectors.
 #include <algorithm>
 
@@ -53,7 +53,7 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
 }
 
 int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
-  // Loaded vectors of all items in flight stay live until used; one element's temporaries beyond.
+  // Loaded vectors of all chunks in flight stay live until used; one element's temporaries beyond.
   int words = 12;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     if (loops.values[i].kind != Value::Kind::load) continue;
@@ -86,7 +86,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
                                      compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
 }
 
-/// The schedule with items of that many elements.
+/// The schedule with chunks of that many elements.
 Result<Schedule> with_chunks_of(int chunk_size, bool crosses_rows, const ir::Graph& graph, const Loops& loops,
                                 const Target& target, const Tuning& tuning) {
   Schedule schedule;
@@ -95,7 +95,7 @@ Result<Schedule> with_chunks_of(int chunk_size, bool crosses_rows, const ir::Gra
   schedule.chunk_size = chunk_size;
   schedule.crosses_rows = crosses_rows;
   schedule.chunks = ceil_div(schedule.elements, schedule.chunk_size);
-  schedule.exact = schedule.elements % schedule.chunk_size == 0;
+  schedule.full_chunks = schedule.elements % schedule.chunk_size == 0;
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   plan_accesses(graph, loops, tuning, schedule);
   choose_launch(graph, loops, target, tuning, schedule);
@@ -108,25 +108,25 @@ Result<Schedule> with_chunks_of(int chunk_size, bool crosses_rows, const ir::Gra
 
 std::optional<Schedule> pointwise_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
                                                  const Tuning& tuning, const Schedule& model_schedule) {
-  const Schedule& wanted = model_schedule;
-  if (wanted.vector_axis != static_cast<int>(loops.axes.size()) - 1) return std::nullopt;
-  if (!wanted.crosses_rows && !loops.axes.empty() && loops.axes.back().size % wanted.chunk_size != 0)
+  const Schedule& requested = model_schedule;
+  if (requested.vector_axis != static_cast<int>(loops.axes.size()) - 1) return std::nullopt;
+  if (!requested.crosses_rows && !loops.axes.empty() && loops.axes.back().size % requested.chunk_size != 0)
     return std::nullopt;
   Schedule schedule;
   schedule.elements = loops.count();
-  schedule.vector_axis = wanted.vector_axis;
-  schedule.chunk_size = wanted.chunk_size;
-  schedule.crosses_rows = wanted.crosses_rows;
+  schedule.vector_axis = requested.vector_axis;
+  schedule.chunk_size = requested.chunk_size;
+  schedule.crosses_rows = requested.crosses_rows;
   schedule.chunks = ceil_div(schedule.elements, schedule.chunk_size);
-  schedule.exact = wanted.exact;
-  if (wanted.exact && schedule.elements % schedule.chunk_size != 0) return std::nullopt;
+  schedule.full_chunks = requested.full_chunks;
+  if (requested.full_chunks && schedule.elements % schedule.chunk_size != 0) return std::nullopt;
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   plan_accesses(graph, loops, tuning, schedule);
-  if (!serve(schedule, wanted)) return std::nullopt;
-  schedule.loads = wanted.loads;
-  schedule.stores = wanted.stores;
-  schedule.unroll_factor = wanted.unroll_factor;
-  schedule.workgroup = wanted.workgroup;
+  if (!serve(schedule, requested)) return std::nullopt;
+  schedule.loads = requested.loads;
+  schedule.stores = requested.stores;
+  schedule.unroll_factor = requested.unroll_factor;
+  schedule.workgroup = requested.workgroup;
   schedule.workgroups =
       ceil_div(schedule.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
@@ -143,7 +143,7 @@ Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, cons
   const std::int64_t inner = loops.axes.back().size;
   const int widest = widest_chunk(widths, tuning);
   if (inner % widest == 0) return with_chunks_of(widest, false, graph, loops, target, tuning);
-  // Rows are no multiple of the widest item: let items run across rows, which costs coordinates per
+  // Rows are no multiple of the widest chunk: let chunks run across rows, which costs coordinates per
   // element, or take a narrower one that fits.
   VKF_TRY(chosen, with_chunks_of(widest, true, graph, loops, target, tuning));
   for (int narrower = widest / 2; narrower >= std::max(1, 4 / widths.smallest_store); narrower /= 2) {

@@ -1,4 +1,4 @@
-// The row template: lanes of a workgroup share the columns of a row, fold what each of them has seen, and
+// The reduction template: threads of a workgroup share the columns of a row, fold what each of them has seen, and
 // then fold across each other. Softmax, norms, losses and plain reductions on any axis are this template.
 #include <algorithm>
 #include <bit>
@@ -18,25 +18,25 @@ using segment::Value;
 namespace {
 
 constexpr int kMostIterations = 16;     // unrolled
-constexpr int kMostScanIterations = 8;  // where every trip folds across lanes
+constexpr int kMostScanIterations = 8;  // where every trip folds across threads
 constexpr int kMostScanThreads = 256;   // more would wait for each other longer than they help
-constexpr int kMostScanParts = 128;     // that one lane joins one after the other
+constexpr int kMostScanParts = 128;     // that one thread joins one after the other
 constexpr int kBlock = 256;             // elements that are joined one after the other in a long chain
-constexpr int kMostResidentWords = 40;  // per lane, of what is kept between passes
+constexpr int kMostResidentWords = 40;  // per thread, of what is kept between passes
 constexpr std::int64_t kMostRowWords =
     1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
-constexpr std::int64_t kRowsToOverlap = 2112;         // 16 for each processor of a large device
-constexpr int kWordsBesideRow = 24;                   // of a lane
+constexpr std::int64_t kRowsToOverlap = 2112;         // 16 for each compute unit of a large device
+constexpr int kWordsBesideRow = 24;                   // of a thread
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWindow = 32;                  // columns
-constexpr std::int64_t kRowsToFill = 132 * 2048;      // groups of rows: every lane of a large device has one
-constexpr std::int64_t kWorkgroupsWanted = 528;       // fills a large device a few times
+constexpr std::int64_t kRowsToFill = 132 * 2048;      // groups of rows: every thread of a large device has one
+constexpr std::int64_t kWorkgroupsRequested = 528;    // fills a large device a few times
 
 int power_of_two_at_least(std::int64_t n) {
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
-/// Bytes that neighbouring lanes move side by side along an axis, less where they are further apart: the axis
+/// Bytes that neighbouring threads move side by side along an axis, less where they are further apart: the axis
 /// with more of them wins.
 double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return -1;
@@ -44,7 +44,7 @@ double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   double bytes = 0;
   const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
     std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
-    // Lanes that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
+    // Threads that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
     for (int outer = axis - 1;
          stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::reduction;
          --outer) {
@@ -64,7 +64,7 @@ double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   return bytes;
 }
 
-/// Words of registers that one fold's partial result takes.
+/// Words of registers that one reduction's partial result takes.
 int accumulator_words(const ir::Graph& graph, const Loops& loops, segment::ValueId id) {
   const Value& reduction = loops.values[id];
   const ir::Node& node = graph.node(reduction.node);
@@ -89,7 +89,7 @@ bool has_scans(const Loops& loops) {
                      [](const Value& value) { return value.kind == Value::Kind::scan; });
 }
 
-/// The widest item that stays inside a row and that the alignment of what is moved makes use of.
+/// The widest chunk that stays inside a row and that the alignment of what is moved makes use of.
 int chunk_elements(const ir::Graph& graph, const Loops& loops, int axis, bool ragged_allowed, const Tuning& tuning) {
   if (axis < 0) return 1;
   const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
@@ -98,7 +98,7 @@ int chunk_elements(const ir::Graph& graph, const Loops& loops, int axis, bool ra
   const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
   while (count > 1 && !ragged_allowed && size % count != 0) count /= 2;
   if (!ragged_allowed) return count;
-  // Where rows begin anywhere, narrower items are as good as wide ones and coalesce better.
+  // Where rows begin anywhere, narrower chunks are as good as wide ones and coalesce better.
   std::int64_t alignment = 1;
   const auto consider = [&](const index::Expr& offset) {
     const std::int64_t padded = ceil_div(size, count) * count;
@@ -157,7 +157,7 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
   return resident;
 }
 
-/// Words that a trip takes of the budget of a lane: beside what is kept, where registers are few, what only one pass
+/// Words that a trip takes of the budget of a thread: beside what is kept, where registers are few, what only one pass
 /// loads, and where that is.
 int words_of_iteration(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   int words = resident_words(graph, loops, schedule).words;
@@ -173,15 +173,15 @@ int words_of_iteration(const ir::Graph& graph, const Loops& loops, const Target&
   return words + 1;
 }
 
-/// Live 32-bit values of a lane.
+/// Live 32-bit values of a thread.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   return 24 + all_accumulator_words(graph, loops) * (schedule.vector_rows ? schedule.chunk_size : 1) +
          static_cast<int>(schedule.persistent ? schedule.iterations * resident_words(graph, loops, schedule).words : 8);
 }
 
-/// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want an item's
+/// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want a chunk's
 /// results beside what was loaded.
-int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+int requested_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const bool known = target.caps.registers_per_thread != kUnknownRegistersPerThread;
   const auto beside = schedule.persistent ? schedule.iterations * (words_of_iteration(graph, loops, target, schedule) -
                                                                    resident_words(graph, loops, schedule).words)
@@ -190,13 +190,13 @@ int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& t
          (known && schedule.vector_rows ? schedule.chunk_size : 0);
 }
 
-/// Of what is kept between passes, words that a lane has room for.
+/// Of what is kept between passes, words that a thread has room for.
 int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
   Schedule empty = schedule;
   empty.iterations = 0;
   empty.persistent = true;
-  return std::min(kMostResidentWords, thread_register_limit(target) - wanted_registers(graph, loops, target, empty));
+  return std::min(kMostResidentWords, thread_register_limit(target) - requested_registers(graph, loops, target, empty));
 }
 
 void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
@@ -213,9 +213,9 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
   const int most_resident = most_resident_words(graph, loops, target, schedule);
   const std::int64_t registers = target.caps.workgroup_registers;
   const bool scans = has_scans(loops);
-  int lanes = 1;
+  int threads = 1;
   if (schedule.vector_rows) {
-    // Neighbouring lanes own neighbouring rows; the rest of the workgroup are strips of columns.
+    // Neighbouring threads own neighbouring rows; the rest of the workgroup are strips of columns.
     schedule.parallel_threads = std::min(power_of_two_at_least(schedule.parallel_chunks), cpu ? 8 : 32);
     int most = cpu ? 64 : 512;
     if (!cpu && resident.repeats) {
@@ -228,59 +228,59 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
     if (tuning.workgroup && tuning.reduction_threads)
       schedule.parallel_threads = std::max(1, *tuning.workgroup / *tuning.reduction_threads);
     const int rest = std::max(1, std::min(limit, most) / schedule.parallel_threads);
-    lanes = std::min(power_of_two_at_least(chunks / (cpu ? 16 : 4)), rest);
-    // A window of so many rows that they fill the device: one lane goes over all of it.
+    threads = std::min(power_of_two_at_least(chunks / (cpu ? 16 : 4)), rest);
+    // A window of so many rows that they fill the device: one thread goes over all of it.
     if (!cpu && chunks <= kWindow && schedule.parallel_chunks >= kRowsToFill && !tuning.workgroup) {
-      lanes = 1;
+      threads = 1;
       schedule.parallel_threads = std::min(limit, 128);
     }
-    if (scans) lanes = 1;  // a scan goes down its column in one lane
+    if (scans) threads = 1;  // a scan goes down its column in one thread
   } else if (cpu) {
-    lanes = std::min({power_of_two_at_least(chunks), subgroup, limit});
+    threads = std::min({power_of_two_at_least(chunks), subgroup, limit});
   } else {
-    // Some 64 bytes of each row per lane: what a lane does once per row is then little beside it.
+    // Some 64 bytes of each row per thread: what a thread does once per row is then little beside it.
     const std::int64_t chunk_bytes = static_cast<std::int64_t>(schedule.chunk_size) * largest_load(graph, loops);
     const std::int64_t iterations =
         std::clamp<std::int64_t>(64 / std::max<std::int64_t>(chunk_bytes, 1), 4, kMostIterations);
-    lanes = std::min(power_of_two_at_least(ceil_div(chunks, iterations)), limit);
-    // Half as many, if that is no more than 1.6 times as many items each: 6 a lane are better than 3.
+    threads = std::min(power_of_two_at_least(ceil_div(chunks, iterations)), limit);
+    // Half as many, if that is no more than 1.6 times as many chunks each: 6 a thread are better than 3.
     const int fewer = power_of_two_at_least(ceil_div(ceil_div(chunks, iterations) * 5, 8));
-    if (fewer < lanes && ceil_div(chunks, fewer) <= kMostIterations) lanes = fewer;
+    if (fewer < threads && ceil_div(chunks, fewer) <= kMostIterations) threads = fewer;
     // Long rows that are walked once: many workgroups wait for memory at different times, if there are so many rows.
     if (loops.passes == 1 && schedule.parallel_chunks >= kRowsToOverlap)
-      lanes = std::min(lanes, std::max(128, power_of_two_at_least(chunks / 32)));
-    lanes = std::max(lanes, std::min({32, power_of_two_at_least(chunks), limit}));
-    if (scans) lanes = std::min(lanes, kMostScanThreads);
+      threads = std::min(threads, std::max(128, power_of_two_at_least(chunks / 32)));
+    threads = std::max(threads, std::min({32, power_of_two_at_least(chunks), limit}));
+    if (scans) threads = std::min(threads, kMostScanThreads);
     // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
-    // lanes have fewer registers beside the row.
+    // threads have fewer registers beside the row.
     const auto kept_words = [&](int count) { return ceil_div(chunks, count) * resident.words; };
-    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords &&
-           kept_words(lanes / 2) <= most_resident && ceil_div(chunks, lanes / 2) <= kMostIterations &&
-           2 * lanes * (kept_words(lanes) + kWordsBesideRow) > registers) {
-      lanes /= 2;
+    while (resident.repeats && threads > 64 && kept_words(threads) * threads <= kMostRowWords &&
+           kept_words(threads / 2) <= most_resident && ceil_div(chunks, threads / 2) <= kMostIterations &&
+           2 * threads * (kept_words(threads) + kWordsBesideRow) > registers) {
+      threads /= 2;
     }
-    // More lanes to a row that is read again, where it then stays in their registers.
-    int more = lanes;
+    // More threads to a row that is read again, where it then stays in their registers.
+    int more = threads;
     while (resident.repeats && more < limit && kept_words(more) > most_resident) more *= 2;
-    if (kept_words(more) <= most_resident && kept_words(more) * more <= kMostRowWords) lanes = more;
+    if (kept_words(more) <= most_resident && kept_words(more) * more <= kMostRowWords) threads = more;
   }
-  // The promise of numerics.hpp, with room for the folds across lanes and parts.
+  // The promise of numerics.hpp, with room for the reductions across threads and parts.
   const int per_chunk = schedule.vector_rows ? 1 : schedule.chunk_size;
-  while (lanes < limit && !schedule.vector_rows &&
-         ceil_div(chunks, lanes) * per_chunk > longest_sum_chain(loops.reduction_count()) - 256 &&
+  while (threads < limit && !schedule.vector_rows &&
+         ceil_div(chunks, threads) * per_chunk > longest_sum_chain(loops.reduction_count()) - 256 &&
          loops.reduction_count() > 512) {
-    lanes *= 2;
+    threads *= 2;
   }
-  if (!(scans && schedule.vector_rows)) lanes = std::min(tuning.reduction_threads.value_or(lanes), limit);
-  check(std::has_single_bit(static_cast<unsigned>(lanes)), "threads reduce across each other in halves");
-  schedule.reduction_threads = lanes;
+  if (!(scans && schedule.vector_rows)) threads = std::min(tuning.reduction_threads.value_or(threads), limit);
+  check(std::has_single_bit(static_cast<unsigned>(threads)), "threads reduce across each other in halves");
+  schedule.reduction_threads = threads;
   // Strips that are forced, and devices of few invocations, leave room for fewer rows.
-  while (schedule.vector_rows && schedule.parallel_threads > 1 && schedule.parallel_threads * lanes > limit)
+  while (schedule.vector_rows && schedule.parallel_threads > 1 && schedule.parallel_threads * threads > limit)
     schedule.parallel_threads /= 2;
   if (!schedule.vector_rows) {
-    const int wanted = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
+    const int requested = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
     schedule.parallel_threads = static_cast<int>(
-        std::min<std::int64_t>(std::max(1, wanted / lanes), power_of_two_at_least(schedule.parallel_chunks)));
+        std::min<std::int64_t>(std::max(1, requested / threads), power_of_two_at_least(schedule.parallel_chunks)));
   }
   // Shuffles need whole subgroups.
   if (schedule.subgroup > 0) {
@@ -293,12 +293,12 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
   schedule.iterations = ceil_div(chunks, schedule.reduction_threads);
   const int most = scans ? kMostScanIterations : kMostIterations;
   const bool fits = schedule.iterations <= most && schedule.iterations * resident.words <= most_resident &&
-                    (cpu || schedule.iterations * resident.words * lanes <= kMostRowWords);
+                    (cpu || schedule.iterations * resident.words * threads <= kMostRowWords);
   schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.iterations <= most &&
                         may_unroll(graph, loops, schedule, target);
-  // Fewer rows at a time, or lanes that own several spill.
+  // Fewer rows at a time, or threads that own several spill.
   while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.parallel_threads > 1 &&
-         wanted_registers(graph, loops, target, schedule) * schedule.workgroup > registers) {
+         requested_registers(graph, loops, target, schedule) * schedule.workgroup > registers) {
     schedule.parallel_threads /= 2;
     schedule.workgroup /= 2;
   }
@@ -311,7 +311,7 @@ bool has_room_for_partials(const Loops& loops, const Target& target) {
   return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
 }
 
-/// Bytes that a lane loads as vectors for an item.
+/// Bytes that a thread loads as vectors for a chunk.
 std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -328,12 +328,12 @@ void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& targ
                   Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.parallel_chunks, schedule.parallel_threads);
   schedule.parts = 1;
-  const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
+  const std::int64_t requested = target.type == DeviceType::cpu ? 8 : kWorkgroupsRequested;
   const std::int64_t fewest_iterations = schedule.vector_rows ? 8 : 4;
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
-  if (schedule.iterations >= enough && groups * 4 <= wanted) {
-    while (groups * schedule.parts < wanted && ceil_div(schedule.iterations, schedule.parts * 2) >= fewest_iterations &&
-           schedule.parts < 4096)
+  if (schedule.iterations >= enough && groups * 4 <= requested) {
+    while (groups * schedule.parts < requested &&
+           ceil_div(schedule.iterations, schedule.parts * 2) >= fewest_iterations && schedule.parts < 4096)
       schedule.parts *= 2;
     if (has_scans(loops) && schedule.reduction_threads == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
   }
@@ -342,17 +342,18 @@ void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& targ
   while (ceil_div(schedule.iterations, schedule.parts) > most && schedule.parts < 4096) schedule.parts *= 2;
   schedule.parts = has_room_for_partials(loops, target) ? tuning.parts.value_or(schedule.parts) : 1;
   if (schedule.parts > 1) schedule.persistent = false;
-  // A loop over long rows keeps 64 bytes of loads in flight per lane.
+  // A loop over long rows keeps 64 bytes of loads in flight per thread.
   schedule.unroll_factor = 1;
   const std::int64_t own = ceil_div(schedule.iterations, schedule.parts);
   if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4)
     schedule.unroll_factor = own < 8 ? 2 : schedule.chunk_size > 1 ? 4 : 8;
-  // Items of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector
+  // Chunks of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector
   // (H200: 46 us, 48 with two).
   constexpr std::int64_t kManyBytes = 128;
   if (vector_bytes_of_chunk(graph, loops, schedule) >= kManyBytes) schedule.unroll_factor = 1;
   schedule.unroll_factor = tuning.unroll_factor.value_or(schedule.unroll_factor);
-  // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
+  // Where threads are too few to keep the promise of numerics.hpp: with room for the reductions across threads and
+  // parts.
   const int per_chunk = schedule.vector_rows ? 1 : schedule.chunk_size;
   const std::int64_t chain = ceil_div(schedule.iterations, schedule.parts) * per_chunk;
   if (!schedule.persistent && chain > kBlock && chain > longest_sum_chain(loops.reduction_count()) - 256)
@@ -426,8 +427,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 
 namespace {
 
-/// Whether rows are windows that overlap, as a pooling's are, and so many that they fill the device: neighbouring lanes
-/// then have neighbouring rows, whatever lies side by side along the columns.
+/// Whether rows are windows that overlap, as a pooling's are, and so many that they fill the device: neighbouring
+/// threads then have neighbouring rows, whatever lies side by side along the columns.
 bool has_overlapping_windows(const Loops& loops, const Target& target) {
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 12 : 1 << 17;
   if (count_axes(loops).columns < 2 || loops.reduction_count() > kWindow || loops.parallel_count() < enough ||
@@ -460,7 +461,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
   if (!schedule.vector_rows && size % (schedule.chunk_size * wider) == 0) schedule.chunk_size *= wider;
   const int count = schedule.chunk_size;
-  schedule.exact = size % count == 0;
+  schedule.full_chunks = size % count == 0;
   schedule.parallel_chunks = schedule.vector_rows ? loops.parallel_count() / count : loops.parallel_count();
   schedule.reduction_chunks = schedule.vector_rows ? loops.reduction_count() : ceil_div(loops.reduction_count(), count);
   schedule.chunks = schedule.elements == 0 ? 0 : schedule.parallel_chunks * schedule.reduction_chunks;
@@ -469,10 +470,10 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
     const Value& value = loops.values[i];
     const bool by_element =
         value.kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::element && loops.per_element(value);
-    const auto unaligned = by_element && schedule.exact
+    const auto unaligned = by_element && schedule.full_chunks
                                ? unaligned_access(graph, loops, value, schedule.vector_axis, schedule.chunk_size)
                                : std::nullopt;
-    // Every second of the words that neighbouring lanes read took 96 us for a pool on an H200, one element at a
+    // Every second of the words that neighbouring threads read took 96 us for a pool on an H200, one element at a
     // time 76.
     if (unaligned && unaligned->step == 1) schedule.loads[i] = *unaligned;
   }
@@ -485,7 +486,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
     schedule.workgroup = schedule.parallel_threads * schedule.reduction_threads;
     schedule.iterations = ceil_div(schedule.reduction_chunks, schedule.reduction_threads);
     schedule.persistent = schedule.persistent && schedule.iterations <= kMostIterations &&
-                          registers_over(target, wanted_registers(graph, loops, target, schedule)) == 0;
+                          registers_over(target, requested_registers(graph, loops, target, schedule)) == 0;
     choose_memory(graph, staged, schedule);
   }
   schedule.passes = staged.passes;
@@ -504,13 +505,13 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
 
 namespace {
 
-/// The innermost `merged_reduction_axes` column axes are one; items of `wider` times as many elements as one load of
+/// The innermost `merged_reduction_axes` column axes are one; chunks of `wider` times as many elements as one load of
 /// the smallest dtype has.
 Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
                                  int merged_reduction_axes, int wider) {
   VKF_TRY(chosen, with_loops(graph, loops, target, tuning, merged_reduction_axes, wider));
-  // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass, and if that is
-  // the only one, nothing need stay anywhere.
+  // A row that stays in registers is read once as it is. Otherwise two reductions in one pass save a pass, and if that
+  // is the only one, nothing need stay anywhere.
   const auto paired = tuning.online.value_or(true) ? segment::with_online_reductions(graph, loops) : std::nullopt;
   if (!paired || (chosen.persistent && !tuning.online && paired->passes > 1)) return chosen;
   VKF_TRY(online, with_loops(graph, *paired, target, tuning, merged_reduction_axes, wider));
@@ -526,7 +527,7 @@ bool repeats_elements(const Schedule& schedule) {
                      [](const AccessPlan& plan) { return plan.repeat > 1; });
 }
 
-/// Whether all of an item's such elements are one vector.
+/// Whether all of a chunk's such elements are one vector.
 bool loads_in_one(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
     const AccessPlan& plan = schedule.loads[i];
@@ -540,33 +541,34 @@ bool loads_in_one(const ir::Graph& graph, const Loops& loops, const Schedule& sc
 }  // namespace
 
 std::optional<Schedule> reduction_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                                 const Tuning& tuning, const Schedule& wanted) {
-  if (wanted.packed) return std::nullopt;  // what its tiles and scales are depends on every size
+                                                 const Tuning& tuning, const Schedule& requested) {
+  if (requested.packed) return std::nullopt;  // what its tiles and scales are depends on every size
   const AxisCounts counts = count_axes(loops);
-  const int axis = wanted.vector_rows ? counts.rows - 1 : static_cast<int>(loops.axes.size()) - 1;
-  const int count = wanted.chunk_size;
-  if (axis != wanted.vector_axis || axis < 0 || counts.columns == 0) return std::nullopt;
+  const int axis = requested.vector_rows ? counts.rows - 1 : static_cast<int>(loops.axes.size()) - 1;
+  const int count = requested.chunk_size;
+  if (axis != requested.vector_axis || axis < 0 || counts.columns == 0) return std::nullopt;
   const bool whole = loops.axes[static_cast<std::size_t>(axis)].size % count == 0;
-  if (wanted.exact && !whole) return std::nullopt;
-  Schedule schedule = wanted;
+  if (requested.full_chunks && !whole) return std::nullopt;
+  Schedule schedule = requested;
   schedule.elements = loops.count();
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   schedule.parallel_chunks = schedule.vector_rows ? loops.parallel_count() / count : loops.parallel_count();
   schedule.reduction_chunks = schedule.vector_rows ? loops.reduction_count() : ceil_div(loops.reduction_count(), count);
   schedule.chunks = schedule.parallel_chunks * schedule.reduction_chunks;
   Schedule planned = schedule;
-  planned.exact = whole;
+  planned.full_chunks = whole;
   plan_accesses(graph, loops, tuning, planned);
   for (std::size_t i = 0; i < planned.loads.size(); ++i) {
-    const bool shifts = wanted.loads[i].kind == AccessKind::unaligned && planned.loads[i].kind == AccessKind::element;
+    const bool shifts =
+        requested.loads[i].kind == AccessKind::unaligned && planned.loads[i].kind == AccessKind::element;
     const auto unaligned = shifts ? unaligned_access(graph, loops, loops.values[i], axis, count) : std::nullopt;
     if (unaligned) planned.loads[i] = *unaligned;
   }
-  if (!serve(planned, wanted)) return std::nullopt;
+  if (!serve(planned, requested)) return std::nullopt;
   // Trips that are unrolled are as many at every size: those past the end of a row do nothing.
   const std::int64_t iterations = ceil_div(schedule.reduction_chunks, schedule.reduction_threads);
-  const bool unrolled = wanted.persistent || (wanted.iterations == 1 && wanted.parts == 1);
-  if (unrolled ? iterations > wanted.iterations : wanted.iterations == 1) return std::nullopt;
+  const bool unrolled = requested.persistent || (requested.iterations == 1 && requested.parts == 1);
+  if (unrolled ? iterations > requested.iterations : requested.iterations == 1) return std::nullopt;
   const std::int64_t chain = ceil_div(iterations, schedule.parts) * (schedule.vector_rows ? 1 : count);
   if (schedule.block == 0 && !unrolled && chain > kBlock && chain > longest_sum_chain(loops.reduction_count()) - 256)
     return std::nullopt;
@@ -597,7 +599,7 @@ Result<Schedule> best_of_counts(const ir::Graph& graph, const Loops& loops, cons
   VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1, 1));
   if (count_axes(loops).columns < 2 || chosen.vector_rows || loops.keys() != 0 || loops.inner() != 0) return chosen;
   // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone:
-  // items want the next axis as well. Such memory is loaded 16 bytes at a time, however many elements that is.
+  // chunks want the next axis as well. Such memory is loaded 16 bytes at a time, however many elements that is.
   for (const int wider : {2, 1}) {
     auto merged = best_as_counted(graph, merge_reduction_axes(loops, 2), target, tuning, 2, wider);
     if (!merged || merged->vector_rows || !repeats_elements(*merged) || merged->chunk_size <= chosen.chunk_size)
@@ -624,11 +626,11 @@ Result<Schedule> best_reduction(const ir::Graph& graph, const Loops& loops, cons
   const bool reduces_products = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
     return segment::sums_products(graph, loops, value);
   });
-  const bool wanted = tuning.register_block_rows.value_or(0) > 1;
-  if (chosen.vector_rows || loops.passes != 1 || !reduces_products || (target.type == DeviceType::cpu && !wanted) ||
+  const bool requested = tuning.register_block_rows.value_or(0) > 1;
+  if (chosen.vector_rows || loops.passes != 1 || !reduces_products || (target.type == DeviceType::cpu && !requested) ||
       tuning.register_block_rows == 1)
     return packed.value_or(chosen);
-  // A lane that has several rows loads and converts once what these have in common. Only of bytes, and where that is
+  // A thread that has several rows loads and converts once what these have in common. Only of bytes, and where that is
   // modelled much better: what waits for memory gains nothing, and a decoding attention over keys of f16 took 285 us
   // instead of 181 on an H200.
   constexpr double kGain = 0.92;
@@ -636,17 +638,17 @@ Result<Schedule> best_reduction(const ir::Graph& graph, const Loops& loops, cons
     return value.kind == Value::Kind::load && loops.per_element(value) &&
            size_of(graph.node(value.node).type.dtype) == 1;
   });
-  if (!wanted && !of_bytes) return packed.value_or(chosen);
+  if (!requested && !of_bytes) return packed.value_or(chosen);
   Schedule best = chosen;
   for (int axis = 0; axis < count_axes(loops).rows; ++axis) {
     if (!share_along(loops, axis)) continue;
     for (const int rows : {2, 4}) {
-      if (wanted && rows != *tuning.register_block_rows) continue;
+      if (requested && rows != *tuning.register_block_rows) continue;
       const auto together = segment::with_register_blocking(loops, axis, rows);
       if (!together) continue;
       auto made = best_of_counts(graph, *together, target, tuning);
-      if (!made || made->vector_rows || (made->workgroups < kWorkgroupsWanted && !wanted)) continue;
-      if (!wanted && made->modelled_us > std::min(best.modelled_us, chosen.modelled_us * kGain)) continue;
+      if (!made || made->vector_rows || (made->workgroups < kWorkgroupsRequested && !requested)) continue;
+      if (!requested && made->modelled_us > std::min(best.modelled_us, chosen.modelled_us * kGain)) continue;
       best = *std::move(made);
       best.register_block_axis = axis;
       best.register_block_rows = rows;

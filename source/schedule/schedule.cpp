@@ -32,13 +32,14 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
       return unsupported(
           "A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights "
           "are multiplied and added up, or "
-          "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a "
+          "where a tile of the product has whole rows, of at most 256 elements each; a reduction of its own beside a "
           "contraction is where it is of rows of the first factor.");
     }
     auto rows = best_reduction(graph, loops, target, tuning);
     if (!matrix && has_epilogue_reductions)
       return unsupported(
-          "A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple "
+          "A product and reductions of its results are one kernel where tiles have whole rows of what is folded: a "
+          "multiple "
           "of four, at most 256 elements.");
     if (has_epilogue_reductions) return *std::move(matrix);
     const bool forced = tuning.matmul.value_or(false) || tuning.attention || loops.inner() != 0;
@@ -53,8 +54,8 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   return schedule;
 }
 
-std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
-                             const Schedule& model) {
+std::optional<Schedule> at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                       const Tuning& tuning, const Schedule& model) {
   if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty)
     return std::nullopt;
   switch (model.kind) {

@@ -13,7 +13,7 @@ using segment::Value;
 
 namespace {
 
-constexpr int kMostRounds = 64;
+constexpr int kMostSortPasses = 64;
 
 std::int64_t power_of_two_at_most(std::int64_t n) {
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
@@ -74,9 +74,9 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
   schedule.parallel_threads = static_cast<int>(together);
   const auto limit = static_cast<std::int64_t>(usable_invocations(target.caps));
   const std::int64_t pairs = power_of_two_at_least(schedule.block_keys) / 2 * together;
-  const std::int64_t wanted =
+  const std::int64_t requested =
       tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
-  schedule.workgroup = static_cast<int>(std::min(wanted, limit));
+  schedule.workgroup = static_cast<int>(std::min(requested, limit));
   // Where a driver does not go through as many iterations, few threads sort fewer rows at a time, then smaller blocks.
   while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) >
              target.workarounds.leaves_loops_after &&
@@ -94,11 +94,11 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
 /// Each block keeps as many candidates as are wanted, until they fit one block.
 void select_passes(Schedule& schedule) {
   std::int64_t keys = schedule.keys;
-  for (int sort_pass = 0; sort_pass < kMostRounds; ++sort_pass) {
+  for (int sort_pass = 0; sort_pass < kMostSortPasses; ++sort_pass) {
     const std::int64_t blocks = ceil_div(keys, schedule.block_keys);
     schedule.sort_passes.push_back({SortPass::Kind::block, sort_pass == 0, blocks == 1, keys, 0, blocks});
     if (blocks == 1) return;
-    keys = (blocks - 1) * schedule.wanted + std::min(schedule.wanted, keys - (blocks - 1) * schedule.block_keys);
+    keys = (blocks - 1) * schedule.requested + std::min(schedule.requested, keys - (blocks - 1) * schedule.block_keys);
     if (sort_pass == 0) schedule.slots = keys;
   }
 }
@@ -116,7 +116,7 @@ void merge_passes(Schedule& schedule) {
 }
 
 void choose_sort_passes(Schedule& schedule) {
-  if (schedule.keys <= schedule.block_keys || schedule.wanted * 2 <= schedule.block_keys) {
+  if (schedule.keys <= schedule.block_keys || schedule.requested * 2 <= schedule.block_keys) {
     select_passes(schedule);
   } else {
     merge_passes(schedule);
@@ -179,9 +179,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const double steps = std::bit_width(static_cast<unsigned>(schedule.block_keys));
     if (!sort_pass.computes_keys) traffic += incoming * static_cast<double>(pair_bytes(graph, loops));
     if (!sort_pass.stores)
-      traffic +=
-          static_cast<double>(schedule.parallel_chunks * sort_pass.groups *
-                              std::min<std::int64_t>(schedule.wanted, schedule.block_keys) * pair_bytes(graph, loops));
+      traffic += static_cast<double>(schedule.parallel_chunks * sort_pass.groups *
+                                     std::min<std::int64_t>(schedule.requested, schedule.block_keys) *
+                                     pair_bytes(graph, loops));
     compares += incoming * (sort_pass.kind == SortPass::Kind::block   ? steps * steps / 4
                             : sort_pass.kind == SortPass::Kind::merge ? 2 * steps
                                                                       : 0);
@@ -207,12 +207,12 @@ Result<Schedule> best_sort(const ir::Graph& graph, const Loops& loops, const Tar
   const AxisCounts counts = count_axes(loops);
   schedule.parallel_chunks = loops.parallel_count();
   schedule.keys = loops.key_count();
-  schedule.wanted = first_unneeded(loops);
+  schedule.requested = first_unneeded(loops);
   schedule.rows_neighbour = rows_are_inner(loops);
   schedule.vector_axis = counts.columns > 0 ? counts.rows + counts.columns - 1 : -1;
   schedule.chunk_size = chunk_elements(graph, loops, schedule.vector_axis);
   schedule.reduction_chunks = loops.reduction_count() / schedule.chunk_size;
-  schedule.exact = true;
+  schedule.full_chunks = true;
   schedule.elements = loops.empty ? 0 : schedule.parallel_chunks * loops.reduction_count();
   schedule.wide =
       schedule.parallel_chunks * std::max(schedule.keys, loops.reduction_count()) >= (std::int64_t{1} << 31);

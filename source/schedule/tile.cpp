@@ -52,7 +52,7 @@ Box box_of(const Loops& loops, const Tile& tile) {
 
 Expr TileArray::entry(const Expr& row, const Expr& column) const {
   const Expr in_row = index::floor_div(column, packed);
-  // One row alone would put what lanes read together, some entries apart, into few banks.
+  // One row alone would put what threads read together, some entries apart, into few banks.
   return pitch > 0 ? row * pitch + in_row : in_row + index::floor_div(in_row, kBanks);
 }
 
@@ -81,8 +81,8 @@ std::int64_t unit_count(const Box& box, const TransposedLoad& load) {
 
 std::int64_t threads_along(std::int64_t count, std::int64_t stride) {
   constexpr std::int64_t kFewest = 4;  // 64 bytes of memory, where they are vectors
-  const std::int64_t lanes = std::max(kFewest, kBanks / std::max<std::int64_t>(stride, 1));
-  if (count % lanes == 0) return lanes;
+  const std::int64_t threads = std::max(kFewest, kBanks / std::max<std::int64_t>(stride, 1));
+  if (count % threads == 0) return threads;
   return count % kFewest == 0 ? kFewest : count;
 }
 

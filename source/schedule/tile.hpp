@@ -36,10 +36,10 @@ TileArray array_of(const Box& box, const TransposedLoad& load);
 /// Positions of the tile along the run of a load, and the loads that they take.
 std::int64_t run_length(const Tile& tile, const TransposedLoad& load);
 
-/// One lane's part of a transposed load: `packed` rows of its memory, and `elements` along each.
+/// One thread's part of a transposed load: `packed` rows of its memory, and `elements` along each.
 std::int64_t unit_count(const Box& box, const TransposedLoad& load);
 
-/// How many neighbours stay together when lanes are dealt out over runs and rows. Lanes that write one entry
+/// How many neighbours stay together when threads are dealt out over runs and rows. Threads that write one entry
 /// each at a distance of `stride` entries must not meet in a bank, and a line of memory is best read whole.
 std::int64_t threads_along(std::int64_t count, std::int64_t stride);
 

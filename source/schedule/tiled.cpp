@@ -1,5 +1,5 @@
 // The tiled template: where loads run along other axes than the stores, a workgroup reads a box of positions as
-// vectors along the loads' axes and computes it as vectors along the stores'. The elements change lanes in
+// vectors along the loads' axes and computes it as vectors along the stores'. The elements change threads in
 // shared memory.
 #include <algorithm>
 #include <bit>
@@ -44,7 +44,7 @@ struct Problem {
   const Tuning& tuning;
   std::vector<int> store_order;
   int store_bytes = 0;            ///< of an element of the narrowest store
-  int widest = 1;                 ///< elements of an item
+  int widest = 1;                 ///< elements of a chunk
   std::vector<StagedLoad> loads;  ///< the one that moves most first
 };
 
@@ -101,15 +101,15 @@ std::optional<Problem> match(const ir::Graph& graph, const Loops& loops, const T
   return problem;
 }
 
-/// Extends a box along consecutive memory until about `wanted` elements lie in a run, or memory ends. What
+/// Extends a box along consecutive memory until about `requested` elements lie in a run, or memory ends. What
 /// cuts an axis is a multiple of `step`.
-void grow(const Loops& loops, std::span<const int> order, std::int64_t wanted, std::int64_t step, Sizes& extents) {
+void grow(const Loops& loops, std::span<const int> order, std::int64_t requested, std::int64_t step, Sizes& extents) {
   std::int64_t length = 1;
   for (int axis : order) {
-    if (length >= wanted) return;
+    if (length >= requested) return;
     const std::int64_t size = size_of_axis(loops, axis);
     // Cut into equal parts, so that the last tile is as full as the others.
-    const std::int64_t parts = ceil_div(size, std::max(step, ceil_div(wanted, length)));
+    const std::int64_t parts = ceil_div(size, std::max(step, ceil_div(requested, length)));
     std::int64_t& extent = extents[static_cast<std::size_t>(axis)];
     extent = std::max(extent, std::min(size, ceil_div(ceil_div(size, parts), step) * step));
     if (extent < size) return;
@@ -117,7 +117,7 @@ void grow(const Loops& loops, std::span<const int> order, std::int64_t wanted, s
   }
 }
 
-/// The loop axes that items run across: while rows of the tile are short, or no multiple of an item.
+/// The loop axes that chunks run across: while rows of the tile are short, or no multiple of a chunk.
 int merged_axes(const Problem& problem, const Sizes& extents) {
   const std::size_t count = extents.size();
   const auto along = [&](std::size_t axis) { return extents[axis] == problem.loops.axes[axis].size; };
@@ -215,7 +215,7 @@ double slowness(const Problem& problem, const Tile& tile, double bytes_per_posit
          (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
 }
 
-/// The tile of the loads that cross, whose items have `chunks_of` elements.
+/// The tile of the loads that cross, whose chunks have `chunks_of` elements.
 Tile tile_of(const Problem& problem, Sizes extents, int& chunks_of) {
   Tile tile{std::move(extents), 1, {}};
   tile.merged = merged_axes(problem, tile.extents);
@@ -260,7 +260,7 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
   return best;
 }
 
-/// Loads that items could not have as vectors go through shared memory; the others stay as they are.
+/// Loads that chunks could not have as vectors go through shared memory; the others stay as they are.
 void plan_transposed(const Problem& problem, Schedule& schedule) {
   std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) {
     return schedule.chunk_size > 1 && schedule.loads[load.value].kind != AccessKind::element;
@@ -272,7 +272,7 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
     schedule.loads[load.value] = {AccessKind::transposed, std::max(4, load.elements * bytes(load))};
   }
   // Where such an element decides what is loaded, it is known for one element after the other, and not before whole
-  // items are.
+  // chunks are.
   const std::vector<Value>& values = problem.loops.values;
   std::vector<bool> staged(values.size(), false);
   const auto any_staged = [&](const std::vector<segment::ValueId>& ids) {
@@ -297,10 +297,10 @@ void choose_launch(const Target& target, const Tuning& tuning, const Box& box, S
   const std::int64_t chunks = box.volume() / schedule.chunk_size;
   std::int64_t units = chunks / 4;
   for (const TransposedLoad& load : schedule.tile.loads) units = std::max(units, unit_count(box, load));
-  // As few lanes as idle least in the last trip.
+  // As few threads as idle least in the last trip.
   const std::int64_t iterations = ceil_div(units, std::min(limit, kMostInvocations));
-  const int wanted = static_cast<int>(ceil_div(ceil_div(units, iterations), 32) * 32);
-  schedule.workgroup = std::min(tuning.workgroup.value_or(wanted), limit);
+  const int requested = static_cast<int>(ceil_div(ceil_div(units, iterations), 32) * 32);
+  schedule.workgroup = std::min(tuning.workgroup.value_or(requested), limit);
   schedule.unroll_factor = static_cast<int>(ceil_div(chunks, schedule.workgroup));
   schedule.workgroups = box.tiles();
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
@@ -355,7 +355,7 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   schedule.kind = Template::tiled;
   schedule.elements = loops.count();
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
-  schedule.exact = true;
+  schedule.full_chunks = true;
   count_bytes(graph, loops, schedule);
   const double bytes_per_position =
       static_cast<double>(schedule.bytes_read + schedule.bytes_written) / static_cast<double>(schedule.elements);
@@ -374,7 +374,7 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   count_accesses(*problem, merged, target, schedule);
   schedule.registers = estimate_registers(*problem, box, schedule);
-  // Lanes whose position does not exist keep no memory busy.
+  // Threads whose position does not exist keep no memory busy.
   const std::int64_t staged =
       schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_staged_load(target.type);
   schedule.modelled_us =

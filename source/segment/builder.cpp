@@ -313,11 +313,11 @@ Result<void> Builder::process_gather(ValueId id) {
   const int context = element_requests_[id].context;
   VKF_CHECK_OK(ir::check_picks(graph_, element_requests_[id].node, symbols_));
   Coordinates position;
-  Coordinates wanted;
+  Coordinates requested;
   if (node.op->name == "gather") {
     const auto begin = coordinates.begin() + static_cast<std::ptrdiff_t>(axis);
-    wanted.assign(begin, begin + static_cast<std::ptrdiff_t>(index_sizes.size()));
-    wanted = broadcast_coordinates(wanted, index_sizes);
+    requested.assign(begin, begin + static_cast<std::ptrdiff_t>(index_sizes.size()));
+    requested = broadcast_coordinates(requested, index_sizes);
     position.assign(coordinates.begin(), begin);
     position.emplace_back(0);
     position.insert(position.end(), begin + static_cast<std::ptrdiff_t>(index_sizes.size()), coordinates.end());
@@ -325,14 +325,14 @@ Result<void> Builder::process_gather(ValueId id) {
       if (sizes[i] == 1) position[i] = Expr(0);
     }
   } else {
-    wanted = broadcast_coordinates(coordinates, index_sizes);
+    requested = broadcast_coordinates(coordinates, index_sizes);
     position = broadcast_coordinates(coordinates, sizes);
   }
   // Of one element there is nothing to choose, and a position that nobody asks for would stand in the kernel.
   position[axis] =
       sizes[axis] == 1
           ? Expr(0)
-          : Expr::data(static_cast<int>(request_element(node.operands[1], std::move(wanted), context)), sizes[axis]);
+          : Expr::data(static_cast<int>(request_element(node.operands[1], std::move(requested), context)), sizes[axis]);
   element_requests_[id].alias = request_element(data, std::move(position), context);
   return {};
 }
@@ -367,7 +367,7 @@ Expr Builder::reduction_position() const {
 /// Columns are the axes that the first fold's position does not depend on; every other fold must agree.
 Result<void> Builder::fix_reduction_axes(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) {
   if (!own_axes_.empty() && own_role_ == Role::key)
-    return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
+    return unsupported("%{} reduces or scans rows, and another member of the kernel sorts them.", node);
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
@@ -426,7 +426,7 @@ Result<void> Builder::process_reduction(ValueId id) {
   }
   if (runs_apart(node_id, rows, product(reduced_sizes))) {
     VKF_TRY(along, add_inner_axes(node_id, reduced_sizes));
-    element_requests_[id].value.kind = Value::Kind::contract;
+    element_requests_[id].value.kind = Value::Kind::nested;
     element_requests_[id].value.over = AxisSet{1} << along.group;
     const ValueId made = request_element(operand, with(along.coordinates), context);
     element_requests_[id].value.operands = {made};
@@ -448,7 +448,7 @@ Result<void> Builder::process_reduction(ValueId id) {
   return {};
 }
 
-/// The positions along what a fold folds, in the order in which the elements of some operand are needed anyway,
+/// The positions along what a reduction folds, in the order in which the elements of some operand are needed anyway,
 /// else row-major.
 Builder::Coordinates Builder::reduction_coordinates(const Sizes& reduced_sizes, int context,
                                                     std::span<const ReducedOperand> operands) {
@@ -472,7 +472,7 @@ Builder::Coordinates Builder::reduction_coordinates(const Sizes& reduced_sizes, 
 
 Result<Builder::Inner> Builder::add_inner_axes(ir::NodeId node, const Sizes& sizes) {
   if (!own_axes_.empty() && own_role_ == Role::key)
-    return unsupported("%{} folds values beside rows that another member of the kernel sorts.", node);
+    return unsupported("%{} reduces values beside rows that another member of the kernel sorts.", node);
   const bool contracts = graph_.node(node).op->cls == ops::OpClass::contraction;
   if (contracts && contracts_inside_)
     return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
@@ -526,7 +526,7 @@ bool Builder::runs_apart(ir::NodeId node, std::span<const Expr> rows, std::int64
   return columns != count;
 }
 
-/// A product per position of the contracted axes, and its fold over them.
+/// A product per position of the contracted axes, and its reduction over them.
 Result<void> Builder::process_contraction(ValueId id) {
   const ir::NodeId node_id = element_requests_[id].node;
   const ir::Node& node = graph_.node(node_id);
@@ -575,7 +575,7 @@ Result<void> Builder::process_contraction(ValueId id) {
   }
   ValueId factor = id;
   if (reductions) {
-    element_requests_[id].value.kind = at_columns ? Value::Kind::contract : Value::Kind::reduction;
+    element_requests_[id].value.kind = at_columns ? Value::Kind::nested : Value::Kind::reduction;
     factor = static_cast<ValueId>(element_requests_.size());
     element_requests_.push_back({node_id, {}, context, {}, std::nullopt});
     element_requests_[factor].value.node = node_id;
@@ -649,7 +649,7 @@ Result<void> Builder::process_sort(ValueId id) {
     return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.",
                        node_id);
   if (reduction_axes_known_)
-    return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
+    return unsupported("%{} sorts rows, and another member of the kernel reduces or scans them.", node_id);
   rows.erase(rows.begin() + axis);
   std::set<AxisId> used;
   for (const Expr& row : rows) {

@@ -91,7 +91,7 @@ class Builder {
   ValueId request_element(ir::NodeId node, Coordinates coordinates, int context);
   int predicated(int context, Predicate predicate);
   [[nodiscard]] std::vector<Predicate> predicates_of(int context) const;
-  /// The guards that choose rows. What is folded or scanned is needed at all columns, also by an element of the result
+  /// The guards that choose rows. What is reduced or scanned is needed at all columns, also by an element of the result
   /// that a choice needs at some of them only.
   int of_whole_rows(int context);
   [[nodiscard]] bool varies_along_reduction(const index::Expr& expr) const;
@@ -104,18 +104,19 @@ class Builder {
   Result<void> process_gather(ValueId id);
   Result<void> process_reduction(ValueId id);
   Result<void> process_contraction(ValueId id);
-  /// Axes beside the columns over which a contraction or a fold runs.
+  /// Axes beside the columns over which a contraction or a reduction runs.
   struct Inner {
     int group = 0;
     Coordinates coordinates;
   };
   Result<Inner> add_inner_axes(ir::NodeId node, const Sizes& sizes);
   [[nodiscard]] bool is_after_contraction(ir::NodeId node) const;
-  /// Whether a fold has nothing to do with the columns: of a row's statistics that came in parts, beside a contraction.
+  /// Whether a reduction has nothing to do with the columns: of a row's statistics that came in parts, beside a
+  /// contraction.
   [[nodiscard]] bool runs_apart(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count) const;
   struct ReducedOperand {
     ir::NodeId node = 0;
-    std::function<Coordinates(const Coordinates&)> at;  ///< where it is read, of a position along what is folded
+    std::function<Coordinates(const Coordinates&)> at;  ///< where it is read, of a position along what is reduced
   };
   Coordinates reduction_coordinates(const Sizes& reduced_sizes, int context, std::span<const ReducedOperand> operands);
   Result<void> process_scan(ValueId id);
@@ -142,7 +143,7 @@ class Builder {
   std::vector<BaseAxis> own_axes_;
   Role own_role_ = Role::key;
   int own_groups_ = 0;
-  std::vector<std::pair<Sizes, Inner>> inner_;  ///< of folds
+  std::vector<std::pair<Sizes, Inner>> inner_;  ///< of reductions
   bool contracts_inside_ = false;               ///< one of them is a contraction's
   Coordinates base_coordinates_;
   std::set<index::AxisId> reduction_axes_;

@@ -1,4 +1,4 @@
-// Sums of products first, then the folds of what they lead to.
+// Sums of products first, then the reductions of what they lead to.
 #include <algorithm>
 
 #include "segment/loops.hpp"
@@ -16,7 +16,7 @@ Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops) {
     if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return loops;
     after[id] =
         std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return after[operand]; });
-    if (value.kind == Value::Kind::contract && is_product(value)) {
+    if (value.kind == Value::Kind::nested && is_product(value)) {
       contracted |= value.over;
       after[id] = true;
     }
@@ -32,7 +32,7 @@ Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops) {
     if (value.kind == Value::Kind::reduction) {
       value.kind = Value::Kind::epilogue;
       value.over = columns;
-    } else if (value.kind == Value::Kind::contract && is_product(value)) {
+    } else if (value.kind == Value::Kind::nested && is_product(value)) {
       value.kind = Value::Kind::reduction;
       value.over = 0;
     }

@@ -111,7 +111,7 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
     for (const Predicate& predicate : value.predicates) {
       for (const Predicate::Range& range : predicate.ranges) own.push_back(&range.value);
     }
-    const bool places = value.kind != Value::Kind::reduction;  // a fold's offset is only what an arg fold counts
+    const bool places = value.kind != Value::Kind::reduction;  // a reduction's offset is only what an arg fold counts
     for (const Expr* expr : own) {
       if (places) value.axes |= set_of(*expr);
       for (index::DataId data : index::data_of(*expr)) {
@@ -123,13 +123,13 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
     for (ValueId id : value.data) value.axes |= loops.values[id].axes;
     if (value.kind == Value::Kind::reduction) value.axes &= ~columns;
     if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
-    if (value.kind == Value::Kind::contract) value.axes &= ~value.over;
-    // Every row has a running fold of its own, even where the rows are equal.
+    if (value.kind == Value::Kind::nested) value.axes &= ~value.over;
+    // Every row has a running reduction of its own, even where the rows are equal.
     const bool made_of_such = value.kind == Value::Kind::compute &&
                               std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
                                 return loops.values[id].hoisted && (value.axes & ~loops.values[id].axes) == 0;
                               });
-    value.hoisted = made_of_such || (value.kind == Value::Kind::contract && !is_contraction(value));
+    value.hoisted = made_of_such || (value.kind == Value::Kind::nested && !is_contraction(value));
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
@@ -216,7 +216,7 @@ Result<Loops> Builder::finish() {
     loops.axes.push_back({axes[i].size, axes[i].role});
   }
   substitute_all(loops, last);
-  // Of results that have none, nothing is stored, whatever is folded for them.
+  // Of results that have none, nothing is stored, whatever is reduced for them.
   const auto has_none = [](const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
   const bool stores_nothing = std::all_of(segment_.stores.begin(), segment_.stores.end(), [&](ir::NodeId id) {
     return has_none(*resolve(graph_.node(id).type.shape, symbols_));

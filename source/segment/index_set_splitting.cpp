@@ -209,7 +209,7 @@ Loops with_index_set_splitting(Loops loops) {
 std::optional<Loops> with_register_blocking(const Loops& loops, index::AxisId axis, std::int64_t parts) {
   const Axis& own = loops.axes[static_cast<std::size_t>(axis)];
   const bool others = std::any_of(loops.values.begin(), loops.values.end(), [](const Value& value) {
-    return value.kind == Value::Kind::scan || value.kind == Value::Kind::sort || value.kind == Value::Kind::contract ||
+    return value.kind == Value::Kind::scan || value.kind == Value::Kind::sort || value.kind == Value::Kind::nested ||
            value.kind == Value::Kind::epilogue || value.online != Value::Online::no;
   });
   if (others || loops.empty || loops.has_register_blocking || own.role != Role::parallel || own.size % parts != 0 ||

@@ -107,9 +107,10 @@ std::vector<ir::NodeId> members_above(const ir::Graph& graph, const Segment& seg
 /// The last contraction that every store is computed from, if it runs over the positions of `last`; else `last`.
 ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
                                ir::NodeId last) {
-  const auto wanted = positions_of(graph, last, symbols);
+  const auto requested = positions_of(graph, last, symbols);
   for (auto id = segment.members.rbegin(); id != segment.members.rend(); ++id) {
-    if (graph.node(*id).op->cls != ops::OpClass::contraction || positions_of(graph, *id, symbols) != wanted) continue;
+    if (graph.node(*id).op->cls != ops::OpClass::contraction || positions_of(graph, *id, symbols) != requested)
+      continue;
     const std::vector<ir::NodeId> above = members_above(graph, segment, *id);
     if (std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return *id;
   }
@@ -134,7 +135,7 @@ std::optional<ir::NodeId> reduction_of_sums(const ir::Graph& graph, const Segmen
 Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
                          bool after_contraction) {
   Base base;
-  std::int64_t wanted = -1;
+  std::int64_t requested = -1;
   for (ir::NodeId id : segment.members) {
     const auto sizes = positions_of(graph, id, symbols);
     const bool contracts = graph.node(id).op->cls == ops::OpClass::contraction;
@@ -156,10 +157,10 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   const auto reduction = base.reduction;
   if (reduction) {
     VKF_CHECK_OK(element_count(base.sizes));
-    wanted = positions(base.sizes);
+    requested = positions(base.sizes);
   }
-  // From a stored value that the fold feeds the walk comes to the fold. From one beside it nothing would say which
-  // axes are columns, and results of rows alone would find no place.
+  // From a stored value that the reduction feeds the walk comes to the reduction. From one beside it nothing would say
+  // which axes are columns, and results of rows alone would find no place.
   const std::vector<ir::NodeId> leads_to_reduction =
       reduction ? members_above(graph, segment, *reduction) : std::vector<ir::NodeId>{};
   std::int64_t largest = -1;
@@ -167,12 +168,13 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
     VKF_CHECK_OK(element_count(sizes));
     const std::int64_t count = positions(sizes);
-    if (reduction && count > wanted) {
+    if (reduction && count > requested) {
       return unsupported(
-          "%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id,
-          count, *reduction, wanted);
+          "%{} has {} elements, and %{} reduces only {}: the reduction would be computed again for each of the others.",
+          id, count, *reduction, requested);
     }
-    if (reduction && (count != wanted || !std::binary_search(leads_to_reduction.begin(), leads_to_reduction.end(), id)))
+    if (reduction &&
+        (count != requested || !std::binary_search(leads_to_reduction.begin(), leads_to_reduction.end(), id)))
       continue;
     if (count < largest) continue;
     largest = count;

@@ -17,7 +17,7 @@ enum class Role : std::uint8_t {
   parallel,
   reduction,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
   key,        ///< runs over the elements of a row that is sorted: in what they are computed from alone
-  inner,      ///< what a contraction, or a fold, beside the columns runs over: in its operand alone
+  inner,      ///< what a contraction, or a reduction, beside the columns runs over: in its operand alone
 };
 
 /// One axis of the loop nest; its id is its place in Loops::axes. By role; within each, outermost first.
@@ -44,17 +44,18 @@ using AxisSet = std::uint64_t;
 /// One scalar of the body.
 struct Value {
   enum class Kind : std::uint8_t {
-    literal,    ///< a constant of one element; of a fold: its identity
+    literal,    ///< a constant of one element; of a reduction: its identity
     load,       ///< element `offset` of the buffer of `node`, where the guards hold; anything where they do not
     position,   ///< the number `offset`: of iota, or the counter of random
     compute,    ///< the elementwise op of `node` on `operands`
     choose,     ///< operands[0] where the guards hold, else operands[1]
-    reduction,  ///< operands[0] folded over all columns, by `node`
-    scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
-    sort,      ///< entry `offset` of the order of operands[0] along the keys of the   parallel, by `node`
-    contract,  ///< operands[0] folded over the inner axes `over`, by `node`: a contraction at every row and column, or
-               ///< a fold of something that columns have nothing to do with
-    epilogue,  ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at
+    reduction,  ///< operands[0] reduced over all columns, by `node`
+    scan,    ///< the reduction of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs
+             ///< it
+    sort,    ///< entry `offset` of the order of operands[0] along the keys of the   parallel, by `node`
+    nested,  ///< operands[0] reduced over the inner axes `over`, by `node`: a contraction at every row and column, or
+             ///< a reduction of something that columns have nothing to do with
+    epilogue,  ///< operands[0] reduced over the rows `over`, by `node`, when sums over the columns are known: known at
                ///< all other rows
   };
   Kind kind = Kind::literal;
@@ -66,14 +67,14 @@ struct Value {
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;                  ///< what the value depends on
   AxisSet over = 0;                  ///< contract, epilogue: what they reduce
-  bool hoisted = false;  ///< a fold over inner axes that is no contraction, or computed from such folds alone: known
-                         ///< before the columns are run over
-  /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum
+  bool hoisted = false;  ///< a reduction over inner axes that is no contraction, or computed from such folds alone:
+                         ///< known before the columns are run over
+  /// A reduction that one pass computes together with another one, its partner, from the partner's operand: the sum
   /// of exponentials below a maximum, or of squares around a mean.
   enum class Online : std::uint8_t { no, softmax, moments };
   Online online = Online::no;
   ValueId partner = 0;
-  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_levels.
+  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a reduction; see derive_levels.
   int level = 0;
 };
 
@@ -101,7 +102,7 @@ struct Loops {
   bool opaque = false;                 ///< a kernel of the user's: what is read and stored, and nothing about where
   Sizes opaque_sizes;                  ///< with it: those of every operand, in order, and of the result
   bool empty = false;                  ///< no elements: nothing is launched, and sizes of 0 are 1 here
-  /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
+  /// Passes over the columns: one per stage whose values some reduction or store needs; at least 1.
   int passes = 1;
 
   [[nodiscard]] AxisSet columns() const;
@@ -114,8 +115,8 @@ struct Loops {
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };
 
-/// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a
-/// store of all axes.
+/// The pass over the columns that consumes the operand of a reduction (or of a scan in parts), and the one that writes
+/// a store of all axes.
 inline int pass_of_reduction(const Value& reduction) { return reduction.level - 1; }
 inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].level; }
 
@@ -128,26 +129,26 @@ void derive_levels(Loops& loops);
 /// The same loops for workgroups that share a row.
 Loops with_split_scans(Loops loops);
 
-/// Which values of column positions one pass computes: what its folds and stores need.
+/// Which values of column positions one pass computes: what its reductions and stores need.
 std::vector<bool> needed_in_pass(const Loops& loops, int pass);
 
 /// The loops of a segment at these sizes, or a full sentence on why its members do not share a loop nest.
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols);
 
-/// Whether a value is a fold that adds up products of two values each.
+/// Whether a value is a reduction that adds up products of two values each.
 bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value);
 
-/// The same loops with pairs of folds that one pass can compute: a maximum with the sum of exponentials below it,
+/// The same loops with pairs of reductions that one pass can compute: a maximum with the sum of exponentials below it,
 /// a mean with the sum (or mean) of squares around it. Nothing where there is no such pair.
 std::optional<Loops> with_online_reductions(const ir::Graph& graph, const Loops& loops);
 
-/// The same loops with factors that are the same for all columns taken out of sums of products and multiplied onto
-/// the sums, where they depend on folds: a norm before a matrix product, the divisor of a softmax before the
+/// The same loops with factors that are the same for all columns taken out of contractions and multiplied onto
+/// the sums, where they depend on reductions: a norm before a matrix product, the divisor of a softmax before the
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops);
 
-/// The same loops where sums of products come first and the folds of what they lead to afterwards: what they fold are
-/// rows, and what a contraction runs over are the columns. As they are where no contraction is folded.
+/// The same loops where contractions come first and the reductions of what they lead to afterwards: what they fold are
+/// rows, and what a contraction runs over are the columns. As they are where no contraction is reduced.
 Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops);
 
 /// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,

@@ -1,4 +1,4 @@
-// Pairs of folds in one pass: what makes softmax and norms of rows that do not fit on chip read them once.
+// Pairs of reductions in one pass: what makes softmax and norms of rows that do not fit on chip read them once.
 #include <algorithm>
 
 #include "segment/loops.hpp"
@@ -22,7 +22,7 @@ bool is_single(const ir::Graph& graph, const Value& value) {
   return is_float(type) && type != DType::f64;
 }
 
-/// The fold that `difference` = x - fold(x) subtracts, if that is what it is.
+/// The reduction that `difference` = x - fold(x) subtracts, if that is what it is.
 std::optional<ValueId> subtracted_reduction(const ir::Graph& graph, const Loops& loops, ValueId difference) {
   const Value* sub = as_op(graph, loops, difference, "sub");
   if (sub == nullptr) return std::nullopt;

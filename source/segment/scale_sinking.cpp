@@ -16,14 +16,14 @@ bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& valu
 
 namespace {
 
-/// A step between a factor of a sum of products and what is left of it.
+/// A step between a factor of a contraction and what is left of it.
 struct Step {
   ir::NodeId node = 0;  ///< its op joins the sum with `other`
   ValueId other = 0;
   bool other_first = false;
 };
 
-/// Writes the values of `loops` into others, with the steps taken off the factors of sums of products.
+/// Writes the values of `loops` into others, with the steps taken off the factors of contractions.
 class Mover {
  public:
   Mover(const ir::Graph& graph, const Loops& loops)

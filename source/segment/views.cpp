@@ -30,9 +30,9 @@ std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Siz
       }
     }
     const std::span<const std::int64_t> own(from.data() + first_i, i - first_i);
-    const std::span<const std::int64_t> wanted(to.data() + first_k, k - first_k);
+    const std::span<const std::int64_t> requested(to.data() + first_k, k - first_k);
     const Expr flat = index::linearize(coordinates.subspan(first_i, i - first_i), own);
-    for (Expr& coordinate : index::delinearize(flat, wanted)) result.push_back(std::move(coordinate));
+    for (Expr& coordinate : index::delinearize(flat, requested)) result.push_back(std::move(coordinate));
   }
   return result;
 }

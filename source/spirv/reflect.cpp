@@ -53,12 +53,12 @@ ResourceList list_of(spvc_resources resources, spvc_resource_type type) {
 }
 
 // A qualifier of every member of the block, or of the variable, counts for the buffer.
-bool buffer_has(spvc_compiler compiler, spvc_variable_id id, SpvDecoration wanted) {
-  if (spvc_compiler_has_decoration(compiler, id, wanted)) return true;
+bool buffer_has(spvc_compiler compiler, spvc_variable_id id, SpvDecoration requested) {
+  if (spvc_compiler_has_decoration(compiler, id, requested)) return true;
   const SpvDecoration* decorations = nullptr;
   std::size_t count = 0;
   if (spvc_compiler_get_buffer_block_decorations(compiler, id, &decorations, &count) != SPVC_SUCCESS) return false;
-  return std::find(decorations, decorations + count, wanted) != decorations + count;
+  return std::find(decorations, decorations + count, requested) != decorations + count;
 }
 
 void add_bindings(const Parsed& parsed, ResourceList list, bool is_uniform, std::vector<Binding>& bindings) {
@@ -165,11 +165,11 @@ std::string with_helpers(const std::string& hlsl) {
   return helpers + hlsl;
 }
 
-bool declares(std::span<const std::uint32_t> spirv, SpvCapability wanted) {
+bool declares(std::span<const std::uint32_t> spirv, SpvCapability requested) {
   constexpr std::size_t kHeaderWords = 5;
   for (std::size_t at = kHeaderWords; at + 1 < spirv.size(); at += std::max<std::size_t>(1, spirv[at] >> 16)) {
     if ((spirv[at] & 0xffffu) != SpvOpCapability) break;  // capabilities come first
-    if (spirv[at + 1] == static_cast<std::uint32_t>(wanted)) return true;
+    if (spirv[at + 1] == static_cast<std::uint32_t>(requested)) return true;
   }
   return false;
 }
@@ -230,8 +230,9 @@ Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
 Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
   if (declares(spirv, SpvCapabilityGroupNonUniform)) {
     return unsupported(
-        "A kernel that folds across the lanes of a subgroup asks for its number, which HLSL does not know; the kernel "
-        "with rung T1 disabled prints.");
+        "A kernel that reduces across the threads of a subgroup asks for its number, which HLSL does not know; the "
+        "kernel "
+        "with feature tier T1 disabled prints.");
   }
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_HLSL, "print as HLSL"));
   const unsigned model = hlsl_model(spirv);

@@ -18,11 +18,12 @@ using namespace vkfuse::tool;
 /// Options every command takes.
 void add_common(CLI::App& command, Common& common) {
   command.add_option("-d,--device", common.device, "An index, a UUID or a part of the name");
-  command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
+  command.add_option("--disable", common.disable, "Do without a feature tier (T1, T2) or a feature (int64)")
+      ->delimiter(',');
   command.add_option("--limit", common.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
   command
       .add_option("--without", common.without,
-                  "Switch mechanisms off: fusion, or others that docs/command-line.md lists")
+                  "Switch planner passes off: fusion, or others that docs/command-line.md lists")
       ->delimiter(',');
   command.add_option("--planner", common.planner,
                      "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
@@ -35,7 +36,7 @@ void add_common(CLI::App& command, Common& common) {
   command.add_flag("--allow-custom", common.allow_custom,
                    "Run code that a .vkf file brings along (custom, custom_kernel)");
   CLI::Option* strict = command.add_flag("--strict", common.strict, "Round every op to its dtype");
-  command.add_flag("--half-sums", common.half_sums, "Add up products of f16 in f16 where matrix units do")
+  command.add_flag("--half-sums", common.half_sums, "Accumulate products of f16 in f16 where cooperative matrices do")
       ->excludes(strict);
 }
 
@@ -73,7 +74,7 @@ int run_command(int argc, char** argv) {
   int status = 0;
 
   bool json = false;
-  CLI::App* devices = app.add_subcommand("devices", "List Vulkan devices, their limits and ladder rungs");
+  CLI::App* devices = app.add_subcommand("devices", "List Vulkan devices, their limits and feature tiers");
   add_common(*devices, common);
   devices->add_flag("--json", json, "Print JSON");
   devices->callback([&] { status = finish(list_devices(common, json)); });

@@ -10,8 +10,8 @@ namespace vkfuse::tool {
 namespace {
 
 /// The one that --device names, or all; with what self-tests say of each where that is written down.
-Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options,
-                                                      bool self_test) {
+Result<std::vector<DeviceDescription>> requested_devices(const Common& common, const DeviceOptions& options,
+                                                         bool self_test) {
   if (common.device == "all") return Device::list(self_test);
   VKF_TRY(device, Device::open(options));
   const DeviceDescription wanted = device.description();
@@ -55,17 +55,17 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   options.model = std::move(how);
   options.inputs = std::move(given);
   if (!command.outputs.empty()) return compare_outputs(command, options);
-  VKF_TRY(device_wanted, device_options(common));
-  device_wanted.self_check = true;
-  VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
+  VKF_TRY(device_requested, device_options(common));
+  device_requested.self_check = true;
+  VKF_TRY(found, requested_devices(common, device_requested, !command.report.empty()));
   std::vector<DeviceReport> reports;
   ValidateReport all;
   std::optional<Error> usage;
   for (DeviceDescription& description : found) {
     if (common.device == "all")
       std::printf("%d: %s, %s\n", description.index, description.name.c_str(), description.driver.c_str());
-    device_wanted.name = description.uuid;
-    const Result<Device> device = Device::open(device_wanted);
+    device_requested.name = description.uuid;
+    const Result<Device> device = Device::open(device_requested);
     DeviceReport& one = reports.emplace_back(DeviceReport{std::move(description), {}, {}});
     if (!device) {
       one.refused = device.error().text();

@@ -65,7 +65,7 @@ struct Computed {
   const ir::Graph* graph = nullptr;  ///< with the file: what the output is computed by
 };
 
-/// An output that has been judged by the reference; compare_with_file may add to it.
+/// An output that has been compared with the reference; compare_with_file may add to it.
 struct Compared {
   OutputResult result;
   Referenced reference;

@@ -62,7 +62,7 @@ std::string ratio_text(double ratio, bool known = true) {
 }
 std::string ratio_text(const reference::Deviation& found) { return ratio_text(found.max_ratio, found.compared > 0); }
 
-std::string place_text(const std::vector<std::int64_t>& position) {
+std::string position_text(const std::vector<std::int64_t>& position) {
   return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ", "));
 }
 
@@ -162,11 +162,11 @@ std::string rows_of(const CaseResult& result) {
                         escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
     html +=
         number(outcome.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", outcome.elements, count));
-    html += fmt::format("{}<td class=\"at\">{}</td>", largest(found), place_text(output.worst));
+    html += fmt::format("{}<td class=\"at\">{}</td>", largest(found), position_text(output.worst));
     for (const double part : {0.5, 0.99}) html += number(ratio_text(found.ratios.quantile(part), found.compared > 0));
     html += number(fmt::format("{}", std::max(outcome.undecided, outcome.unbounded)));
     html += fmt::format("{}<td class=\"at\">{}</td>", outcome.by_file ? largest(*outcome.by_file) : "<td></td>",
-                        place_text(output.file_worst));
+                        position_text(output.file_worst));
     html += (first ? tail : "<td></td><td></td>") + std::string("</tr>\n");
     first = false;
   }
@@ -179,7 +179,7 @@ std::string section(const DeviceReport& one) {
                                  escaped(one.device.uuid));
   if (!one.refused.empty())
     return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
-  if (!one.device.rungs.empty()) html += "<table><tr><th>rung</th><th>in use</th></tr>\n";
+  if (!one.device.rungs.empty()) html += "<table><tr><th>feature tier</th><th>in use</th></tr>\n";
   for (const auto& [tier, sentence] : one.device.rungs)
     html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(tier), escaped(sentence));
   html += one.device.rungs.empty() ? "" : "</table>\n";
@@ -263,7 +263,7 @@ std::string to_text(const CaseResult& result) {
                               : fmt::format(", {} {} at {}", what,
                                             std::isfinite(found.max_ratio) ? fmt::format("{:.3g}", found.max_ratio)
                                                                            : "without limit",
-                                            place_text(position));
+                                            position_text(position));
     };
     std::string line = fmt::format("'{}' {}[{}]: {} of {} elements are wrong", label_of(output), name_of(output.dtype),
                                    fmt::join(output.sizes, ", "), output.found.wrong_elements(), output.found.elements);

@@ -106,8 +106,8 @@ class Device : public std::enable_shared_from_this<Device> {
 
   /// Runs recorded commands, in order, after everything submitted earlier. The buffers, pipelines
   /// and command buffers in use must live until the ticket is done.
-  Result<Ticket> submit(std::span<const CommandBuffer* const> commands);
-  Result<Ticket> submit(const CommandBuffer& commands);
+  Result<Submission> submit(std::span<const CommandBuffer* const> commands);
+  Result<Submission> submit(const CommandBuffer& commands);
   /// Waits for everything submitted.
   Result<void> wait_idle();
 
@@ -134,7 +134,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<void> use(const ExternalDevice& external);
   Result<void> finish_opening(VkPhysicalDevice physical, bool timeline);
   Result<void> make_timeline();
-  Result<Ticket> submit_locked(std::span<const VkCommandBuffer> buffers);
+  Result<Submission> submit_locked(std::span<const VkCommandBuffer> buffers);
 
   std::shared_ptr<const Instance> instance_;
   DeviceInfo info_;

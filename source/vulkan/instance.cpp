@@ -15,7 +15,7 @@ constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 constexpr const char* kPortabilityEnumeration = "VK_KHR_portability_enumeration";
 constexpr VkInstanceCreateFlags kEnumeratePortability = 1;  // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
 
-bool validation_wanted(const InstanceOptions& options) {
+bool validation_requested(const InstanceOptions& options) {
   const char* value = std::getenv("VKFUSE_VALIDATE");
   return options.validate || (value && std::strcmp(value, "1") == 0);
 }
@@ -36,30 +36,30 @@ Error no_driver(const std::string& library, VkResult result) {
                     library, name_of(result));
 }
 
-struct Wanted {
+struct Requested {
   std::vector<const char*> layers;
   std::vector<const char*> extensions;
   VkInstanceCreateFlags flags = 0;
 };
 
-Result<Wanted> choose(const InstanceFunctions& vk, bool validate) {
-  Wanted wanted;
+Result<Requested> choose(const InstanceFunctions& vk, bool validate) {
+  Requested requested;
   VKF_TRY(extensions,
           vk.list(VkExtensionProperties{}, vk.EnumerateInstanceExtensionProperties, static_cast<const char*>(nullptr)));
   if (has_extension(extensions, kPortabilityEnumeration)) {
-    wanted.extensions.push_back(kPortabilityEnumeration);
-    wanted.flags |= kEnumeratePortability;
+    requested.extensions.push_back(kPortabilityEnumeration);
+    requested.flags |= kEnumeratePortability;
   }
-  if (!validate) return wanted;
+  if (!validate) return requested;
   VKF_TRY(layers, vk.list(VkLayerProperties{}, vk.EnumerateInstanceLayerProperties));
   const bool installed = std::any_of(layers.begin(), layers.end(), [](const VkLayerProperties& layer) {
     return std::strcmp(layer.layerName, kValidationLayer) == 0;
   });
   // A run that was meant to be validated and was not would prove nothing: refuse.
   if (!installed) return unsupported("Validation is asked for, but the layer {} is not installed.", kValidationLayer);
-  wanted.layers.push_back(kValidationLayer);
-  wanted.extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-  return wanted;
+  requested.layers.push_back(kValidationLayer);
+  requested.extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  return requested;
 }
 
 }  // namespace
@@ -82,23 +82,23 @@ Result<void> Instance::open(const InstanceOptions& options) {
     return make_error(ErrorCode::no_device, "The Vulkan loader {} offers {}; vkfuse needs 1.1.", library_,
                       version_text(loader_version));
   }
-  VKF_TRY(wanted, choose(functions_, validation_wanted(options)));
+  VKF_TRY(requested, choose(functions_, validation_requested(options)));
   VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   application.pEngineName = "vkfuse";
   application.apiVersion = VK_API_VERSION_1_3;  // the highest whose features are known here
   VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
-  info.flags = wanted.flags;
+  info.flags = requested.flags;
   info.pApplicationInfo = &application;
-  info.enabledLayerCount = static_cast<std::uint32_t>(wanted.layers.size());
-  info.ppEnabledLayerNames = wanted.layers.data();
-  info.enabledExtensionCount = static_cast<std::uint32_t>(wanted.extensions.size());
-  info.ppEnabledExtensionNames = wanted.extensions.data();
+  info.enabledLayerCount = static_cast<std::uint32_t>(requested.layers.size());
+  info.ppEnabledLayerNames = requested.layers.data();
+  info.enabledExtensionCount = static_cast<std::uint32_t>(requested.extensions.size());
+  info.ppEnabledExtensionNames = requested.extensions.data();
   const VkResult result = functions_.raw(functions_.CreateInstance, &info, nullptr, &instance_);
   if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return no_driver(library_, result);
   if (result != VK_SUCCESS) return Calls::failure("vkCreateInstance", result);
   VKF_CHECK_OK(functions_.load_instance(instance_));
   // Without a messenger nobody would count what the layer finds.
-  return wanted.layers.empty() ? Result<void>() : start_messenger();
+  return requested.layers.empty() ? Result<void>() : start_messenger();
 }
 
 Result<void> Instance::start_messenger() {

@@ -14,10 +14,10 @@ struct Fence;
 
 /// Copyable; keeps the device alive. Tickets of a device are done in the order of their values.
 /// Thread-safe.
-class Ticket {
+class Submission {
  public:
   /// A ticket of no work: done.
-  Ticket() = default;
+  Submission() = default;
 
   /// Spins for about 50 us, which is where small kernels end, then blocks. An error means that the
   /// device failed; nothing is in flight any more when it is returned.

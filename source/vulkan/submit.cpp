@@ -20,14 +20,14 @@ Error lost_before() {
 
 }  // namespace
 
-Result<Ticket> Device::submit(const CommandBuffer& commands) {
+Result<Submission> Device::submit(const CommandBuffer& commands) {
   const CommandBuffer* one = &commands;
   return submit(std::span(&one, 1));
 }
 
-Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
+Result<Submission> Device::submit(std::span<const CommandBuffer* const> commands) {
   if (VKF_PLANT(lost_device_forgotten, lost(), false)) return lost_before();
-  if (commands.empty()) return Ticket();
+  if (commands.empty()) return Submission();
   std::vector<VkCommandBuffer> buffers;
   buffers.reserve(commands.size());
   for (const CommandBuffer* command : commands) {
@@ -38,10 +38,10 @@ Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
   return submit_locked(buffers);
 }
 
-Result<Ticket> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
-  Ticket ticket;
-  ticket.device_ = shared_from_this();
-  ticket.value_ = submitted_ + 1;
+Result<Submission> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
+  Submission submission;
+  submission.device_ = shared_from_this();
+  submission.value_ = submitted_ + 1;
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = static_cast<std::uint32_t>(buffers.size());
   info.pCommandBuffers = buffers.data();
@@ -49,30 +49,30 @@ Result<Ticket> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
   VkFence fence = VK_NULL_HANDLE;
   if (has_timeline()) {
     values.signalSemaphoreValueCount = 1;
-    values.pSignalSemaphoreValues = &ticket.value_;
+    values.pSignalSemaphoreValues = &submission.value_;
     info.pNext = &values;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &timeline_;
   } else {
     const VkFenceCreateInfo blank{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VKF_TRY(handle,
-            Handle<VkFence, &DeviceFunctions::DestroyFence>::create(ticket.device_, functions_.CreateFence, blank));
+            Handle<VkFence, &DeviceFunctions::DestroyFence>::create(submission.device_, functions_.CreateFence, blank));
     fence = handle.get();
-    ticket.fence_ = std::make_shared<Fence>(Fence{std::move(handle)});
+    submission.fence_ = std::make_shared<Fence>(Fence{std::move(handle)});
   }
   VKF_CHECK_OK(functions_.call(functions_.QueueSubmit, queue_, 1u, &info, fence));
-  submitted_ = ticket.value_;
-  return ticket;
+  submitted_ = submission.value_;
+  return submission;
 }
 
 // What failed may still be running, and the caller frees its buffers next: wait for the end of it.
 // On a lost device this returns at once.
-Error Ticket::drained(Error error) const {
+Error Submission::drained(Error error) const {
   device_->drain();
   return error;
 }
 
-Result<bool> Ticket::poll(bool again) const {
+Result<bool> Submission::poll(bool again) const {
   const DeviceFunctions& vk = device_->functions();
   const VkDevice device = device_->handle();
   const auto ask = [&](const auto& command, auto... args) {
@@ -89,7 +89,7 @@ Result<bool> Ticket::poll(bool again) const {
   return reached >= value_;
 }
 
-Result<bool> Ticket::block(std::uint64_t nanoseconds) const {
+Result<bool> Submission::block(std::uint64_t nanoseconds) const {
   const DeviceFunctions& vk = device_->functions();
   VkResult result = VK_SUCCESS;
   if (fence_) {
@@ -107,13 +107,13 @@ Result<bool> Ticket::block(std::uint64_t nanoseconds) const {
   return drained(Calls::failure(fence_ ? "vkWaitForFences" : "vkWaitSemaphores", result));
 }
 
-Result<bool> Ticket::done() const {
+Result<bool> Submission::done() const {
   if (value_ == 0) return true;
   if (device_->lost()) return lost_before();
   return poll();
 }
 
-Result<bool> Ticket::wait_for(std::chrono::nanoseconds time) const {
+Result<bool> Submission::wait_for(std::chrono::nanoseconds time) const {
   const Clock::time_point start = Clock::now();
   VKF_TRY(ended, done());
   while (!ended) {
@@ -126,7 +126,7 @@ Result<bool> Ticket::wait_for(std::chrono::nanoseconds time) const {
   return true;
 }
 
-Result<void> Ticket::wait() const {
+Result<void> Submission::wait() const {
   VKF_TRY(ended, wait_for(kForever));
   end_before_drivers_of_new_pipelines();
   if (ended) return {};

@@ -7,7 +7,7 @@
 #include "api/tensor_node.hpp"
 #include "bench_row.hpp"
 #include "cut.hpp"
-#include "graph_facts.hpp"
+#include "graph_analysis.hpp"
 #include "timing.hpp"
 #include "vkfuse/ops.hpp"
 

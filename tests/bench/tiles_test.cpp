@@ -1,4 +1,5 @@
-// The model of matrix units against what an H200 measured: bench/results/h200-sweep-tiles*.json, which it is fitted to.
+// The model of cooperative matrices against what an H200 measured: bench/results/h200-sweep-tiles*.json, which it is
+// fitted to.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -174,7 +174,8 @@ static void test_options(const vkf_device* device) {
   compile.planner = "store-all";
   compile.without = names;
   compile.without_count = 1;
-  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "'T9' is no mechanism to do without");
+  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT,
+          "'T9' is no planner pass to do without");
   compile.without = missing;
   REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "The name to do without is null.");
   compile.without = reorder;

@@ -320,8 +320,8 @@ TEST(Dot, WholeTiles) {
   EXPECT_EQ(whole, cases);
 }
 
-/// A factor goes to dot products and matrix units as it was read only where no cast on the way changes it, whatever
-/// words its buffer has: one that the results read too has those that both can use.
+/// A factor goes to dot products and cooperative matrices as it was read only where no cast on the way changes it,
+/// whatever words its buffer has: one that the results read too has those that both can use.
 TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
   const Tensor x = Tensor::input("x", DType::i8, {64, 64}), w = Tensor::input("w", DType::i8, {64, 64}),
                half = Tensor::input("h", DType::f16, {64, 64});
@@ -497,7 +497,7 @@ TEST(Matmul, FollowsNumPy) {
     const Tensor made = matmul(a, b);
     ASSERT_TRUE(made.valid()) << made.error().text();
     EXPECT_EQ(made.shape(), one.result) << to_text(one.a) << " by " << to_text(one.b);
-    // The same sums written out: every product, then a fold.
+    // The same sums written out: every product, then a reduction.
     const bool row = one.a.size() == 1;
     const bool column = one.b.size() == 1;
     const Tensor left = (row ? a.unsqueeze(0) : a).unsqueeze(-1);                   // [..., m, k, 1]

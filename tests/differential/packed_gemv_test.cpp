@@ -1,4 +1,4 @@
-// Weights of four bits times a vector with matrix units: fragments of words become numbers where they are.
+// Weights of four bits times a vector with cooperative matrices: fragments of words become numbers where they are.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -102,8 +102,8 @@ TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
   compare_with_reference(program, graph, data_for({graph, {}, 560, false}), "a factor of the scales");
 }
 
-/// What is not finite reaches the rows that it should, as it does without matrix units: a weight of zero times infinity
-/// is no number.
+/// What is not finite reaches the rows that it should, as it does without cooperative matrices: a weight of zero times
+/// infinity is no number.
 TEST(PackedRows, WhatIsNotFiniteIsNotLost) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const Form form{40, 2048, 128};

@@ -1,4 +1,4 @@
-// Chains of folds along rows: one kernel each at every length, whatever the axis, the same bits every time.
+// Chains of reductions along rows: one kernel each at every length, whatever the axis, the same bits every time.
 #include <gtest/gtest.h>
 
 #include <cmath>

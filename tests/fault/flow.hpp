@@ -12,7 +12,7 @@ struct FlowGraph {
   ir::Graph graph;
 };
 
-/// An elementwise kernel, a chain of folds and products with an intermediate value, a sort with scratch memory.
+/// An elementwise kernel, a chain of reductions and products with an intermediate value, a sort with scratch memory.
 std::vector<FlowGraph> flow_graphs();
 
 /// Opens a device, compiles, runs from the host and on buffers. The outputs are those of the last run.

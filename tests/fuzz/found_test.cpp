@@ -42,7 +42,7 @@ const Found kFound[] = {
   %3 = scatter mode=set %0 %2 %1 : bool[1, 0]
   output "y1" = %3
 })"},
-    // A fold left out the elements of its row that an assignment covers behind it.
+    // A reduction left out the elements of its row that an assignment covers behind it.
     {"FoldUnderAChoiceOfColumns", R"(graph "g" {
   %0 = input "x" : f32[7, 40]
   %1 = reduce_max axes=[1] %0 : f32[7]
@@ -120,7 +120,7 @@ const Found kFound[] = {
   %4 = dot batch_a=[0] batch_b=[2] contract_a=[] contract_b=[] %2 %3 : i64[3, 33, 15]
   output "y3" = %4
 })"},
-    // SwiftShader takes the larger of two constants for the smallest number, from which a fold starts.
+    // SwiftShader takes the larger of two constants for the smallest number, from which a reduction starts.
     {"LargestOfConstantPositions", R"(graph "g" {
   %0 = input "x" : f32[3, 1]
   %1 = argsort axis=1 descending=true count=1 %0 : i32[3, 1]
@@ -214,7 +214,7 @@ TEST(FoundByFuzzing, StoreBesideAScanOfNothing) {
   }
 }
 
-// A fold of what has elements, for a result that has none in a run, stored one.
+// A reduction of what has elements, for a result that has none in a run, stored one.
 TEST(FoundByFuzzing, FoldForAResultOfNothing) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
   %0 = input "p" : bool[n, 1]

@@ -65,7 +65,7 @@ std::string first_difference(const ir::Graph& graph, const NamedBytes& fused, co
   return {};
 }
 
-/// Whether fused and unfused runs with strict numerics have the same bits: no fold adds up in an order of its own.
+/// Whether fused and unfused runs with strict numerics have the same bits: no reduction adds up in an order of its own.
 bool keeps_bits(const ir::Graph& graph) {
   using ops::OpClass;
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {

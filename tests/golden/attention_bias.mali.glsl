@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "attention with a bias and a mask": mul, dot, add
-// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per lane
+// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_q;  // %1 : f16[2, 4, 256, 64]
@@ -28,10 +28,10 @@ uint f16x2_bits_native(vec2 v) {
 shared vec4 v3_tile[272];
 shared vec4 in_k_tile[272];
 
-// One element of a factor.
-void v3_factor_element(float in_q_e, out float factor) {
+// One element of a tile_operand.
+void v3_factor_element(float in_q_e, out float tile_operand) {
   precise float v3 = in_q_e * 0.125;
-  factor = v3;
+  tile_operand = v3;
 }
 
 // One element of the results.
@@ -42,41 +42,41 @@ void result_element(float in_bias, float v5_v, out float v7_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 16u;
   uint tile = workgroup % 16u;
   uint tile_m = tile % 4u;
   uint tile_n = tile / 4u;
-  uint lane_m = lane / 16u;
-  uint lane_n = lane % 16u;
+  uint thread_m = thread / 16u;
+  uint thread_n = thread % 16u;
   vec4 v5_v_sums[4];
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v5_v_sums[i] = vec4(0.0);
   uvec2 in_q_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint row = thread / 4u;
+    uint column = thread % 4u;
     uint m = tile_m * 64u + row;
-    uint item = column;
-    in_q_e_w0 = in_q.w[batch * 4096u + m * 16u + item];
+    uint chunk = column;
+    in_q_e_w0 = in_q.w[batch * 4096u + m * 16u + chunk];
   }
   uvec2 in_k_w0;
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint row = thread / 4u;
+    uint column = thread % 4u;
     uint n = tile_n * 64u + row;
-    uint item = column;
-    in_k_w0 = in_k.w[batch * 4096u + n * 16u + item];
+    uint chunk = column;
+    in_k_w0 = in_k.w[batch * 4096u + n * 16u + chunk];
   }
   for (uint step = 0u; step < 4u; ++step) {
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = tile_m * 64u + row;
-      uint item = step * 4u + column;
+      uint chunk = step * 4u + column;
       vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
       vec4 factor_0;
       v3_factor_element(in_q_e_0[0], factor_0[0]);
@@ -90,10 +90,10 @@ void main() {
     }
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint n = tile_n * 64u + row;
-      uint item = step * 4u + column;
+      uint chunk = step * 4u + column;
       vec4 in_k_0 = vec4(f16x2_values_native(in_k_w0.x), f16x2_values_native(in_k_w0.y));
       in_k_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = in_k_0[0];
       in_k_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = in_k_0[1];
@@ -105,23 +105,23 @@ void main() {
     uint next = min(step + 1u, 4u - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = tile_m * 64u + row;
-      uint item = next * 4u + column;
-      in_q_e_w0 = in_q.w[batch * 4096u + m * 16u + item];
+      uint chunk = next * 4u + column;
+      in_q_e_w0 = in_q.w[batch * 4096u + m * 16u + chunk];
     }
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint n = tile_n * 64u + row;
-      uint item = next * 4u + column;
-      in_k_w0 = in_k.w[batch * 4096u + n * 16u + item];
+      uint chunk = next * 4u + column;
+      in_k_w0 = in_k.w[batch * 4096u + n * 16u + chunk];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      vec4 v3_factor_0 = v3_tile[k * 17u + lane_m];
-      vec4 in_k_factor_0 = in_k_tile[k * 17u + lane_n];
+      vec4 v3_factor_0 = v3_tile[k * 17u + thread_m];
+      vec4 in_k_factor_0 = in_k_tile[k * 17u + thread_n];
       v5_v_sums[0] = fma(vec4(v3_factor_0.x), in_k_factor_0, v5_v_sums[0]);
       v5_v_sums[1] = fma(vec4(v3_factor_0.y), in_k_factor_0, v5_v_sums[1]);
       v5_v_sums[2] = fma(vec4(v3_factor_0.z), in_k_factor_0, v5_v_sums[2]);
@@ -130,18 +130,18 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 64u + lane_m * 4u + i;
+    uint m = tile_m * 64u + thread_m * 4u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 16u + g * 16u + lane_n;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
       uint r = batch % 4u;
-      uvec2 in_bias_w0 = in_bias.w[m * 64u + item + r * 16384u];
+      uvec2 in_bias_w0 = in_bias.w[m * 64u + chunk + r * 16384u];
       vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
       vec4 v7_0;
       result_element(in_bias_0[0], v5_v_sums[i].x, v7_0[0]);
       result_element(in_bias_0[1], v5_v_sums[i].y, v7_0[1]);
       result_element(in_bias_0[2], v5_v_sums[i].z, v7_0[2]);
       result_element(in_bias_0[3], v5_v_sums[i].w, v7_0[3]);
-      v7.w[batch * 16384u + m * 64u + item] = uvec2(f16x2_bits_native(v7_0.xy), f16x2_bits_native(v7_0.zw));
+      v7.w[batch * 16384u + m * 64u + chunk] = uvec2(f16x2_bits_native(v7_0.xy), f16x2_bits_native(v7_0.zw));
     }
   }
 }
@@ -150,12 +150,12 @@ void main() {
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
 // segment 1 of graph "attention with a bias and a mask": select, reduce_max, reshape, sub, exp
-// 16 lanes per row, 8 rows per workgroup, 16 elements per item, 1 item per lane, kept in registers
+// 16 threads per row, 8 rows per workgroup, 16 elements per chunk, 1 chunk per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_mask;  // %0 : bool[2, 1, 256, 256]
@@ -226,12 +226,12 @@ void pass1(bool in_mask, float v7, float v10, out float v13_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane % 16u;
-  uint row = workgroup * 8u + lane / 16u;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
-  uint column = column_lane;
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread % 16u;
+  uint row = workgroup * 8u + thread / 16u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
+  uint column = reduction_thread;
   uint q = row / 1024u;
   uint r = row % 256u;
   uvec4 in_mask_w0 = in_mask.w[column + q * 4096u + r * 16u];
@@ -264,16 +264,16 @@ void main() {
     pass0(in_mask_3[2], v7_3[2], v10);
     pass0(in_mask_3[3], v7_3[3], v10);
   }
-  v10_shared[lane] = v10;
+  v10_shared[thread] = v10;
   barrier();
   for (uint reach = 8u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v10_join(v10, v10_shared[lane + reach]);
-      v10_shared[lane] = v10;
+    if (reduction_thread < reach) {
+      v10_join(v10, v10_shared[thread + reach]);
+      v10_shared[thread] = v10;
     }
     barrier();
   }
-  v10 = v10_shared[lane - column_lane];
+  v10 = v10_shared[thread - reduction_thread];
   {
     bvec4 in_mask_0 = boolx4_values(in_mask_w0.x);
     vec4 v7_0 = vec4(f16x2_values_native(v7_w0.x), f16x2_values_native(v7_w0.y));
@@ -315,12 +315,12 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 2 of graph "attention with a bias and a mask": reduce_sum, reshape, div, dot
-// tiles of 32 x 32, 8 at a time along the sum; 4 x 4 per lane
+// tiles of 32 x 32, 8 at a time along the sum; 4 x 4 per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } v13;  // %13 : f16[2, 4, 256, 256]
@@ -358,9 +358,9 @@ float v14_join(float a, float b) {
   return both;
 }
 
-// One element of a factor.
-void v13_e_factor_element(float v13_e, out float factor, out float v14_partial) {
-  factor = v13_e;
+// One element of a tile_operand.
+void v13_e_factor_element(float v13_e, out float tile_operand, out float v14_partial) {
+  tile_operand = v13_e;
   v14_partial = v13_e;
 }
 
@@ -372,14 +372,14 @@ void result_element(float v14, float out_y_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 16u;
   uint tile = workgroup % 16u;
   uint tile_m = tile % 8u;
   uint tile_n = tile / 8u;
-  uint lane_m = lane / 8u;
-  uint lane_n = lane % 8u;
+  uint thread_m = thread / 8u;
+  uint thread_n = thread % 8u;
   float v14_partial[1];
   [[unroll]] for (uint u = 0u; u < 1u; ++u) v14_partial[u] = 0.0;
   vec4 out_y_v_sums[4];
@@ -387,28 +387,28 @@ void main() {
   uvec2 v13_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 2u;
-    uint column = lane % 2u;
+    uint row = thread / 2u;
+    uint column = thread % 2u;
     uint m = tile_m * 32u + row;
-    uint item = column;
-    v13_e_w0 = v13.w[batch * 16384u + m * 64u + item];
+    uint chunk = column;
+    v13_e_w0 = v13.w[batch * 16384u + m * 64u + chunk];
   }
   uvec2 in_v_w0;
   {
     const uint u = 0u;
-    uint column = lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+    uint column = thread / 8u;
+    uint row = thread % 8u;
+    uint chunk = tile_n * 8u + row;
     uint k = column;
-    in_v_w0 = in_v.w[batch * 4096u + item + k * 16u];
+    in_v_w0 = in_v.w[batch * 4096u + chunk + k * 16u];
   }
   for (uint step = 0u; step < 32u; ++step) {
     {
       const uint u = 0u;
-      uint row = lane / 2u;
-      uint column = lane % 2u;
+      uint row = thread / 2u;
+      uint column = thread % 2u;
       uint m = tile_m * 32u + row;
-      uint item = step * 2u + column;
+      uint chunk = step * 2u + column;
       vec4 v13_e_0 = vec4(f16x2_values_native(v13_e_w0.x), f16x2_values_native(v13_e_w0.y));
       vec4 factor_0;
       float v14_partial_0;
@@ -427,9 +427,9 @@ void main() {
     }
     {
       const uint u = 0u;
-      uint column = lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = step * 8u + column;
       vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
       in_v_tile[column * 9u + row] = in_v_0;
@@ -439,23 +439,23 @@ void main() {
     uint next = min(step + 1u, 32u - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 2u;
-      uint column = lane % 2u;
+      uint row = thread / 2u;
+      uint column = thread % 2u;
       uint m = tile_m * 32u + row;
-      uint item = next * 2u + column;
-      v13_e_w0 = v13.w[batch * 16384u + m * 64u + item];
+      uint chunk = next * 2u + column;
+      v13_e_w0 = v13.w[batch * 16384u + m * 64u + chunk];
     }
     {
       const uint u = 0u;
-      uint column = lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = next * 8u + column;
-      in_v_w0 = in_v.w[batch * 4096u + item + k * 16u];
+      in_v_w0 = in_v.w[batch * 4096u + chunk + k * 16u];
     }
     for (uint k = 0u; k < 8u; ++k) {
-      vec4 v13_e_factor_0 = v13_e_tile[k * 9u + lane_m];
-      vec4 in_v_factor_0 = in_v_tile[k * 9u + lane_n];
+      vec4 v13_e_factor_0 = v13_e_tile[k * 9u + thread_m];
+      vec4 in_v_factor_0 = in_v_tile[k * 9u + thread_n];
       out_y_v_sums[0] = fma(vec4(v13_e_factor_0.x), in_v_factor_0, out_y_v_sums[0]);
       out_y_v_sums[1] = fma(vec4(v13_e_factor_0.y), in_v_factor_0, out_y_v_sums[1]);
       out_y_v_sums[2] = fma(vec4(v13_e_factor_0.z), in_v_factor_0, out_y_v_sums[2]);
@@ -463,24 +463,24 @@ void main() {
     }
     barrier();
   }
-  [[unroll]] for (uint u = 0u; u < 1u; ++u) v14_slots[u * 64u + lane] = v14_partial[u];
+  [[unroll]] for (uint u = 0u; u < 1u; ++u) v14_slots[u * 64u + thread] = v14_partial[u];
   barrier();
-  for (uint row = lane; row < 32u; row += 64u) {
+  for (uint row = thread; row < 32u; row += 64u) {
     float v14 = v14_slots[row * 2u];
     for (uint i = 1u; i < 2u; ++i) v14 = v14_join(v14, v14_slots[row * 2u + i]);
     v14_rows[row] = v14;
   }
   barrier();
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 32u + lane_m * 4u + i;
+    uint m = tile_m * 32u + thread_m * 4u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 8u + g * 8u + lane_n;
+      uint chunk = tile_n * 8u + g * 8u + thread_n;
       vec4 out_y_0;
-      result_element(v14_rows[lane_m * 4u + i], out_y_v_sums[i].x, out_y_0[0]);
-      result_element(v14_rows[lane_m * 4u + i], out_y_v_sums[i].y, out_y_0[1]);
-      result_element(v14_rows[lane_m * 4u + i], out_y_v_sums[i].z, out_y_0[2]);
-      result_element(v14_rows[lane_m * 4u + i], out_y_v_sums[i].w, out_y_0[3]);
-      out_y.w[batch * 4096u + m * 16u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      result_element(v14_rows[thread_m * 4u + i], out_y_v_sums[i].x, out_y_0[0]);
+      result_element(v14_rows[thread_m * 4u + i], out_y_v_sums[i].y, out_y_0[1]);
+      result_element(v14_rows[thread_m * 4u + i], out_y_v_sums[i].z, out_y_0[2]);
+      result_element(v14_rows[thread_m * 4u + i], out_y_v_sums[i].w, out_y_0[3]);
+      out_y.w[batch * 4096u + m * 16u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
   }
 }

@@ -11,8 +11,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of rows of all softmaxes
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of rows of all softmaxes
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_mask;  // %0 : bool[2, 1, 256, 256]
@@ -61,12 +61,12 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared uvec4 tiles[1600];  // of the first factor, then of the others, then of the results
+shared uvec4 tiles[1600];  // of the first operand, then of the others, then of the results
 
-// One element of a factor.
-void v3_factor_element(float in_q_e, out float factor) {
+// One element of a tile_operand.
+void v3_factor_element(float in_q_e, out float tile_operand) {
   precise float v3 = in_q_e * 0.125;
-  factor = v3;
+  tile_operand = v3;
 }
 
 // The score at one position.
@@ -108,16 +108,16 @@ float power_of(const in uint row, const in uint column, const in float score, co
 
 float in_mask_e_beside_at(const in uint row, const in uint column, const in float before, const in uint batch, const in uint first_m, const in uint first_k) {
   uint m = first_m + row;
-  uint item = first_k + column;
+  uint chunk = first_k + column;
   uint q = batch / 4u;
-  uint in_mask_i = m * 256u + item + q * 65536u;
+  uint in_mask_i = m * 256u + chunk + q * 65536u;
   bool in_mask_e = boolx4_values(in_mask.w[in_mask_i >> 2])[in_mask_i & 3u];
   return float(in_mask_e);
 }
 
 float score_at(const in uint row, const in uint column, const in float product, const in float in_mask_e, const in float in_bias_e, const in uint batch, const in uint first_m, const in uint first_k) {
   uint m = first_m + row;
-  uint item = first_k + column;
+  uint chunk = first_k + column;
   float score;
   score_element(product, in_mask_e != 0.0, in_bias_e, score);
   return score;
@@ -125,19 +125,19 @@ float score_at(const in uint row, const in uint column, const in float product, 
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 4u;
   uint tile_m = workgroup % 4u;
   uint subgroup = gl_SubgroupID;
   uint first_m = tile_m * 64u + subgroup * 16u;
   for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 128u + thread;
     uint row = unit / 8u;
     uint column = unit % 8u;
     uint m = tile_m * 64u + row;
-    uint item = column;
-    uvec4 in_q_e_w0 = in_q.w[batch * 2048u + m * 8u + item];
+    uint chunk = column;
+    uvec4 in_q_e_w0 = in_q.w[batch * 2048u + m * 8u + chunk];
     vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
     vec4 factor_0;
     v3_factor_element(in_q_e_0[0], factor_0[0]);
@@ -163,40 +163,40 @@ void main() {
   uint next = 0u;
   uvec4 in_k_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 128u + thread;
     uint row = unit / 8u;
     uint column = unit % 8u;
     uint k = next * 64u + row;
-    uint item = column;
-    in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
+    uint chunk = column;
+    in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + chunk];
   }
   uvec4 in_v_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 128u + thread;
     uint row = unit % 8u;
     uint column = unit / 8u;
-    uint item = row;
+    uint chunk = row;
     uint k = next * 64u + column;
-    in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];
+    in_v_w0[u] = in_v.w[batch * 2048u + chunk + k * 8u];
   }
   // The products of a block are found while scores of the one before it become weights.
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 128u + thread;
     uint row = unit / 8u;
     uint column = unit % 8u;
     uint k = next * 64u + row;
-    uint item = column;
+    uint chunk = column;
     tiles[row * 9u + column] = in_k_e_w0[u];
   }
   barrier();
   next = min(next + 1u, 4u - 1u);
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 128u + thread;
     uint row = unit / 8u;
     uint column = unit % 8u;
     uint k = next * 64u + row;
-    uint item = column;
-    in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
+    uint chunk = column;
+    in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + chunk];
   }
   coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
   [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
@@ -216,25 +216,25 @@ void main() {
     coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> in_bias_e_beside[4];
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
       uint m = first_m;
-      uint item = block * 64u + j * 16u;
-      uint q1 = item / 2u;
+      uint chunk = block * 64u + j * 16u;
+      uint q1 = chunk / 2u;
       uint r = batch % 4u;
       coopMatLoad(in_bias_e_beside[j], in_bias.w, m * 128u + q1 + r * 32768u, 128u, gl_CooperativeMatrixLayoutRowMajor);
     }
-    uint coming = min(block + 1u, 4u - 1u);
+    uint prefetched = min(block + 1u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 128u + thread;
       uint row = unit / 8u;
       uint column = unit % 8u;
-      uint k = coming * 64u + row;
-      uint item = column;
+      uint k = prefetched * 64u + row;
+      uint chunk = column;
       tiles[row * 9u + column] = in_k_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 128u + thread;
       uint row = unit % 8u;
       uint column = unit / 8u;
-      uint item = row;
+      uint chunk = row;
       uint k = block * 64u + column;
       tiles[576u + column * 9u + row] = in_v_w0[u];
     }
@@ -242,20 +242,20 @@ void main() {
     // The next block is on its way while this one is worked on.
     next = min(block + 2u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 128u + thread;
       uint row = unit / 8u;
       uint column = unit % 8u;
       uint k = next * 64u + row;
-      uint item = column;
-      in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
+      uint chunk = column;
+      in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 128u + thread;
       uint row = unit % 8u;
       uint column = unit / 8u;
-      uint item = row;
-      uint k = coming * 64u + column;
-      in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];
+      uint chunk = row;
+      uint k = prefetched * 64u + column;
+      in_v_w0[u] = in_v.w[batch * 2048u + chunk + k * 8u];
     }
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[4];
     [[unroll]] for (uint j = 0u; j < 4u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
@@ -305,7 +305,7 @@ void main() {
     uint row = g / 16u;
     uint column = g % 16u;
     uint m = first_m + row;
-    uint item = column;
+    uint chunk = column;
     float top = uintBitsToFloat(tiles[own + row * 4u].x);
     float whole = uintBitsToFloat(tiles[own + 64u + row * 4u].x);
     // An infinite or undefined maximum leaves no number.
@@ -316,7 +316,7 @@ void main() {
     result_element(top, whole, four.y, out_y_0[1]);
     result_element(top, whole, four.z, out_y_0[2]);
     result_element(top, whole, four.w, out_y_0[3]);
-    out_y.w[batch * 4096u + m * 16u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+    out_y.w[batch * 4096u + m * 16u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
   }
   controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }

@@ -7,8 +7,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of rows of all softmaxes
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of rows of all softmaxes
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
@@ -57,21 +57,21 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 shared vec4 v7_tile[288];
-shared vec4 others[288];  // of one factor, then of the other
+shared vec4 others[288];  // of one tile_operand, then of the other
 shared vec4 weights[288];
-shared float rows[256];  // of each row, what each lane found
-shared float most[256];  // of four rows, of each lane
-shared float total[256];  // of four rows, of each lane
+shared float rows[256];  // of each row, what each thread found
+shared float most[256];  // of four rows, of each thread
+shared float total[256];  // of four rows, of each thread
 
-// One element of a factor.
-void v7_factor_element(float in_q_e, out float factor) {
+// One element of a tile_operand.
+void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
-  factor = v7;
+  tile_operand = v7;
 }
 
 // The score at one position.
-void score_element(uint item, int v1, float v10_v, out float score_result) {
-  int v0 = int(item);
+void score_element(uint chunk, int v1, float v10_v, out float score_result) {
+  int v0 = int(chunk);
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
   precise float v13 = v4 ? v10_v : uintBitsToFloat(0xff800000u);
@@ -86,27 +86,27 @@ void result_element(float v14, float v18, float v23_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 88u;
   uint tile_m = workgroup % 88u;
-  uint lane_m = lane / 8u;
-  uint lane_k = lane % 8u;
+  uint thread_m = thread / 8u;
+  uint thread_k = thread % 8u;
   vec4 scores[4];
   vec4 sums[4];
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    most[i * 64u + lane] = uintBitsToFloat(0xff800000u);
-    total[i * 64u + lane] = 0.0;
+    most[i * 64u + thread] = uintBitsToFloat(0xff800000u);
+    total[i * 64u + thread] = 0.0;
     for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
   }
   // One load at a time: lanes have few registers.
   [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 64u + lane;
+    uint unit = u * 64u + thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint m = min(tile_m * 32u + row, 2800u - 1u);
-    uint item = column;
-    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
+    uint chunk = column;
+    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
     vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
     vec4 factor_0;
     v7_factor_element(in_q_e_0[0], factor_0[0]);
@@ -131,12 +131,12 @@ void main() {
   for (uint block = 0u; block < 22u; ++block) {
     // One load at a time: lanes have few registers.
     [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 64u + lane;
+      uint unit = u * 64u + thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
       uint k = min(block * 32u + row, 700u - 1u);
-      uint item = column;
-      uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+      uint chunk = column;
+      uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
       vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
       others[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = in_k_e_0[0];
       others[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = in_k_e_0[1];
@@ -151,8 +151,8 @@ void main() {
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     for (uint d = 0u; d < 32u; ++d) {
-      vec4 first = v7_tile[d * 9u + lane_m];
-      vec4 second = others[d * 9u + lane_k];
+      vec4 first = v7_tile[d * 9u + thread_m];
+      vec4 second = others[d * 9u + thread_k];
       scores[0] = fma(vec4(first.x), second, scores[0]);
       scores[1] = fma(vec4(first.y), second, scores[1]);
       scores[2] = fma(vec4(first.z), second, scores[2]);
@@ -160,18 +160,18 @@ void main() {
     }
     [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = min(tile_m * 32u + lane_m * 4u + i, 2800u - 1u);
+      uint m = min(tile_m * 32u + thread_m * 4u + i, 2800u - 1u);
       [[dont_unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint item = min(block * 32u + lane_k * 4u + g, 700u - 1u);
+        uint chunk = min(block * 32u + thread_k * 4u + g, 700u - 1u);
         uint r = m % 700u;
         int v1 = int(r);
         float score;
-        score_element(item, v1, scores[0][g], score);
-        if (block * 32u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
+        score_element(chunk, v1, scores[0][g], score);
+        if (block * 32u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[0][g] = score;
         top = f32_max_bits(top, score);
       }
-      rows[lane_k * 32u + lane_m * 4u + i] = top;
+      rows[thread_k * 32u + thread_m * 4u + i] = top;
       {
         vec4 turned = scores[0];
         scores[0] = scores[1];
@@ -182,13 +182,13 @@ void main() {
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = most[i * 64u + lane];
-      [[dont_unroll]] for (uint g = 0u; g < 8u; ++g) top = f32_max_bits(top, rows[g * 32u + lane_m * 4u + i]);
+      float top = most[i * 64u + thread];
+      [[dont_unroll]] for (uint g = 0u; g < 8u; ++g) top = f32_max_bits(top, rows[g * 32u + thread_m * 4u + i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
-      precise float fallen = most[i * 64u + lane] - base;
+      precise float fallen = most[i * 64u + thread] - base;
       float scale = f32_exp(fallen);
-      most[i * 64u + lane] = top;
-      total[i * 64u + lane] *= scale;
+      most[i * 64u + thread] = top;
+      total[i * 64u + thread] *= scale;
       for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] *= scale;
       scores[i] -= base;
     }
@@ -196,19 +196,19 @@ void main() {
       vec4 weight;
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         float power = f32_exp(scores[i][g]);
-        total[i * 64u + lane] += power;
+        total[i * 64u + thread] += power;
         weight[i] = power;
       }
-      weights[(lane_k * 4u + g) * 9u + lane_m] = weight;
+      weights[(thread_k * 4u + g) * 9u + thread_m] = weight;
     }
     // One load at a time: lanes have few registers.
     [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 64u + lane;
+      uint unit = u * 64u + thread;
       uint row = unit % 4u;
       uint column = unit / 4u;
-      uint item = row;
+      uint chunk = row;
       uint k = min(block * 32u + column, 700u - 1u);
-      uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
+      uvec4 in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
       vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
       if (!(block * 32u + column < 700u)) in_v_0 = vec4(0.0);
       others[column * 9u + row * 2u + 0u] = in_v_0;
@@ -218,9 +218,9 @@ void main() {
     }
     barrier();
     for (uint k = 0u; k < 32u; ++k) {
-      vec4 weight = weights[k * 9u + lane_m];
+      vec4 weight = weights[k * 9u + thread_m];
       [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-        vec4 third = others[k * 9u + g * 8u + lane_k];
+        vec4 third = others[k * 9u + g * 8u + thread_k];
         sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
         sums[1u + g] = fma(vec4(weight.y), third, sums[1u + g]);
         sums[2u + g] = fma(vec4(weight.z), third, sums[2u + g]);
@@ -229,23 +229,23 @@ void main() {
     }
     barrier();
   }
-  for (uint i = 0u; i < 4u; ++i) rows[lane_k * 32u + lane_m * 4u + i] = total[i * 64u + lane];
+  for (uint i = 0u; i < 4u; ++i) rows[thread_k * 32u + thread_m * 4u + i] = total[i * 64u + thread];
   barrier();
   [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 32u + lane_m * 4u + i;
-    float whole = rows[lane_m * 4u + i];
-    for (uint g = 1u; g < 8u; ++g) whole += rows[g * 32u + lane_m * 4u + i];
+    uint m = tile_m * 32u + thread_m * 4u + i;
+    float whole = rows[thread_m * 4u + i];
+    for (uint g = 1u; g < 8u; ++g) whole += rows[g * 32u + thread_m * 4u + i];
     // An infinite or undefined maximum leaves no number.
-    if (f32_magnitude_bits(most[i * 64u + lane]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
+    if (f32_magnitude_bits(most[i * 64u + thread]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = g * 8u + lane_k;
+      uint chunk = g * 8u + thread_k;
       if (m < 2800u) {
         vec4 out_y_0;
-        result_element(most[i * 64u + lane], whole, sums[g].x, out_y_0[0]);
-        result_element(most[i * 64u + lane], whole, sums[g].y, out_y_0[1]);
-        result_element(most[i * 64u + lane], whole, sums[g].z, out_y_0[2]);
-        result_element(most[i * 64u + lane], whole, sums[g].w, out_y_0[3]);
-        out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+        result_element(most[i * 64u + thread], whole, sums[g].x, out_y_0[0]);
+        result_element(most[i * 64u + thread], whole, sums[g].y, out_y_0[1]);
+        result_element(most[i * 64u + thread], whole, sums[g].z, out_y_0[2]);
+        result_element(most[i * 64u + thread], whole, sums[g].w, out_y_0[3]);
+        out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
     {

@@ -11,8 +11,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of rows of all softmaxes
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of rows of all softmaxes
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
@@ -51,17 +51,17 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared uvec4 tiles[2176];  // of the first factor, then of the others, then of the results
+shared uvec4 tiles[2176];  // of the first operand, then of the others, then of the results
 
-// One element of a factor.
-void v7_factor_element(float in_q_e, out float factor) {
+// One element of a tile_operand.
+void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
-  factor = v7;
+  tile_operand = v7;
 }
 
 // The score at one position.
-void score_element(uint item, int v1, float v10_v, out float score_result) {
-  int v0 = int(item);
+void score_element(uint chunk, int v1, float v10_v, out float score_result) {
+  int v0 = int(chunk);
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
   precise float v13 = v4 ? v10_v : uintBitsToFloat(0xff800000u);
@@ -100,29 +100,29 @@ float power_of(const in uint row, const in uint column, const in float score, co
 
 float score_at(const in uint row, const in uint column, const in float product, const in uint batch, const in uint first_m, const in uint first_k) {
   uint m = min(first_m + row, 2800u - 1u);
-  uint item = min(first_k + column, 700u - 1u);
+  uint chunk = min(first_k + column, 700u - 1u);
   uint r = m % 700u;
   int v1 = int(r);
   float score;
-  score_element(item, v1, product, score);
+  score_element(chunk, v1, product, score);
   return first_k + column >= 700u ? uintBitsToFloat(0xff800000u) : score;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 22u;
   uint tile_m = workgroup % 22u;
   uint subgroup = gl_SubgroupID;
   uint first_m = tile_m * 128u + subgroup * 16u;
   for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + lane;
+    uint unit = u * 256u + thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint m = min(tile_m * 128u + row, 2800u - 1u);
-    uint item = column;
-    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
+    uint chunk = column;
+    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
     vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
     vec4 factor_0;
     v7_factor_element(in_q_e_0[0], factor_0[0]);
@@ -149,43 +149,43 @@ void main() {
   uvec4 in_k_e_w0;
   {
     const uint u = 0u;
-    uint unit = lane;
+    uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
-    uint item = column;
-    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+    uint chunk = column;
+    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
   }
   uvec4 in_v_w0;
   {
     const uint u = 0u;
-    uint unit = lane;
+    uint unit = thread;
     uint row = unit % 4u;
     uint column = unit / 4u;
-    uint item = row;
+    uint chunk = row;
     uint k = min(next * 64u + column, 700u - 1u);
-    in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
+    in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
   }
   // The products of a block are found while scores of the one before it become weights.
   {
     const uint u = 0u;
-    uint unit = lane;
+    uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
-    uint item = column;
+    uint chunk = column;
     tiles[row * 5u + column] = in_k_e_w0;
   }
   barrier();
   next = min(next + 1u, 11u - 1u);
   {
     const uint u = 0u;
-    uint unit = lane;
+    uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
-    uint item = column;
-    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+    uint chunk = column;
+    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
   }
   coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
   [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
@@ -198,22 +198,22 @@ void main() {
   }
   barrier();
   for (uint block = 0u; block < 11u; ++block) {
-    uint coming = min(block + 1u, 11u - 1u);
+    uint prefetched = min(block + 1u, 11u - 1u);
     {
       const uint u = 0u;
-      uint unit = lane;
+      uint unit = thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(coming * 64u + row, 700u - 1u);
-      uint item = column;
+      uint k = min(prefetched * 64u + row, 700u - 1u);
+      uint chunk = column;
       tiles[row * 5u + column] = in_k_e_w0;
     }
     {
       const uint u = 0u;
-      uint unit = lane;
+      uint unit = thread;
       uint row = unit % 4u;
       uint column = unit / 4u;
-      uint item = row;
+      uint chunk = row;
       uint k = min(block * 64u + column, 700u - 1u);
       tiles[320u + column * 5u + row] = block * 64u + column < 700u ? in_v_w0 : uvec4(0);
     }
@@ -222,21 +222,21 @@ void main() {
     next = min(block + 2u, 11u - 1u);
     {
       const uint u = 0u;
-      uint unit = lane;
+      uint unit = thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
       uint k = min(next * 64u + row, 700u - 1u);
-      uint item = column;
-      in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+      uint chunk = column;
+      in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
     }
     {
       const uint u = 0u;
-      uint unit = lane;
+      uint unit = thread;
       uint row = unit % 4u;
       uint column = unit / 4u;
-      uint item = row;
-      uint k = min(coming * 64u + column, 700u - 1u);
-      in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
+      uint chunk = row;
+      uint k = min(prefetched * 64u + column, 700u - 1u);
+      in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
     }
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[4];
     [[unroll]] for (uint j = 0u; j < 4u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
@@ -284,7 +284,7 @@ void main() {
     uint row = g / 8u;
     uint column = g % 8u;
     uint m = first_m + row;
-    uint item = column;
+    uint chunk = column;
     float top = uintBitsToFloat(tiles[own + row * 4u].x);
     float whole = uintBitsToFloat(tiles[own + 64u + row * 4u].x);
     // An infinite or undefined maximum leaves no number.
@@ -296,7 +296,7 @@ void main() {
       result_element(top, whole, four.y, out_y_0[1]);
       result_element(top, whole, four.z, out_y_0[2]);
       result_element(top, whole, four.w, out_y_0[3]);
-      out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
   }
   controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

@@ -6,8 +6,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of rows of all softmaxes
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of rows of all softmaxes
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
@@ -83,19 +83,19 @@ uint f16x2_bits(vec2 v) {
 }
 
 shared vec4 v7_tile[64];
-shared vec4 others[96];  // of one factor, then of the other
+shared vec4 others[96];  // of one tile_operand, then of the other
 shared vec4 weights[16];
-shared float rows[8];  // of each row, what each lane found
+shared float rows[8];  // of each row, what each thread found
 
-// One element of a factor.
-void v7_factor_element(float in_q_e, out float factor) {
+// One element of a tile_operand.
+void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
-  factor = v7;
+  tile_operand = v7;
 }
 
 // The score at one position.
-void score_element(uint item, int v1, float v10_v, out float score_result) {
-  int v0 = int(item);
+void score_element(uint chunk, int v1, float v10_v, out float score_result) {
+  int v0 = int(chunk);
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
   precise float v13 = v4 ? v10_v : uintBitsToFloat(0xff800000u);
@@ -110,12 +110,12 @@ void result_element(float v14, float v18, float v23_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 700u;
   uint tile_m = workgroup % 700u;
-  uint lane_m = lane / 2u;
-  uint lane_k = lane % 2u;
+  uint thread_m = thread / 2u;
+  uint thread_k = thread % 2u;
   float most[4];
   float total[4];
   vec4 scores[4];
@@ -128,12 +128,12 @@ void main() {
   // A few loads at a time: all of them would crowd out what has been added up.
   [[dont_unroll]] for (uint start = 0u; start < 8u; start += 4u) {
     [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-      uint unit = u * 2u + lane;
+      uint unit = u * 2u + thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
       uint m = tile_m * 4u + row;
-      uint item = column;
-      uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
+      uint chunk = column;
+      uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
       vec4 in_q_e_0 = vec4(f16x2_values(in_q_e_w0.x), f16x2_values(in_q_e_w0.y));
       vec4 factor_0;
       v7_factor_element(in_q_e_0[0], factor_0[0]);
@@ -166,12 +166,12 @@ void main() {
     // A few loads at a time: all of them would crowd out what has been added up.
     [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
       [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-        uint unit = u * 2u + lane;
+        uint unit = u * 2u + thread;
         uint row = unit / 4u;
         uint column = unit % 4u;
         uint k = min(block * 8u + row, 700u - 1u);
-        uint item = column;
-        uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+        uint chunk = column;
+        uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
         vec4 in_k_e_0 = vec4(f16x2_values(in_k_e_w0.x), f16x2_values(in_k_e_w0.y));
         others[(column * 8u + 0u) * 3u + row / 4u][row % 4u] = in_k_e_0[0];
         others[(column * 8u + 1u) * 3u + row / 4u][row % 4u] = in_k_e_0[1];
@@ -187,8 +187,8 @@ void main() {
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     for (uint d = 0u; d < 32u; ++d) {
-      vec4 first = v7_tile[d * 2u + lane_m];
-      vec4 second = others[d * 3u + lane_k];
+      vec4 first = v7_tile[d * 2u + thread_m];
+      vec4 second = others[d * 3u + thread_k];
       scores[0] = fma(vec4(first.x), second, scores[0]);
       scores[1] = fma(vec4(first.y), second, scores[1]);
       scores[2] = fma(vec4(first.z), second, scores[2]);
@@ -196,23 +196,23 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = tile_m * 4u + lane_m * 4u + i;
+      uint m = tile_m * 4u + thread_m * 4u + i;
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint item = min(block * 8u + lane_k * 4u + g, 700u - 1u);
+        uint chunk = min(block * 8u + thread_k * 4u + g, 700u - 1u);
         uint r = m % 700u;
         int v1 = int(r);
         float score;
-        score_element(item, v1, scores[i][g], score);
-        if (block * 8u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
+        score_element(chunk, v1, scores[i][g], score);
+        if (block * 8u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i][g] = score;
         top = f32_max_bits(top, score);
       }
-      rows[lane_k * 4u + lane_m * 4u + i] = top;
+      rows[thread_k * 4u + thread_m * 4u + i] = top;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = most[i];
-      for (uint g = 0u; g < 2u; ++g) top = f32_max_bits(top, rows[g * 4u + lane_m * 4u + i]);
+      for (uint g = 0u; g < 2u; ++g) top = f32_max_bits(top, rows[g * 4u + thread_m * 4u + i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
@@ -228,17 +228,17 @@ void main() {
         total[i] += power;
         weight[i] = power;
       }
-      weights[(lane_k * 4u + g) * 2u + lane_m] = weight;
+      weights[(thread_k * 4u + g) * 2u + thread_m] = weight;
     }
     // A few loads at a time: all of them would crowd out what has been added up.
     [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
       [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-        uint unit = u * 2u + lane;
+        uint unit = u * 2u + thread;
         uint row = unit % 4u;
         uint column = unit / 4u;
-        uint item = row;
+        uint chunk = row;
         uint k = min(block * 8u + column, 700u - 1u);
-        uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
+        uvec4 in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
         vec4 in_v_0 = vec4(f16x2_values(in_v_w0.x), f16x2_values(in_v_w0.y));
         if (!(block * 8u + column < 700u)) in_v_0 = vec4(0.0);
         others[column * 9u + row * 2u + 0u] = in_v_0;
@@ -249,9 +249,9 @@ void main() {
     }
     barrier();
     for (uint k = 0u; k < 8u; ++k) {
-      vec4 weight = weights[k * 2u + lane_m];
+      vec4 weight = weights[k * 2u + thread_m];
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        vec4 third = others[k * 9u + g * 2u + lane_k];
+        vec4 third = others[k * 9u + g * 2u + thread_k];
         sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
         sums[4u + g] = fma(vec4(weight.y), third, sums[4u + g]);
         sums[8u + g] = fma(vec4(weight.z), third, sums[8u + g]);
@@ -260,22 +260,22 @@ void main() {
     }
     barrier();
   }
-  for (uint i = 0u; i < 4u; ++i) rows[lane_k * 4u + lane_m * 4u + i] = total[i];
+  for (uint i = 0u; i < 4u; ++i) rows[thread_k * 4u + thread_m * 4u + i] = total[i];
   barrier();
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 4u + lane_m * 4u + i;
-    float whole = rows[lane_m * 4u + i];
-    for (uint g = 1u; g < 2u; ++g) whole += rows[g * 4u + lane_m * 4u + i];
+    uint m = tile_m * 4u + thread_m * 4u + i;
+    float whole = rows[thread_m * 4u + i];
+    for (uint g = 1u; g < 2u; ++g) whole += rows[g * 4u + thread_m * 4u + i];
     // An infinite or undefined maximum leaves no number.
     if (f32_magnitude_bits(most[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
     [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-      uint item = g * 2u + lane_k;
+      uint chunk = g * 2u + thread_k;
       vec4 out_y_0;
       result_element(most[i], whole, sums[i * 4u + g].x, out_y_0[0]);
       result_element(most[i], whole, sums[i * 4u + g].y, out_y_0[1]);
       result_element(most[i], whole, sums[i * 4u + g].z, out_y_0[2]);
       result_element(most[i], whole, sums[i * 4u + g].w, out_y_0[3]);
-      out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw));
+      out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw));
     }
   }
 }

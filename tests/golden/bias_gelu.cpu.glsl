@@ -2,13 +2,13 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "bias + GELU": add, mul, mul, erf, fma
-// 8 elements per item, 1 item in flight per invocation
+// 8 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
   uint size0;
   uint magic0;
   uint shift0;
@@ -107,10 +107,10 @@ void element(float in_x, float in_bias, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uvec4 in_x_w0 = in_x.w[item];
-  uint r = item - quotient(item, p.magic0, p.shift0) * p.size0;
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uvec4 in_x_w0 = in_x.w[chunk];
+  uint r = chunk - quotient(chunk, p.magic0, p.shift0) * p.size0;
   uvec4 in_bias_w0 = in_bias.w[r];
   vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
   vec4 in_bias_0 = vec4(f16x2_values(in_bias_w0.x), f16x2_values(in_bias_w0.y));
@@ -126,5 +126,5 @@ void main() {
   element(in_x_1[1], in_bias_1[1], out_y_1[1]);
   element(in_x_1[2], in_bias_1[2], out_y_1[2]);
   element(in_x_1[3], in_bias_1[3], out_y_1[3]);
-  out_y.w[item] = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
+  out_y.w[chunk] = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
 }

@@ -1,12 +1,12 @@
 #version 450
 
 // segment 0 of graph "concat of a computed value, an input and a slice": neg, slice, concat, relu
-// 4 elements per item, 1 item in flight per invocation
+// 4 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[128, 64]
@@ -48,13 +48,13 @@ void element(float in_a, float in_a_e, float in_b, float in_c, out float out_y_r
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uint q = item / 8u;
-  uint r = item % 8u;
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uint q = chunk / 8u;
+  uint r = chunk % 8u;
   uvec4 in_a_w0 = in_a.w[q * 16u + r];
   uvec4 in_a_e_w0 = in_a.w[q * 16u + r + 8u];
-  uvec4 in_b_w0 = in_b.w[item];
+  uvec4 in_b_w0 = in_b.w[chunk];
   uvec4 in_c_w0 = in_c.w[q * 25u + r + 1u];
   vec4 in_a_0 = uintBitsToFloat(in_a_w0);
   vec4 in_a_e_0 = uintBitsToFloat(in_a_e_w0);

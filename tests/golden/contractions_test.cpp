@@ -91,7 +91,7 @@ TEST(Blocks, QueriesKeysAndValuesAreOneProduct) {
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix"})) << kernels.text;
 }
 
-/// A literal may be the identity of a fold of nothing: it is no constant that words are made of.
+/// A literal may be the identity of a reduction of nothing: it is no constant that words are made of.
 TEST(Blocks, AFoldOfNothingBesideAFactor) {
   const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(R"(graph "g" {
   %0 = input "x" : f16[4095, 2048]

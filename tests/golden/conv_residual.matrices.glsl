@@ -12,8 +12,8 @@ layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_w;  // %0 : f16[64, 64, 3, 3]
@@ -50,7 +50,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 in_w_e_tile[576];
 shared uvec4 v4_tile[576];
-shared vec4 v8_v_strips[576];
+shared vec4 v8_v_subtiles[576];
 
 // One element of the results.
 void result_element(float in_residual, float v8_v, out float out_y_result) {
@@ -61,8 +61,8 @@ void result_element(float in_residual, float v8_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint tile_m = workgroup % 1u;
   uint tile_n = workgroup / 1u;
   uint subgroup = gl_SubgroupID;
@@ -72,11 +72,11 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v8_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uvec4 in_w_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint row = u * 16u + thread / 8u;
+    uint column = thread % 8u;
     uint m = tile_m * 64u + row;
-    uint item = column;
-    in_w_e_w0[u] = in_w.w[m * 72u + item];
+    uint chunk = column;
+    in_w_e_w0[u] = in_w.w[m * 72u + chunk];
   }
   uint in_x_e_w0[4];
   uint in_x_e_w1[4];
@@ -85,16 +85,16 @@ void main() {
   uint in_x_e_w4[4];
   uint in_x_e_odd[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint column = u * 16u + lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+    uint column = u * 16u + thread / 8u;
+    uint row = thread % 8u;
+    uint chunk = tile_n * 8u + row;
     uint k = column;
     uint q = k / 9u;
-    uint q1 = item / 392u;
+    uint q1 = chunk / 392u;
     uint r = k % 3u;
     uint q2 = k / 3u;
     uint r1 = q2 % 3u;
-    uint r2 = item % 392u;
+    uint r2 = chunk % 392u;
     int in_x_at = int(q * 3136u + q1 * 200704u + r + r1 * 56u + r2 * 8u - 57u);
     in_x_e_w0[u] = in_x.w[min(uint(in_x_at >> 1), 802815u)];
     in_x_e_w1[u] = in_x.w[min(uint(in_x_at >> 1) + 1u, 802815u)];
@@ -105,16 +105,16 @@ void main() {
   }
   for (uint step = 0u; step < 9u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = tile_m * 64u + row;
-      uint item = step * 8u + column;
+      uint chunk = step * 8u + column;
       in_w_e_tile[row * 9u + column] = in_w_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 16u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = step * 64u + column;
       uint in_x_e_0 = (in_x_e_odd[u] != 0u ? (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] << 16) : in_x_e_w0[u]);
       uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w1[u] >> 16) | (in_x_e_w2[u] << 16) : in_x_e_w1[u]);
@@ -122,11 +122,11 @@ void main() {
       uint in_x_e_3 = (in_x_e_odd[u] != 0u ? (in_x_e_w3[u] >> 16) | (in_x_e_w4[u] << 16) : in_x_e_w3[u]);
       uint q3 = k / 3u;
       uint r3 = q3 % 3u;
-      uint q4 = item / 7u;
+      uint q4 = chunk / 7u;
       uint r4 = q4 % 56u;
       bool v4_inside = ((r3 + r4 - 1u) < 56u);
       uint r5 = k % 3u;
-      uint r6 = item % 7u;
+      uint r6 = chunk % 7u;
       uint v4_0 = (v4_inside && ((r5 + r6 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
       uint v4_1 = v4_inside ? in_x_e_1 : 0u;
       uint v4_2 = v4_inside ? in_x_e_2 : 0u;
@@ -137,23 +137,23 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 9u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = tile_m * 64u + row;
-      uint item = next * 8u + column;
-      in_w_e_w0[u] = in_w.w[m * 72u + item];
+      uint chunk = next * 8u + column;
+      in_w_e_w0[u] = in_w.w[m * 72u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 16u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = next * 64u + column;
       uint q5 = k / 9u;
-      uint q6 = item / 392u;
+      uint q6 = chunk / 392u;
       uint r7 = k % 3u;
       uint q7 = k / 3u;
       uint r8 = q7 % 3u;
-      uint r9 = item % 392u;
+      uint r9 = chunk % 392u;
       int in_x_at1 = int(q5 * 3136u + q6 * 200704u + r7 + r8 * 56u + r9 * 8u - 57u);
       in_x_e_w0[u] = in_x.w[min(uint(in_x_at1 >> 1), 802815u)];
       in_x_e_w1[u] = in_x.w[min(uint(in_x_at1 >> 1) + 1u, 802815u)];
@@ -185,14 +185,14 @@ void main() {
     uint column = g % 8u;
     uint in_tile = subgroup_m * 32u + row;
     uint m = tile_m * 64u + in_tile;
-    uint item = tile_n * 16u + subgroup_n * 8u + column;
-    uint q8 = item / 784u;
-    uint r10 = item % 784u;
+    uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+    uint q8 = chunk / 784u;
+    uint r10 = chunk % 784u;
     in_residual_w0[u] = in_residual.w[m * 784u + q8 * 50176u + r10];
   }
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    coopMatStore(v8_v_sums[i * 2u + 0u], v8_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v8_v_sums[i * 2u + 1u], v8_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v8_v_sums[i * 2u + 0u], v8_v_subtiles, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v8_v_sums[i * 2u + 1u], v8_v_subtiles, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     if (i + 1u < 2u) {
       uint next = i + 1u;
@@ -202,9 +202,9 @@ void main() {
         uint column = g % 8u;
         uint in_tile = subgroup_m * 32u + next * 16u + row;
         uint m = tile_m * 64u + in_tile;
-        uint item = tile_n * 16u + subgroup_n * 8u + column;
-        uint q9 = item / 784u;
-        uint r11 = item % 784u;
+        uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+        uint q9 = chunk / 784u;
+        uint r11 = chunk % 784u;
         in_residual_w0[next % 2u * 4u + u] = in_residual.w[m * 784u + q9 * 50176u + r11];
       }
     }
@@ -214,16 +214,16 @@ void main() {
       uint column = g % 8u;
       uint in_tile = subgroup_m * 32u + i * 16u + row;
       uint m = tile_m * 64u + in_tile;
-      uint item = tile_n * 16u + subgroup_n * 8u + column;
-      vec4 v8_v_four = v8_v_strips[own + row * 9u + column];
+      uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+      vec4 v8_v_four = v8_v_subtiles[own + row * 9u + column];
       vec4 in_residual_0 = vec4(f16x2_values_native(in_residual_w0[i % 2u * 4u + u].x), f16x2_values_native(in_residual_w0[i % 2u * 4u + u].y));
       vec4 out_y_0;
       result_element(in_residual_0[0], v8_v_four.x, out_y_0[0]);
       result_element(in_residual_0[1], v8_v_four.y, out_y_0[1]);
       result_element(in_residual_0[2], v8_v_four.z, out_y_0[2]);
       result_element(in_residual_0[3], v8_v_four.w, out_y_0[3]);
-      uint q10 = item / 784u;
-      uint r12 = item % 784u;
+      uint q10 = chunk / 784u;
+      uint r12 = chunk % 784u;
       out_y.w[m * 784u + q10 * 50176u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

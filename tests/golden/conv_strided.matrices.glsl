@@ -10,8 +10,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_w;  // %0 : f16[64, 64, 3, 3]
@@ -30,7 +30,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 in_w_e_tile[576];
 shared uvec2 v4_tile[384];
-shared vec4 v8_v_strips[320];
+shared vec4 v8_v_subtiles[320];
 
 // One element of the results.
 void result_element(float in_bias_e, float v8_v, out float out_y_result) {
@@ -40,8 +40,8 @@ void result_element(float in_bias_e, float v8_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint tile_m = workgroup % 1u;
   uint tile_n = workgroup / 1u;
   uint subgroup = gl_SubgroupID;
@@ -51,11 +51,11 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 1u; ++i) v8_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uvec4 in_w_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint row = u * 16u + thread / 8u;
+    uint column = thread % 8u;
     uint m = tile_m * 64u + row;
-    uint item = column;
-    in_w_e_w0[u] = in_w.w[m * 72u + item];
+    uint chunk = column;
+    in_w_e_w0[u] = in_w.w[m * 72u + chunk];
   }
   uint in_x_e_w0[2];
   uint in_x_e_w1[2];
@@ -63,17 +63,17 @@ void main() {
   uint in_x_e_w3[2];
   uint in_x_e_odd[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint column = u * 32u + lane / 4u;
-    uint row = lane % 4u;
-    uint item = tile_n * 4u + row;
+    uint column = u * 32u + thread / 4u;
+    uint row = thread % 4u;
+    uint chunk = tile_n * 4u + row;
     uint k = column;
     uint q = k / 9u;
-    uint q1 = item / 196u;
+    uint q1 = chunk / 196u;
     uint r = k % 3u;
     uint q2 = k / 3u;
     uint r1 = q2 % 3u;
-    uint r2 = item % 7u;
-    uint q3 = item / 7u;
+    uint r2 = chunk % 7u;
+    uint q3 = chunk / 7u;
     uint r3 = q3 % 28u;
     int in_x_at = int(q * 3136u + q1 * 200704u + r + r1 * 56u + r2 * 8u + r3 * 112u - 57u);
     in_x_e_w0[u] = in_x.w[min(uint(in_x_at >> 1), 802815u)];
@@ -84,26 +84,26 @@ void main() {
   }
   for (uint step = 0u; step < 9u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = tile_m * 64u + row;
-      uint item = step * 8u + column;
+      uint chunk = step * 8u + column;
       in_w_e_tile[row * 9u + column] = in_w_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 32u + lane / 4u;
-      uint row = lane % 4u;
-      uint item = tile_n * 4u + row;
+      uint column = u * 32u + thread / 4u;
+      uint row = thread % 4u;
+      uint chunk = tile_n * 4u + row;
       uint k = step * 64u + column;
       uint in_x_e_0 = (in_x_e_odd[u] != 0u ? (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] & 0xffff0000u) : (in_x_e_w0[u] & 0xffffu) | (in_x_e_w1[u] << 16));
       uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] & 0xffff0000u) : (in_x_e_w2[u] & 0xffffu) | (in_x_e_w3[u] << 16));
       uint q4 = k / 3u;
       uint r4 = q4 % 3u;
-      uint q5 = item / 7u;
+      uint q5 = chunk / 7u;
       uint r5 = q5 % 28u;
       bool v4_inside = ((r4 + r5 * 2u - 1u) < 56u);
       uint r6 = k % 3u;
-      uint r7 = item % 7u;
+      uint r7 = chunk % 7u;
       uint v4_0 = (v4_inside && ((r6 + r7 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
       uint v4_1 = v4_inside ? in_x_e_1 : 0u;
       v4_tile[column * 6u + row] = uvec2(v4_0, v4_1);
@@ -112,24 +112,24 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 9u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = tile_m * 64u + row;
-      uint item = next * 8u + column;
-      in_w_e_w0[u] = in_w.w[m * 72u + item];
+      uint chunk = next * 8u + column;
+      in_w_e_w0[u] = in_w.w[m * 72u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 32u + lane / 4u;
-      uint row = lane % 4u;
-      uint item = tile_n * 4u + row;
+      uint column = u * 32u + thread / 4u;
+      uint row = thread % 4u;
+      uint chunk = tile_n * 4u + row;
       uint k = next * 64u + column;
       uint q6 = k / 9u;
-      uint q7 = item / 196u;
+      uint q7 = chunk / 196u;
       uint r8 = k % 3u;
       uint q8 = k / 3u;
       uint r9 = q8 % 3u;
-      uint r10 = item % 7u;
-      uint q9 = item / 7u;
+      uint r10 = chunk % 7u;
+      uint q9 = chunk / 7u;
       uint r11 = q9 % 28u;
       int in_x_at1 = int(q6 * 3136u + q7 * 200704u + r8 + r9 * 56u + r10 * 8u + r11 * 112u - 57u);
       in_x_e_w0[u] = in_x.w[min(uint(in_x_at1 >> 1), 802815u)];
@@ -154,23 +154,23 @@ void main() {
     barrier();
   }
   uint own = subgroup * 80u;
-  coopMatStore(v8_v_sums[0u], v8_v_strips, own + 0u, 5u, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatStore(v8_v_sums[0u], v8_v_subtiles, own + 0u, 5u, gl_CooperativeMatrixLayoutRowMajor);
   controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
   for (uint g = gl_SubgroupInvocationID; g < 64u; g += 32u) {
     uint row = g / 4u;
     uint column = g % 4u;
     uint in_tile = subgroup_m * 16u + row;
     uint m = tile_m * 64u + in_tile;
-    uint item = tile_n * 4u + subgroup_n * 4u + column;
-    vec4 v8_v_four = v8_v_strips[own + row * 5u + column];
+    uint chunk = tile_n * 4u + subgroup_n * 4u + column;
+    vec4 v8_v_four = v8_v_subtiles[own + row * 5u + column];
     float in_bias_e = f16x2_values_native(in_bias.w[m >> 1])[m & 1u];
     vec4 out_y_0;
     result_element(in_bias_e, v8_v_four.x, out_y_0[0]);
     result_element(in_bias_e, v8_v_four.y, out_y_0[1]);
     result_element(in_bias_e, v8_v_four.z, out_y_0[2]);
     result_element(in_bias_e, v8_v_four.w, out_y_0[3]);
-    uint q10 = item / 196u;
-    uint r12 = item % 196u;
+    uint q10 = chunk / 196u;
+    uint r12 = chunk % 196u;
     out_y.w[m * 196u + q10 * 12544u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
   }
   controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

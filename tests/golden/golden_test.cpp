@@ -247,7 +247,7 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     traffic[{at, spirv::AccessKind::store, plan.vector_bytes}] += count;
     // The tail stores the words of a shorter last item one by one.
     const bool ragged =
-        !schedule.exact && plan.kind == schedule::AccessKind::vector && !(plan.vector_bytes == 4 && count == 1);
+        !schedule.full_chunks && plan.kind == schedule::AccessKind::vector && !(plan.vector_bytes == 4 && count == 1);
     if (ragged) traffic[{at, spirv::AccessKind::store, 4}] += count;
   }
   return traffic;
@@ -255,7 +255,7 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
 
 TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
   for (std::size_t i = 0; i < made.kernels.size(); ++i) {
-    if (made.kernels[i].size() > 1) continue;  // partial results between dispatches: judged by running them
+    if (made.kernels[i].size() > 1) continue;  // partial results between dispatches: compared with running them
     const codegen::Kernel& kernel = made.kernels[i].front();
     const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
     Traffic found;
@@ -306,7 +306,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens), [](const 
   return std::string(golden.param.graph) + "_" + golden.param.device;
 });
 
-// --- matrix units: their text needs a newer shaderc than Debian 12's, and a device to run ---------------------
+// --- cooperative matrices: their text needs a newer shaderc than Debian 12's, and a device to run
+// ---------------------
 
 const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},

@@ -11,8 +11,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f16[1, 4096]
@@ -65,21 +65,21 @@ coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers_of(coopmat<f
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint subgroup = gl_SubgroupID;
   uint own_lane = gl_SubgroupInvocationID;
   uint own_words = subgroup * 144u;
-  uint low = 0x64086408u + (p.items & 0x80000000u);
-  uint high = 0x64806480u + (p.items & 0x80000000u);
+  uint low = 0x64086408u + (p.chunks & 0x80000000u);
+  uint high = 0x64806480u + (p.chunks & 0x80000000u);
   uint first_row = workgroup * 16u;
   uvec4 in_weights_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = min(first_row + u * 4u + own_lane / 8u, p.items - 1u);
+    uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
     uint column = subgroup * 8u + own_lane % 8u;
     in_weights_w0[u] = in_weights.w[row * 128u + column];
   }
   // The vector, of which fragments meet every fourth element.
-  for (uint column = lane; column < 128u; column += 256u) {
+  for (uint column = thread; column < 128u; column += 256u) {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
@@ -102,7 +102,7 @@ void main() {
   for (uint tile = 0u; tile < 1u; ++tile) {
     uint own_scales = subgroup * 64u;
     for (uint i = own_lane; i < 64u; i += 32u) {
-      uint row = min(first_row + i % 16u, p.items - 1u);
+      uint row = min(first_row + i % 16u, p.chunks - 1u);
       uint column = (i / 32u * 8u + subgroup) * 8u + i / 16u % 2u * 4u;
       uint q = column / 4u;
       uint in_scale_i = row * 32u + q;
@@ -121,7 +121,7 @@ void main() {
       uint next_row = first_row;
       uint next_strip = ends ? subgroup : strip + 8u;
       [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-        uint row = min(next_row + u * 4u + own_lane / 8u, p.items - 1u);
+        uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
         uint column = next_strip * 8u + own_lane % 8u;
         in_weights_w0[u] = in_weights.w[row * 128u + column];
       }
@@ -154,12 +154,12 @@ void main() {
     first_row += 16u;
   }
   barrier();
-  uint row = workgroup * 16u + lane;
-  bool inside = lane < 16u && row < p.items;
-  row = min(row, p.items - 1u);
+  uint row = workgroup * 16u + thread;
+  bool inside = thread < 16u && row < p.chunks;
+  row = min(row, p.chunks - 1u);
   float v24_v = 0.0;
-  if (lane < 16u) {
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) v24_v += row_parts[i * 16u + lane];
+  if (thread < 16u) {
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) v24_v += row_parts[i * 16u + thread];
   }
   if (inside) {
     precise float out_y_v = f16_sigmoid(v24_v);

@@ -5,12 +5,12 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 
 // segment 0 of graph "a vector times int4 weights": reshape, iota, mul, shift_right, bit_and, reshape, cast, bit_xor, ... 18 ops in all
-// 16 lanes per row, 8 rows per workgroup, 32 elements per item, 1 item per lane
+// 16 threads per row, 8 rows per workgroup, 32 elements per chunk, 1 chunk per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f16[1, 512]
@@ -52,15 +52,15 @@ void pass0(float in_a, float v15, inout float out_y_v1) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane % 16u;
-  uint row = workgroup * 8u + lane / 16u;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread % 16u;
+  uint row = workgroup * 8u + thread / 16u;
   // Powers of 2, and what of the numbers is flipped.
-  uvec4 field_bits = uvec4(0x4b000008u, 0x49000080u, 0x47000800u, 0x45008000u) + (p.items & 0x80000000u);
-  uvec4 field_bits1 = uvec4(0x43080000u, 0x4b000008u, 0x49000080u, 0x47000800u) + (p.items & 0x80000000u);
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
-  uint column = column_lane;
+  uvec4 field_bits = uvec4(0x4b000008u, 0x49000080u, 0x47000800u, 0x45008000u) + (p.chunks & 0x80000000u);
+  uvec4 field_bits1 = uvec4(0x43080000u, 0x4b000008u, 0x49000080u, 0x47000800u) + (p.chunks & 0x80000000u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
+  uint column = reduction_thread;
   float out_y_v1 = 0.0;
   {
     uvec4 in_a_w0 = in_a.w[column * 4u];
@@ -126,7 +126,7 @@ void main() {
   for (uint mask = 8u; mask > 0u; mask >>= 1) {
     out_y_v1_join(out_y_v1, subgroupShuffleXor(out_y_v1, mask));
   }
-  if (inside && column_lane == 0u) {
+  if (inside && reduction_thread == 0u) {
     out_y.w[row] = uint16_t(f16x2_bits_native(vec2(out_y_v1)));
   }
 }

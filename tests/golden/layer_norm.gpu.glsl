@@ -5,12 +5,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "layer norm": reduce_mean, reshape, sub, mul, reduce_mean, add, rsqrt, reshape, ... 11 ops in all
-// 256 lanes per row, 1 row per workgroup, 2 elements per item, 9 items per lane, kept in registers
+// 256 threads per row, 1 row per workgroup, 2 elements per chunk, 9 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_x;  // %0 : f16[512, 4098]
@@ -144,16 +144,16 @@ void pass2(float in_x, float v1, float v8, float in_weight, float in_bias, float
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread;
   uint row = workgroup;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uint in_x_w0[9];
   uint in_weight_w0[9];
   uint in_bias_w0[9];
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
-    uint column = min(t * 256u + column_lane, 2048u);
+    uint column = min(t * 256u + reduction_thread, 2048u);
     in_x_w0[t] = in_x.w[row * 2049u + column];
     in_weight_w0[t] = in_weight.w[column];
     in_bias_w0[t] = in_bias.w[column];
@@ -161,7 +161,7 @@ void main() {
   float v1 = 0.0;
   float v1_low = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
-    uint column = t * 256u + column_lane;
+    uint column = t * 256u + reduction_thread;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       pass0(in_x_0[0], v1, v1_low);
@@ -184,7 +184,7 @@ void main() {
   f32_mean_parts(v1, v1_low, 4098u);
   float v5 = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
-    uint column = t * 256u + column_lane;
+    uint column = t * 256u + reduction_thread;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       pass1(in_x_0[0], v1, v1_low, v5);
@@ -206,7 +206,7 @@ void main() {
   precise float v7 = v5 + 1.001358e-05;
   precise float v8 = f32_rsqrt(v7);
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
-    uint column = t * 256u + column_lane;
+    uint column = t * 256u + reduction_thread;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       vec2 in_weight_0 = f16x2_values_native(in_weight_w0[t]);

@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "layer norm": reduce_mean, reshape, sub, mul, reduce_mean, add, rsqrt, reshape, ... 11 ops in all
-// 256 lanes per row, 1 row per workgroup, 2 elements per item, 9 items per lane
+// 256 threads per row, 1 row per workgroup, 2 elements per chunk, 9 chunks per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_x;  // %0 : f16[512, 4098]
@@ -98,16 +98,16 @@ void pass1(float in_x, float v1, float v8, float in_weight, float in_bias, float
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane;
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread;
   uint row = workgroup;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   float v5_count = 0.0;
   float v1 = 0.0;
   float v5 = 0.0;
   float v1_low = 0.0;
-  for (uint first = column_lane; first < 2049u; first += 1024u) {
+  for (uint first = reduction_thread; first < 2049u; first += 1024u) {
     uint in_x_w0[4];
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint column = min(first + u * 256u, 2049u - 1u);
@@ -122,30 +122,30 @@ void main() {
       }
     }
   }
-  v5_count_shared[lane] = v5_count;
-  v1_shared[lane] = v1;
-  v5_shared[lane] = v5;
-  v1_low_shared[lane] = v1_low;
+  v5_count_shared[thread] = v5_count;
+  v1_shared[thread] = v1;
+  v5_shared[thread] = v5;
+  v1_low_shared[thread] = v1_low;
   barrier();
   for (uint reach = 128u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v5_join(v5_count, v1, v5, v1_low, v5_count_shared[lane + reach], v1_shared[lane + reach], v5_shared[lane + reach], v1_low_shared[lane + reach]);
-      v5_count_shared[lane] = v5_count;
-      v1_shared[lane] = v1;
-      v5_shared[lane] = v5;
-      v1_low_shared[lane] = v1_low;
+    if (reduction_thread < reach) {
+      v5_join(v5_count, v1, v5, v1_low, v5_count_shared[thread + reach], v1_shared[thread + reach], v5_shared[thread + reach], v1_low_shared[thread + reach]);
+      v5_count_shared[thread] = v5_count;
+      v1_shared[thread] = v1;
+      v5_shared[thread] = v5;
+      v1_low_shared[thread] = v1_low;
     }
     barrier();
   }
-  v5_count = v5_count_shared[lane - column_lane];
-  v1 = v1_shared[lane - column_lane];
-  v5 = v5_shared[lane - column_lane];
-  v1_low = v1_low_shared[lane - column_lane];
+  v5_count = v5_count_shared[thread - reduction_thread];
+  v1 = v1_shared[thread - reduction_thread];
+  v5 = v5_shared[thread - reduction_thread];
+  v1_low = v1_low_shared[thread - reduction_thread];
   if (f32_magnitude_bits(v1) >= 0x7f800000u) v5 = uintBitsToFloat(0x7fc00000u);
   v5 = v5 / float(4098u);
   precise float v7 = v5 + 1.001358e-05;
   precise float v8 = f32_rsqrt(v7);
-  for (uint first = column_lane; first < 2049u; first += 1024u) {
+  for (uint first = reduction_thread; first < 2049u; first += 1024u) {
     uint in_x_w0[4];
     uint in_weight_w0[4];
     uint in_bias_w0[4];

@@ -2,14 +2,14 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "masks": gt, and, not, select
-// 16 elements per item, 1 item in flight per invocation, masked tail
+// 16 elements per chunk, 1 chunk in flight per invocation, masked tail
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint last;   // elements of the last item
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint last;    // elements of the last chunk
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
@@ -44,10 +44,10 @@ void element(int in_x, bool in_keep, out int out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uvec4 in_x_w0 = in_x.w[item];
-  uvec4 in_keep_w0 = in_keep.w[item];
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uvec4 in_x_w0 = in_x.w[chunk];
+  uvec4 in_keep_w0 = in_keep.w[chunk];
   ivec4 in_x_0 = i8x4_values(in_x_w0.x);
   bvec4 in_keep_0 = boolx4_values(in_keep_w0.x);
   ivec4 out_y_0;
@@ -77,9 +77,9 @@ void main() {
   element(in_x_3[2], in_keep_3[2], out_y_3[2]);
   element(in_x_3[3], in_keep_3[3], out_y_3[3]);
   uvec4 out_y_w0 = uvec4(i8x4_bits(out_y_0), i8x4_bits(out_y_1), i8x4_bits(out_y_2), i8x4_bits(out_y_3));
-  if (item + 1u < p.items || p.last == 16u) {
-    out_y.w[item] = out_y_w0;
+  if (chunk + 1u < p.chunks || p.last == 16u) {
+    out_y.w[chunk] = out_y_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[item][k] = out_y_w0[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[chunk][k] = out_y_w0[k];
   }
 }

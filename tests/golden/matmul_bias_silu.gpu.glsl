@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul, bias, silu": dot, add, sigmoid, mul
-// tiles of 32 x 128, 16 at a time along the sum; 8 x 4 per lane
+// tiles of 32 x 128, 16 at a time along the sum; 8 x 4 per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[1000, 1024]
@@ -54,40 +54,40 @@ void result_element(float in_bias, float v2_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
-  uint strip = workgroup / 48u;
-  uint in_strip = workgroup % 48u;
-  uint tile_m = strip * 8u + in_strip % 8u;
-  uint tile_n = in_strip / 8u;
-  uint lane_m = lane / 32u;
-  uint lane_n = lane % 32u;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint swizzle = workgroup / 48u;
+  uint in_swizzle = workgroup % 48u;
+  uint tile_m = swizzle * 8u + in_swizzle % 8u;
+  uint tile_n = in_swizzle / 8u;
+  uint thread_m = thread / 32u;
+  uint thread_n = thread % 32u;
   vec4 v2_v_sums[8];
   [[unroll]] for (uint i = 0u; i < 8u; ++i) v2_v_sums[i] = vec4(0.0);
   uvec2 in_x_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint row = thread / 4u;
+    uint column = thread % 4u;
     uint m = min(tile_m * 32u + row, 1000u - 1u);
-    uint item = column;
-    in_x_e_w0 = in_x.w[m * 256u + item];
+    uint chunk = column;
+    in_x_e_w0 = in_x.w[m * 256u + chunk];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint column = u * 8u + lane / 16u;
-    uint row = lane % 16u;
-    uint item = tile_n * 16u + row;
+    uint column = u * 8u + thread / 16u;
+    uint row = thread % 16u;
+    uint chunk = tile_n * 16u + row;
     uint k = column;
-    in_w_w0[u] = in_w.w[item + k * 96u];
+    in_w_w0[u] = in_w.w[chunk + k * 96u];
   }
   for (uint step = 0u; step < 64u; ++step) {
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = min(tile_m * 32u + row, 1000u - 1u);
-      uint item = step * 4u + column;
+      uint chunk = step * 4u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
       in_x_e_tile[(column * 4u + 0u) * 9u + row / 4u][row % 4u] = in_x_e_0[0];
       in_x_e_tile[(column * 4u + 1u) * 9u + row / 4u][row % 4u] = in_x_e_0[1];
@@ -95,9 +95,9 @@ void main() {
       in_x_e_tile[(column * 4u + 3u) * 9u + row / 4u][row % 4u] = in_x_e_0[3];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + lane / 16u;
-      uint row = lane % 16u;
-      uint item = tile_n * 16u + row;
+      uint column = u * 8u + thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = step * 16u + column;
       vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0[u].x), f16x2_values_native(in_w_w0[u].y));
       in_w_tile[column * 33u + row * 2u + 0u] = in_w_0;
@@ -109,23 +109,23 @@ void main() {
     uint next = min(step + 1u, 64u - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = min(tile_m * 32u + row, 1000u - 1u);
-      uint item = next * 4u + column;
-      in_x_e_w0 = in_x.w[m * 256u + item];
+      uint chunk = next * 4u + column;
+      in_x_e_w0 = in_x.w[m * 256u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + lane / 16u;
-      uint row = lane % 16u;
-      uint item = tile_n * 16u + row;
+      uint column = u * 8u + thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = next * 16u + column;
-      in_w_w0[u] = in_w.w[item + k * 96u];
+      in_w_w0[u] = in_w.w[chunk + k * 96u];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      vec4 in_x_e_factor_0 = in_x_e_tile[k * 9u + lane_m * 2u + 0u];
-      vec4 in_x_e_factor_1 = in_x_e_tile[k * 9u + lane_m * 2u + 1u];
-      vec4 in_w_factor_0 = in_w_tile[k * 33u + lane_n];
+      vec4 in_x_e_factor_0 = in_x_e_tile[k * 9u + thread_m * 2u + 0u];
+      vec4 in_x_e_factor_1 = in_x_e_tile[k * 9u + thread_m * 2u + 1u];
+      vec4 in_w_factor_0 = in_w_tile[k * 33u + thread_n];
       v2_v_sums[0] = fma(vec4(in_x_e_factor_0.x), in_w_factor_0, v2_v_sums[0]);
       v2_v_sums[1] = fma(vec4(in_x_e_factor_0.y), in_w_factor_0, v2_v_sums[1]);
       v2_v_sums[2] = fma(vec4(in_x_e_factor_0.z), in_w_factor_0, v2_v_sums[2]);
@@ -138,18 +138,18 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    uint m = tile_m * 32u + lane_m * 8u + i;
+    uint m = tile_m * 32u + thread_m * 8u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 32u + g * 32u + lane_n;
+      uint chunk = tile_n * 32u + g * 32u + thread_n;
       if (m < 1000u) {
-        uvec2 in_bias_w0 = in_bias.w[item];
+        uvec2 in_bias_w0 = in_bias.w[chunk];
         vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
         vec4 out_y_0;
         result_element(in_bias_0[0], v2_v_sums[i].x, out_y_0[0]);
         result_element(in_bias_0[1], v2_v_sums[i].y, out_y_0[1]);
         result_element(in_bias_0[2], v2_v_sums[i].z, out_y_0[2]);
         result_element(in_bias_0[3], v2_v_sums[i].w, out_y_0[3]);
-        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
   }

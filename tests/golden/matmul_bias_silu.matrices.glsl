@@ -10,8 +10,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[1000, 1024]
@@ -46,7 +46,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 in_x_e_tile[1152];
 shared uvec4 in_w_tile[576];
-shared vec4 v2_v_strips[1152];
+shared vec4 v2_v_subtiles[1152];
 
 // One element of the results.
 void result_element(float in_bias, float v2_v, out float out_y_result) {
@@ -58,8 +58,8 @@ void result_element(float in_bias, float v2_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint tile_m = workgroup % 8u;
   uint tile_n = workgroup / 8u;
   uint subgroup = gl_SubgroupID;
@@ -69,32 +69,32 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uvec4 in_x_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 32u + lane / 8u;
-    uint column = lane % 8u;
+    uint row = u * 32u + thread / 8u;
+    uint column = thread % 8u;
     uint m = min(tile_m * 128u + row, 1000u - 1u);
-    uint item = column;
-    in_x_e_w0[u] = in_x.w[m * 128u + item];
+    uint chunk = column;
+    in_x_e_w0[u] = in_x.w[m * 128u + chunk];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint column = u * 32u + lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+    uint column = u * 32u + thread / 8u;
+    uint row = thread % 8u;
+    uint chunk = tile_n * 8u + row;
     uint k = column;
-    in_w_w0[u] = in_w.w[item + k * 96u];
+    in_w_w0[u] = in_w.w[chunk + k * 96u];
   }
   for (uint step = 0u; step < 16u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 32u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 32u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 128u + row, 1000u - 1u);
-      uint item = step * 8u + column;
+      uint chunk = step * 8u + column;
       in_x_e_tile[row * 9u + column] = in_x_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 32u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 32u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = step * 64u + column;
       in_w_tile[column * 9u + row] = in_w_w0[u];
     }
@@ -102,18 +102,18 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 16u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 32u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 32u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 128u + row, 1000u - 1u);
-      uint item = next * 8u + column;
-      in_x_e_w0[u] = in_x.w[m * 128u + item];
+      uint chunk = next * 8u + column;
+      in_x_e_w0[u] = in_x.w[m * 128u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 32u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 32u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = next * 64u + column;
-      in_w_w0[u] = in_w.w[item + k * 96u];
+      in_w_w0[u] = in_w.w[chunk + k * 96u];
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[2];
@@ -138,12 +138,12 @@ void main() {
     uint column = g % 8u;
     uint in_tile = subgroup_m * 32u + row;
     uint m = min(tile_m * 128u + in_tile, 1000u - 1u);
-    uint item = tile_n * 16u + subgroup_n * 8u + column;
-    in_bias_w0[u] = in_bias.w[item];
+    uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+    in_bias_w0[u] = in_bias.w[chunk];
   }
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_subtiles, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_subtiles, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     if (i + 1u < 2u) {
       uint next = i + 1u;
@@ -153,8 +153,8 @@ void main() {
         uint column = g % 8u;
         uint in_tile = subgroup_m * 32u + next * 16u + row;
         uint m = min(tile_m * 128u + in_tile, 1000u - 1u);
-        uint item = tile_n * 16u + subgroup_n * 8u + column;
-        in_bias_w0[next % 2u * 4u + u] = in_bias.w[item];
+        uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+        in_bias_w0[next % 2u * 4u + u] = in_bias.w[chunk];
       }
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -163,8 +163,8 @@ void main() {
       uint column = g % 8u;
       uint in_tile = subgroup_m * 32u + i * 16u + row;
       uint m = tile_m * 128u + in_tile;
-      uint item = tile_n * 16u + subgroup_n * 8u + column;
-      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
+      uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+      vec4 v2_v_four = v2_v_subtiles[own + row * 9u + column];
       if (m < 1000u) {
         vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0[i % 2u * 4u + u].x), f16x2_values_native(in_bias_w0[i % 2u * 4u + u].y));
         vec4 out_y_0;
@@ -172,7 +172,7 @@ void main() {
         result_element(in_bias_0[1], v2_v_four.y, out_y_0[1]);
         result_element(in_bias_0[2], v2_v_four.z, out_y_0[2]);
         result_element(in_bias_0[3], v2_v_four.w, out_y_0[3]);
-        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

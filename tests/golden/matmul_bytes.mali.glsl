@@ -4,14 +4,14 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul of bytes, scaled": cast, cast, dot, cast, mul, cast
-// tiles of 64 x 64, 64 at a time along the sum; 4 x 4 per lane
+// tiles of 64 x 64, 64 at a time along the sum; 4 x 4 per thread
 layout(local_size_x_id = 0) in;
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
 int i8x4_dot(int a, int b, spirv_literal int packed);  // the sum of four products of bytes
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : i8[1000, 1024]
@@ -40,44 +40,44 @@ void result_element(float in_scale, int v4_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
-  uint strip = workgroup / 96u;
-  uint in_strip = workgroup % 96u;
-  uint tile_m = strip * 8u + in_strip % 8u;
-  uint tile_n = in_strip / 8u;
-  uint lane_m = lane / 16u;
-  uint lane_n = lane % 16u;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint swizzle = workgroup / 96u;
+  uint in_swizzle = workgroup % 96u;
+  uint tile_m = swizzle * 8u + in_swizzle % 8u;
+  uint tile_n = in_swizzle / 8u;
+  uint thread_m = thread / 16u;
+  uint thread_n = thread % 16u;
   ivec4 v4_v_sums[4];
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v4_v_sums[i] = ivec4(0);
   uvec2 in_x_e_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint row = u * 32u + lane / 8u;
-    uint column = lane % 8u;
+    uint row = u * 32u + thread / 8u;
+    uint column = thread % 8u;
     uint m = min(tile_m * 64u + row, 1000u - 1u);
-    uint item = column;
-    in_x_e_w0[u] = in_x.w[m * 128u + item];
+    uint chunk = column;
+    in_x_e_w0[u] = in_x.w[m * 128u + chunk];
   }
   for (uint step = 0u; step < 16u; ++step) {
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint row = u * 32u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 32u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
-      uint item = step * 8u + column;
+      uint chunk = step * 8u + column;
       v1_tile[(column * 2u + 0u) * 17u + row / 4u][row % 4u] = int(in_x_e_w0[u].x);
       v1_tile[(column * 2u + 1u) * 17u + row / 4u][row % 4u] = int(in_x_e_w0[u].y);
     }
     {
-      uint unit = lane;
+      uint unit = thread;
       if (unit < 128u) {
         uint row = unit % 8u;
         uint column = unit / 8u;
-        uint item = tile_n * 8u + row;
+        uint chunk = tile_n * 8u + row;
         ivec4 words_0 = ivec4(0);
         ivec4 words_1 = ivec4(0);
         [[unroll]] for (uint d = 0u; d < 4u; ++d) {
           uint k = step * 64u + column * 4u + d;
-          uvec2 in_w_w0 = in_w.w[item + k * 96u];
+          uvec2 in_w_w0 = in_w.w[chunk + k * 96u];
           words_0 |= ivec4(u8x4_values(in_w_w0.x)) << (d * 8u);
           words_1 |= ivec4(u8x4_values(in_w_w0.y)) << (d * 8u);
         }
@@ -89,15 +89,15 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 16u - 1u);
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint row = u * 32u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 32u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
-      uint item = next * 8u + column;
-      in_x_e_w0[u] = in_x.w[m * 128u + item];
+      uint chunk = next * 8u + column;
+      in_x_e_w0[u] = in_x.w[m * 128u + chunk];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      ivec4 v1_factor_0 = v1_tile[k * 17u + lane_m];
-      ivec4 v3_factor_0 = v3_tile[k * 17u + lane_n];
+      ivec4 v1_factor_0 = v1_tile[k * 17u + thread_m];
+      ivec4 v3_factor_0 = v3_tile[k * 17u + thread_n];
       v4_v_sums[0] += ivec4(i8x4_dot(v1_factor_0.x, v3_factor_0.x, 0), i8x4_dot(v1_factor_0.x, v3_factor_0.y, 0), i8x4_dot(v1_factor_0.x, v3_factor_0.z, 0), i8x4_dot(v1_factor_0.x, v3_factor_0.w, 0));
       v4_v_sums[1] += ivec4(i8x4_dot(v1_factor_0.y, v3_factor_0.x, 0), i8x4_dot(v1_factor_0.y, v3_factor_0.y, 0), i8x4_dot(v1_factor_0.y, v3_factor_0.z, 0), i8x4_dot(v1_factor_0.y, v3_factor_0.w, 0));
       v4_v_sums[2] += ivec4(i8x4_dot(v1_factor_0.z, v3_factor_0.x, 0), i8x4_dot(v1_factor_0.z, v3_factor_0.y, 0), i8x4_dot(v1_factor_0.z, v3_factor_0.z, 0), i8x4_dot(v1_factor_0.z, v3_factor_0.w, 0));
@@ -106,18 +106,18 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 64u + lane_m * 4u + i;
+    uint m = tile_m * 64u + thread_m * 4u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 16u + g * 16u + lane_n;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
       if (m < 1000u) {
-        uvec4 in_scale_w0 = in_scale.w[item];
+        uvec4 in_scale_w0 = in_scale.w[chunk];
         vec4 in_scale_0 = uintBitsToFloat(in_scale_w0);
         vec4 out_y_0;
         result_element(in_scale_0[0], v4_v_sums[i].x, out_y_0[0]);
         result_element(in_scale_0[1], v4_v_sums[i].y, out_y_0[1]);
         result_element(in_scale_0[2], v4_v_sums[i].z, out_y_0[2]);
         result_element(in_scale_0[3], v4_v_sums[i].w, out_y_0[3]);
-        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
   }

@@ -11,8 +11,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : i8[1000, 1024]
@@ -30,7 +30,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec2 v1_tile[1152];
 shared uint v3_tile[4608];
-shared ivec4 v4_v_strips[1152];
+shared ivec4 v4_v_subtiles[1152];
 
 // One element of the results.
 void result_element(float in_scale, int v4_v, out float out_y_result) {
@@ -42,12 +42,12 @@ void result_element(float in_scale, int v4_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
-  uint strip = workgroup / 48u;
-  uint in_strip = workgroup % 48u;
-  uint tile_m = strip * 8u + in_strip % 8u;
-  uint tile_n = in_strip / 8u;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint swizzle = workgroup / 48u;
+  uint in_swizzle = workgroup % 48u;
+  uint tile_m = swizzle * 8u + in_swizzle % 8u;
+  uint tile_n = in_swizzle / 8u;
   uint subgroup = gl_SubgroupID;
   uint subgroup_m = subgroup / 4u;
   uint subgroup_n = subgroup % 4u;
@@ -55,36 +55,36 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v4_v_sums[i] = coopmat<int, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0);
   uvec2 in_x_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 16u;
-    uint column = lane % 16u;
+    uint row = u * 16u + thread / 16u;
+    uint column = thread % 16u;
     uint m = min(tile_m * 64u + row, 1000u - 1u);
-    uint item = column;
-    in_x_e_w0[u] = in_x.w[m * 128u + item];
+    uint chunk = column;
+    in_x_e_w0[u] = in_x.w[m * 128u + chunk];
   }
   uvec2 in_w_w0[8];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + lane;
+    uint unit = u * 256u + thread;
     uint row = unit / 32u % 4u * 4u + unit % 4u;
     uint column = unit / 128u * 8u + unit / 4u % 8u;
-    uint item = tile_n * 16u + row;
+    uint chunk = tile_n * 16u + row;
     [[unroll]] for (uint d = 0u; d < 4u; ++d) {
       uint k = column * 4u + d;
-      in_w_w0[u * 4u + d] = in_w.w[item + k * 96u];
+      in_w_w0[u * 4u + d] = in_w.w[chunk + k * 96u];
     }
   }
   for (uint step = 0u; step < 8u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 16u;
-      uint column = lane % 16u;
+      uint row = u * 16u + thread / 16u;
+      uint column = thread % 16u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
-      uint item = step * 16u + column;
+      uint chunk = step * 16u + column;
       v1_tile[row * 18u + column] = in_x_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+      uint unit = u * 256u + thread;
       uint row = unit / 32u % 4u * 4u + unit % 4u;
       uint column = unit / 128u * 8u + unit / 4u % 8u;
-      uint item = tile_n * 16u + row;
+      uint chunk = tile_n * 16u + row;
       ivec4 words_0 = ivec4(0);
       ivec4 words_1 = ivec4(0);
       [[unroll]] for (uint d = 0u; d < 4u; ++d) {
@@ -105,20 +105,20 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 8u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 16u;
-      uint column = lane % 16u;
+      uint row = u * 16u + thread / 16u;
+      uint column = thread % 16u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
-      uint item = next * 16u + column;
-      in_x_e_w0[u] = in_x.w[m * 128u + item];
+      uint chunk = next * 16u + column;
+      in_x_e_w0[u] = in_x.w[m * 128u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+      uint unit = u * 256u + thread;
       uint row = unit / 32u % 4u * 4u + unit % 4u;
       uint column = unit / 128u * 8u + unit / 4u % 8u;
-      uint item = tile_n * 16u + row;
+      uint chunk = tile_n * 16u + row;
       [[unroll]] for (uint d = 0u; d < 4u; ++d) {
         uint k = next * 128u + column * 4u + d;
-        in_w_w0[u * 4u + d] = in_w.w[item + k * 96u];
+        in_w_w0[u * 4u + d] = in_w.w[chunk + k * 96u];
       }
     }
     [[unroll]] for (uint k = 0u; k < 128u; k += 32u) {
@@ -144,12 +144,12 @@ void main() {
     uint column = g % 8u;
     uint in_tile = subgroup_m * 32u + row;
     uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
-    uint item = tile_n * 32u + subgroup_n * 8u + column;
-    in_scale_w0[u] = in_scale.w[item];
+    uint chunk = tile_n * 32u + subgroup_n * 8u + column;
+    in_scale_w0[u] = in_scale.w[chunk];
   }
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    coopMatStore(v4_v_sums[i * 2u + 0u], v4_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v4_v_sums[i * 2u + 1u], v4_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v4_v_sums[i * 2u + 0u], v4_v_subtiles, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v4_v_sums[i * 2u + 1u], v4_v_subtiles, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     if (i + 1u < 2u) {
       uint next = i + 1u;
@@ -159,8 +159,8 @@ void main() {
         uint column = g % 8u;
         uint in_tile = subgroup_m * 32u + next * 16u + row;
         uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
-        uint item = tile_n * 32u + subgroup_n * 8u + column;
-        in_scale_w0[next % 2u * 4u + u] = in_scale.w[item];
+        uint chunk = tile_n * 32u + subgroup_n * 8u + column;
+        in_scale_w0[next % 2u * 4u + u] = in_scale.w[chunk];
       }
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -169,8 +169,8 @@ void main() {
       uint column = g % 8u;
       uint in_tile = subgroup_m * 32u + i * 16u + row;
       uint m = tile_m * 64u + in_tile;
-      uint item = tile_n * 32u + subgroup_n * 8u + column;
-      ivec4 v4_v_four = v4_v_strips[own + row * 9u + column];
+      uint chunk = tile_n * 32u + subgroup_n * 8u + column;
+      ivec4 v4_v_four = v4_v_subtiles[own + row * 9u + column];
       if (m < 1000u) {
         vec4 in_scale_0 = uintBitsToFloat(in_scale_w0[i % 2u * 4u + u]);
         vec4 out_y_0;
@@ -178,7 +178,7 @@ void main() {
         result_element(in_scale_0[1], v4_v_four.y, out_y_0[1]);
         result_element(in_scale_0[2], v4_v_four.z, out_y_0[2]);
         result_element(in_scale_0[3], v4_v_four.w, out_y_0[3]);
-        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

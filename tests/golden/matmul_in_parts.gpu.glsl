@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul in parts": dot, add
-// tiles of 32 x 64, 16 at a time along the sum; 8 x 4 per lane; 12 workgroups share a tile, dispatch 1 of 2
+// tiles of 32 x 64, 16 at a time along the sum; 8 x 4 per thread; 12 workgroups share a tile, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // parts of tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // parts of tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[120, 8192]
@@ -27,14 +27,14 @@ shared vec4 in_w_tile[272];
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint part = workgroup / 16u;
   workgroup = workgroup % 16u;
   uint tile_m = workgroup % 4u;
   uint tile_n = workgroup / 4u;
-  uint lane_m = lane / 16u;
-  uint lane_n = lane % 16u;
+  uint thread_m = thread / 16u;
+  uint thread_n = thread % 16u;
   vec4 v2_v_sums[8];
   [[unroll]] for (uint i = 0u; i < 8u; ++i) v2_v_sums[i] = vec4(0.0);
   uint first_step = part * 43u;
@@ -42,27 +42,27 @@ void main() {
   uvec4 in_x_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 2u;
-    uint column = lane % 2u;
+    uint row = thread / 2u;
+    uint column = thread % 2u;
     uint m = min(tile_m * 32u + row, 120u - 1u);
-    uint item = first_step * 2u + column;
-    in_x_e_w0 = in_x.w[m * 1024u + item];
+    uint chunk = first_step * 2u + column;
+    in_x_e_w0 = in_x.w[m * 1024u + chunk];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint column = u * 8u + lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+    uint column = u * 8u + thread / 8u;
+    uint row = thread % 8u;
+    uint chunk = tile_n * 8u + row;
     uint k = first_step * 16u + column;
-    in_w_w0[u] = in_w.w[item + k * 32u];
+    in_w_w0[u] = in_w.w[chunk + k * 32u];
   }
   for (uint step = first_step; step < end; ++step) {
     {
       const uint u = 0u;
-      uint row = lane / 2u;
-      uint column = lane % 2u;
+      uint row = thread / 2u;
+      uint column = thread % 2u;
       uint m = min(tile_m * 32u + row, 120u - 1u);
-      uint item = step * 2u + column;
+      uint chunk = step * 2u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
       in_x_e_tile[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = in_x_e_0[0];
       in_x_e_tile[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = in_x_e_0[1];
@@ -75,9 +75,9 @@ void main() {
       in_x_e_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = in_x_e_1[3];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 8u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = step * 16u + column;
       vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0[u].x), f16x2_values_native(in_w_w0[u].y));
       in_w_tile[column * 17u + row * 2u + 0u] = in_w_0;
@@ -89,23 +89,23 @@ void main() {
     uint next = min(step + 1u, end - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 2u;
-      uint column = lane % 2u;
+      uint row = thread / 2u;
+      uint column = thread % 2u;
       uint m = min(tile_m * 32u + row, 120u - 1u);
-      uint item = next * 2u + column;
-      in_x_e_w0 = in_x.w[m * 1024u + item];
+      uint chunk = next * 2u + column;
+      in_x_e_w0 = in_x.w[m * 1024u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 8u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = next * 16u + column;
-      in_w_w0[u] = in_w.w[item + k * 32u];
+      in_w_w0[u] = in_w.w[chunk + k * 32u];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      vec4 in_x_e_factor_0 = in_x_e_tile[k * 9u + lane_m * 2u + 0u];
-      vec4 in_x_e_factor_1 = in_x_e_tile[k * 9u + lane_m * 2u + 1u];
-      vec4 in_w_factor_0 = in_w_tile[k * 17u + lane_n];
+      vec4 in_x_e_factor_0 = in_x_e_tile[k * 9u + thread_m * 2u + 0u];
+      vec4 in_x_e_factor_1 = in_x_e_tile[k * 9u + thread_m * 2u + 1u];
+      vec4 in_w_factor_0 = in_w_tile[k * 17u + thread_n];
       v2_v_sums[0] = fma(vec4(in_x_e_factor_0.x), in_w_factor_0, v2_v_sums[0]);
       v2_v_sums[1] = fma(vec4(in_x_e_factor_0.y), in_w_factor_0, v2_v_sums[1]);
       v2_v_sums[2] = fma(vec4(in_x_e_factor_0.z), in_w_factor_0, v2_v_sums[2]);
@@ -118,11 +118,11 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    uint m = tile_m * 32u + lane_m * 8u + i;
+    uint m = tile_m * 32u + thread_m * 8u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 16u + g * 16u + lane_n;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
       if (m < 120u) {
-        partials.w[part * 7680u + m * 64u + item] = floatBitsToUint(v2_v_sums[i * 1u + g]);
+        partials.w[part * 7680u + m * 64u + chunk] = floatBitsToUint(v2_v_sums[i * 1u + g]);
       }
     }
   }
@@ -137,8 +137,8 @@ void main() {
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // workgroups
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // workgroups
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[120, 8192]
@@ -164,21 +164,21 @@ void result_element(float in_bias, float v2_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
-  uint unit = workgroup * 64u + lane;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint unit = workgroup * 64u + thread;
   if (unit >= 7680u) return;
-  uint item = unit % 64u;
+  uint chunk = unit % 64u;
   uint row = unit / 64u;
   uint m = row;
-  vec4 v2_v_sums = uintBitsToFloat(partials.w[0u * 7680u + m * 64u + item]);
-  [[unroll]] for (uint part = 1u; part < 12u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + item]);
-  uvec2 in_bias_w0 = in_bias.w[item];
+  vec4 v2_v_sums = uintBitsToFloat(partials.w[0u * 7680u + m * 64u + chunk]);
+  [[unroll]] for (uint part = 1u; part < 12u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + chunk]);
+  uvec2 in_bias_w0 = in_bias.w[chunk];
   vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
   vec4 out_y_0;
   result_element(in_bias_0[0], v2_v_sums.x, out_y_0[0]);
   result_element(in_bias_0[1], v2_v_sums.y, out_y_0[1]);
   result_element(in_bias_0[2], v2_v_sums.z, out_y_0[2]);
   result_element(in_bias_0[3], v2_v_sums.w, out_y_0[3]);
-  out_y.w[m * 64u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+  out_y.w[m * 64u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
 }

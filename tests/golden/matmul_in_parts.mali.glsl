@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul in parts": dot, add
-// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per lane; 16 workgroups share a tile, dispatch 1 of 2
+// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread; 16 workgroups share a tile, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // parts of tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // parts of tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[120, 8192]
@@ -27,14 +27,14 @@ shared vec4 in_w_tile[272];
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint part = workgroup / 8u;
   workgroup = workgroup % 8u;
   uint tile_m = workgroup % 2u;
   uint tile_n = workgroup / 2u;
-  uint lane_m = lane / 16u;
-  uint lane_n = lane % 16u;
+  uint thread_m = thread / 16u;
+  uint thread_n = thread % 16u;
   vec4 v2_v_sums[4];
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = vec4(0.0);
   uint first_step = part * 32u;
@@ -42,28 +42,28 @@ void main() {
   uvec2 in_x_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint row = thread / 4u;
+    uint column = thread % 4u;
     uint m = min(tile_m * 64u + row, 120u - 1u);
-    uint item = first_step * 4u + column;
-    in_x_e_w0 = in_x.w[m * 2048u + item];
+    uint chunk = first_step * 4u + column;
+    in_x_e_w0 = in_x.w[m * 2048u + chunk];
   }
   uvec2 in_w_w0;
   {
     const uint u = 0u;
-    uint column = lane / 16u;
-    uint row = lane % 16u;
-    uint item = tile_n * 16u + row;
+    uint column = thread / 16u;
+    uint row = thread % 16u;
+    uint chunk = tile_n * 16u + row;
     uint k = first_step * 16u + column;
-    in_w_w0 = in_w.w[item + k * 64u];
+    in_w_w0 = in_w.w[chunk + k * 64u];
   }
   for (uint step = first_step; step < end; ++step) {
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = min(tile_m * 64u + row, 120u - 1u);
-      uint item = step * 4u + column;
+      uint chunk = step * 4u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
       in_x_e_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = in_x_e_0[0];
       in_x_e_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = in_x_e_0[1];
@@ -72,9 +72,9 @@ void main() {
     }
     {
       const uint u = 0u;
-      uint column = lane / 16u;
-      uint row = lane % 16u;
-      uint item = tile_n * 16u + row;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = step * 16u + column;
       vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0.x), f16x2_values_native(in_w_w0.y));
       in_w_tile[column * 17u + row] = in_w_0;
@@ -84,23 +84,23 @@ void main() {
     uint next = min(step + 1u, end - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
       uint m = min(tile_m * 64u + row, 120u - 1u);
-      uint item = next * 4u + column;
-      in_x_e_w0 = in_x.w[m * 2048u + item];
+      uint chunk = next * 4u + column;
+      in_x_e_w0 = in_x.w[m * 2048u + chunk];
     }
     {
       const uint u = 0u;
-      uint column = lane / 16u;
-      uint row = lane % 16u;
-      uint item = tile_n * 16u + row;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = next * 16u + column;
-      in_w_w0 = in_w.w[item + k * 64u];
+      in_w_w0 = in_w.w[chunk + k * 64u];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      vec4 in_x_e_factor_0 = in_x_e_tile[k * 17u + lane_m];
-      vec4 in_w_factor_0 = in_w_tile[k * 17u + lane_n];
+      vec4 in_x_e_factor_0 = in_x_e_tile[k * 17u + thread_m];
+      vec4 in_w_factor_0 = in_w_tile[k * 17u + thread_n];
       v2_v_sums[0] = fma(vec4(in_x_e_factor_0.x), in_w_factor_0, v2_v_sums[0]);
       v2_v_sums[1] = fma(vec4(in_x_e_factor_0.y), in_w_factor_0, v2_v_sums[1]);
       v2_v_sums[2] = fma(vec4(in_x_e_factor_0.z), in_w_factor_0, v2_v_sums[2]);
@@ -109,11 +109,11 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 64u + lane_m * 4u + i;
+    uint m = tile_m * 64u + thread_m * 4u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint item = tile_n * 16u + g * 16u + lane_n;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
       if (m < 120u) {
-        partials.w[part * 7680u + m * 64u + item] = floatBitsToUint(v2_v_sums[i * 1u + g]);
+        partials.w[part * 7680u + m * 64u + chunk] = floatBitsToUint(v2_v_sums[i * 1u + g]);
       }
     }
   }
@@ -128,8 +128,8 @@ void main() {
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // workgroups
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // workgroups
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[120, 8192]
@@ -155,21 +155,21 @@ void result_element(float in_bias, float v2_v, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
-  uint unit = workgroup * 256u + lane;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint unit = workgroup * 256u + thread;
   if (unit >= 7680u) return;
-  uint item = unit % 64u;
+  uint chunk = unit % 64u;
   uint row = unit / 64u;
   uint m = row;
-  vec4 v2_v_sums = uintBitsToFloat(partials.w[0u * 7680u + m * 64u + item]);
-  [[unroll]] for (uint part = 1u; part < 16u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + item]);
-  uvec2 in_bias_w0 = in_bias.w[item];
+  vec4 v2_v_sums = uintBitsToFloat(partials.w[0u * 7680u + m * 64u + chunk]);
+  [[unroll]] for (uint part = 1u; part < 16u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + chunk]);
+  uvec2 in_bias_w0 = in_bias.w[chunk];
   vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
   vec4 out_y_0;
   result_element(in_bias_0[0], v2_v_sums.x, out_y_0[0]);
   result_element(in_bias_0[1], v2_v_sums.y, out_y_0[1]);
   result_element(in_bias_0[2], v2_v_sums.z, out_y_0[2]);
   result_element(in_bias_0[3], v2_v_sums.w, out_y_0[3]);
-  out_y.w[m * 64u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+  out_y.w[m * 64u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
 }

@@ -10,8 +10,8 @@
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // parts of tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // parts of tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[120, 8192]
@@ -22,12 +22,12 @@ layout(set = 0, binding = 4) buffer Buffer4 { uvec4 w[]; } partials;  // of the 
 
 shared uvec4 in_x_e_tile[576];
 shared uvec4 in_w_tile[576];
-shared vec4 v2_v_strips[576];
+shared vec4 v2_v_subtiles[576];
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint part = workgroup / 8u;
   workgroup = workgroup % 8u;
   uint tile_m = workgroup % 2u;
@@ -41,32 +41,32 @@ void main() {
   uint end = min(first_step + 8u, 128u);
   uvec4 in_x_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint row = u * 16u + thread / 8u;
+    uint column = thread % 8u;
     uint m = min(tile_m * 64u + row, 120u - 1u);
-    uint item = first_step * 8u + column;
-    in_x_e_w0[u] = in_x.w[m * 1024u + item];
+    uint chunk = first_step * 8u + column;
+    in_x_e_w0[u] = in_x.w[m * 1024u + chunk];
   }
   uvec4 in_w_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint column = u * 16u + lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+    uint column = u * 16u + thread / 8u;
+    uint row = thread % 8u;
+    uint chunk = tile_n * 8u + row;
     uint k = first_step * 64u + column;
-    in_w_w0[u] = in_w.w[item + k * 32u];
+    in_w_w0[u] = in_w.w[chunk + k * 32u];
   }
   for (uint step = first_step; step < end; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 64u + row, 120u - 1u);
-      uint item = step * 8u + column;
+      uint chunk = step * 8u + column;
       in_x_e_tile[row * 9u + column] = in_x_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 16u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = step * 64u + column;
       in_w_tile[column * 9u + row] = in_w_w0[u];
     }
@@ -74,18 +74,18 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, end - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint row = u * 16u + thread / 8u;
+      uint column = thread % 8u;
       uint m = min(tile_m * 64u + row, 120u - 1u);
-      uint item = next * 8u + column;
-      in_x_e_w0[u] = in_x.w[m * 1024u + item];
+      uint chunk = next * 8u + column;
+      in_x_e_w0[u] = in_x.w[m * 1024u + chunk];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+      uint column = u * 16u + thread / 8u;
+      uint row = thread % 8u;
+      uint chunk = tile_n * 8u + row;
       uint k = next * 64u + column;
-      in_w_w0[u] = in_w.w[item + k * 32u];
+      in_w_w0[u] = in_w.w[chunk + k * 32u];
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[2];
@@ -104,18 +104,18 @@ void main() {
   }
   uint own = subgroup * 144u;
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_subtiles, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_subtiles, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     for (uint g = gl_SubgroupInvocationID; g < 128u; g += 32u) {
       uint row = g / 8u;
       uint column = g % 8u;
       uint in_tile = subgroup_m * 32u + i * 16u + row;
       uint m = tile_m * 64u + in_tile;
-      uint item = tile_n * 16u + subgroup_n * 8u + column;
-      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
+      uint chunk = tile_n * 16u + subgroup_n * 8u + column;
+      vec4 v2_v_four = v2_v_subtiles[own + row * 9u + column];
       if (m < 120u) {
-        partials.w[part * 7680u + m * 64u + item] = floatBitsToUint(v2_v_four);
+        partials.w[part * 7680u + m * 64u + chunk] = floatBitsToUint(v2_v_four);
       }
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);

@@ -11,8 +11,8 @@ layout(local_size_x_id = 0) in;
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles of all matrices
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[2, 128, 192]
@@ -40,8 +40,8 @@ float f32_max(float x, float y) {
 }
 
 // One element of the results.
-void result_element(uint item, float v3_v, out float out_y_result) {
-  float in_bias_e = f16x2_values_native(in_bias.w[item >> 1])[item & 1u];
+void result_element(uint chunk, float v3_v, out float out_y_result) {
+  float in_bias_e = f16x2_values_native(in_bias.w[chunk >> 1])[chunk & 1u];
   precise float v7 = v3_v + in_bias_e;
   precise float out_y = f32_max(v7, 0.0);
   out_y_result = out_y;
@@ -49,16 +49,16 @@ void result_element(uint item, float v3_v, out float out_y_result) {
 
 float result_at(const in uint row, const in uint column, const in float product, const in uint first_m, const in uint first_n) {
   uint m = first_m + row;
-  uint item = first_n + column;
+  uint chunk = first_n + column;
   float whole;
-  result_element(item, product, whole);
+  result_element(chunk, product, whole);
   return whole;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint tile_m = workgroup % 2u;
   uint tile_n = workgroup / 2u;
   uint first_m = tile_m * 128u;
@@ -69,8 +69,8 @@ void main() {
   uint in_x_e_rows_at;
   {
     uint m = first_m;
-    uint item = 0u;
-    in_x_e_rows_at = m * 24u + item;
+    uint chunk = 0u;
+    in_x_e_rows_at = m * 24u + chunk;
   }
   tensorLayoutNV<2> in_weight_rows = createTensorLayoutNV(2);
   in_weight_rows = setTensorLayoutDimensionNV(in_weight_rows, 128u, 192u);
@@ -78,8 +78,8 @@ void main() {
   uint in_weight_rows_at;
   {
     uint n = first_n;
-    uint item = 0u;
-    in_weight_rows_at = n * 24u + item;
+    uint chunk = 0u;
+    in_weight_rows_at = n * 24u + chunk;
   }
   tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
   coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> v3_v_sums = coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(0.0);
@@ -96,7 +96,7 @@ void main() {
   out_y_rows = setTensorLayoutDimensionNV(out_y_rows, 128u, 128u);
   out_y_rows = setTensorLayoutStrideNV(out_y_rows, 256u, 1u);
   uint m = first_m;
-  uint item = first_n;
-  uint q = item / 8u;
+  uint chunk = first_n;
+  uint q = chunk / 8u;
   coopMatStoreTensorNV(rounded, out_y.w, m * 32u + q, sliceTensorLayoutNV(out_y_rows, 0u, 128u, 0u, 128u));
 }

@@ -3,13 +3,13 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "ranks 1 to 4": mul, add, fma
-// 8 elements per item, 1 item in flight per invocation
+// 8 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[6, 5, 4, 64]
@@ -36,15 +36,15 @@ void element(float in_x, float in_row, float in_matrix, float in_channel_e, out 
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uint q = item / 32u;
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uint q = chunk / 32u;
   uint r = q % 5u;
   float in_channel_e = f16x2_values_native(in_channel.w[r >> 1])[r & 1u];
-  uvec4 in_x_w0 = in_x.w[item];
-  uint r1 = item % 8u;
+  uvec4 in_x_w0 = in_x.w[chunk];
+  uint r1 = chunk % 8u;
   uvec4 in_row_w0 = in_row.w[r1];
-  uint r2 = item % 32u;
+  uint r2 = chunk % 32u;
   uvec4 in_matrix_w0 = in_matrix.w[r2];
   vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0.x), f16x2_values_native(in_x_w0.y));
   vec4 in_row_0 = vec4(f16x2_values_native(in_row_w0.x), f16x2_values_native(in_row_w0.y));
@@ -62,5 +62,5 @@ void main() {
   element(in_x_1[1], in_row_1[1], in_matrix_1[1], in_channel_e, out_y_1[1]);
   element(in_x_1[2], in_row_1[2], in_matrix_1[2], in_channel_e, out_y_1[2]);
   element(in_x_1[3], in_row_1[3], in_matrix_1[3], in_channel_e, out_y_1[3]);
-  out_y.w[item] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+  out_y.w[chunk] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
 }

@@ -5,12 +5,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "residual and RMS norm": add, mul, reduce_mean, add, rsqrt, reshape, mul, mul
-// 128 lanes per row, 1 row per workgroup, 8 elements per item, 4 items per lane, kept in registers
+// 128 threads per row, 1 row per workgroup, 8 elements per chunk, 4 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
   uint size0;
   uint size1;
 } p;
@@ -89,23 +89,23 @@ void pass1(float in_residual, float in_x, float v7, float in_weight, out float o
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread;
   uint row = workgroup;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uvec4 in_residual_w0[4];
   uvec4 in_x_w0[4];
   uvec4 in_weight_w0[4];
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 128u + column_lane;
+    uint column = t * 128u + reduction_thread;
     in_residual_w0[t] = in_residual.w[row * p.size0 + column];
     in_x_w0[t] = in_x.w[row * p.size0 + column];
     in_weight_w0[t] = in_weight.w[column];
   }
   float v4 = 0.0;
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 128u + column_lane;
+    uint column = t * 128u + reduction_thread;
     vec4 in_residual_0 = vec4(f16x2_values_native(in_residual_w0[t].x), f16x2_values_native(in_residual_w0[t].y));
     vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 out_sum_0;
@@ -139,7 +139,7 @@ void main() {
   precise float v6 = v4 + 1.001358e-05;
   precise float v7 = f32_rsqrt(v6);
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 128u + column_lane;
+    uint column = t * 128u + reduction_thread;
     vec4 in_residual_0 = vec4(f16x2_values_native(in_residual_w0[t].x), f16x2_values_native(in_residual_w0[t].y));
     vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 in_weight_0 = vec4(f16x2_values_native(in_weight_w0[t].x), f16x2_values_native(in_weight_w0[t].y));

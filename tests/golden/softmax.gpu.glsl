@@ -4,12 +4,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the last axis": reduce_max, reshape, sub, exp, reduce_sum, reshape, div
-// 64 lanes per row, 2 rows per workgroup, 4 elements per item, 4 items per lane, kept in registers
+// 64 threads per row, 2 rows per workgroup, 4 elements per chunk, 4 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[64, 1000]
@@ -81,19 +81,19 @@ void pass2(float in_x, float v1, float v5, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane % 64u;
-  uint row = workgroup * 2u + lane / 64u;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread % 64u;
+  uint row = workgroup * 2u + thread / 64u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uvec4 in_x_w0[4];
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = min(t * 64u + column_lane, 249u);
+    uint column = min(t * 64u + reduction_thread, 249u);
     in_x_w0[t] = in_x.w[row * 250u + column];
   }
   float v1 = uintBitsToFloat(0xff800000u);
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 250u) {
       vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
       pass0(in_x_0[0], v1);
@@ -115,7 +115,7 @@ void main() {
   }
   float v5 = 0.0;
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 250u) {
       vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
       pass1(in_x_0[0], v1, v5);
@@ -136,7 +136,7 @@ void main() {
     v5_join(v5, subgroupShuffleXor(v5, mask));
   }
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 250u) {
       vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
       vec4 out_y_0;

@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 64 lanes per row, 32 rows per workgroup, 8 elements per item, 5 items per lane, kept in registers
+// 64 threads per row, 32 rows per workgroup, 8 elements per chunk, 5 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // groups of rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // groups of rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[300, 1024]
@@ -89,19 +89,19 @@ void pass2(float in_x, float v1, float v4, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane / 4u;
-  uint row = workgroup * 4u + lane % 4u;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread / 4u;
+  uint row = workgroup * 4u + thread % 4u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uvec4 in_x_w0[5];
   [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = min(t * 64u + column_lane, 299u);
+    uint column = min(t * 64u + reduction_thread, 299u);
     in_x_w0[t] = in_x.w[row + column * 128u];
   }
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
   [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass0(in_x_0[0], v1[0]);
@@ -115,47 +115,47 @@ void main() {
       pass0(in_x_1[3], v1[7]);
     }
   }
-  v1_shared[lane] = v1[0];
-  v1_shared[lane + 256u] = v1[1];
-  v1_shared[lane + 512u] = v1[2];
-  v1_shared[lane + 768u] = v1[3];
-  v1_shared[lane + 1024u] = v1[4];
-  v1_shared[lane + 1280u] = v1[5];
-  v1_shared[lane + 1536u] = v1[6];
-  v1_shared[lane + 1792u] = v1[7];
+  v1_shared[thread] = v1[0];
+  v1_shared[thread + 256u] = v1[1];
+  v1_shared[thread + 512u] = v1[2];
+  v1_shared[thread + 768u] = v1[3];
+  v1_shared[thread + 1024u] = v1[4];
+  v1_shared[thread + 1280u] = v1[5];
+  v1_shared[thread + 1536u] = v1[6];
+  v1_shared[thread + 1792u] = v1[7];
   barrier();
   for (uint reach = 32u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v1_join(v1[0], v1_shared[lane + reach * 4u]);
-      v1_shared[lane] = v1[0];
-      v1_join(v1[1], v1_shared[lane + reach * 4u + 256u]);
-      v1_shared[lane + 256u] = v1[1];
-      v1_join(v1[2], v1_shared[lane + reach * 4u + 512u]);
-      v1_shared[lane + 512u] = v1[2];
-      v1_join(v1[3], v1_shared[lane + reach * 4u + 768u]);
-      v1_shared[lane + 768u] = v1[3];
-      v1_join(v1[4], v1_shared[lane + reach * 4u + 1024u]);
-      v1_shared[lane + 1024u] = v1[4];
-      v1_join(v1[5], v1_shared[lane + reach * 4u + 1280u]);
-      v1_shared[lane + 1280u] = v1[5];
-      v1_join(v1[6], v1_shared[lane + reach * 4u + 1536u]);
-      v1_shared[lane + 1536u] = v1[6];
-      v1_join(v1[7], v1_shared[lane + reach * 4u + 1792u]);
-      v1_shared[lane + 1792u] = v1[7];
+    if (reduction_thread < reach) {
+      v1_join(v1[0], v1_shared[thread + reach * 4u]);
+      v1_shared[thread] = v1[0];
+      v1_join(v1[1], v1_shared[thread + reach * 4u + 256u]);
+      v1_shared[thread + 256u] = v1[1];
+      v1_join(v1[2], v1_shared[thread + reach * 4u + 512u]);
+      v1_shared[thread + 512u] = v1[2];
+      v1_join(v1[3], v1_shared[thread + reach * 4u + 768u]);
+      v1_shared[thread + 768u] = v1[3];
+      v1_join(v1[4], v1_shared[thread + reach * 4u + 1024u]);
+      v1_shared[thread + 1024u] = v1[4];
+      v1_join(v1[5], v1_shared[thread + reach * 4u + 1280u]);
+      v1_shared[thread + 1280u] = v1[5];
+      v1_join(v1[6], v1_shared[thread + reach * 4u + 1536u]);
+      v1_shared[thread + 1536u] = v1[6];
+      v1_join(v1[7], v1_shared[thread + reach * 4u + 1792u]);
+      v1_shared[thread + 1792u] = v1[7];
     }
     barrier();
   }
-  v1[0] = v1_shared[lane % 4u];
-  v1[1] = v1_shared[lane % 4u + 256u];
-  v1[2] = v1_shared[lane % 4u + 512u];
-  v1[3] = v1_shared[lane % 4u + 768u];
-  v1[4] = v1_shared[lane % 4u + 1024u];
-  v1[5] = v1_shared[lane % 4u + 1280u];
-  v1[6] = v1_shared[lane % 4u + 1536u];
-  v1[7] = v1_shared[lane % 4u + 1792u];
+  v1[0] = v1_shared[thread % 4u];
+  v1[1] = v1_shared[thread % 4u + 256u];
+  v1[2] = v1_shared[thread % 4u + 512u];
+  v1[3] = v1_shared[thread % 4u + 768u];
+  v1[4] = v1_shared[thread % 4u + 1024u];
+  v1[5] = v1_shared[thread % 4u + 1280u];
+  v1[6] = v1_shared[thread % 4u + 1536u];
+  v1[7] = v1_shared[thread % 4u + 1792u];
   float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
   [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass1(in_x_0[0], v1[0], v4[0]);
@@ -169,46 +169,46 @@ void main() {
       pass1(in_x_1[3], v1[7], v4[7]);
     }
   }
-  v4_shared[lane] = v4[0];
-  v4_shared[lane + 256u] = v4[1];
-  v4_shared[lane + 512u] = v4[2];
-  v4_shared[lane + 768u] = v4[3];
-  v4_shared[lane + 1024u] = v4[4];
-  v4_shared[lane + 1280u] = v4[5];
-  v4_shared[lane + 1536u] = v4[6];
-  v4_shared[lane + 1792u] = v4[7];
+  v4_shared[thread] = v4[0];
+  v4_shared[thread + 256u] = v4[1];
+  v4_shared[thread + 512u] = v4[2];
+  v4_shared[thread + 768u] = v4[3];
+  v4_shared[thread + 1024u] = v4[4];
+  v4_shared[thread + 1280u] = v4[5];
+  v4_shared[thread + 1536u] = v4[6];
+  v4_shared[thread + 1792u] = v4[7];
   barrier();
   for (uint reach = 32u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v4_join(v4[0], v4_shared[lane + reach * 4u]);
-      v4_shared[lane] = v4[0];
-      v4_join(v4[1], v4_shared[lane + reach * 4u + 256u]);
-      v4_shared[lane + 256u] = v4[1];
-      v4_join(v4[2], v4_shared[lane + reach * 4u + 512u]);
-      v4_shared[lane + 512u] = v4[2];
-      v4_join(v4[3], v4_shared[lane + reach * 4u + 768u]);
-      v4_shared[lane + 768u] = v4[3];
-      v4_join(v4[4], v4_shared[lane + reach * 4u + 1024u]);
-      v4_shared[lane + 1024u] = v4[4];
-      v4_join(v4[5], v4_shared[lane + reach * 4u + 1280u]);
-      v4_shared[lane + 1280u] = v4[5];
-      v4_join(v4[6], v4_shared[lane + reach * 4u + 1536u]);
-      v4_shared[lane + 1536u] = v4[6];
-      v4_join(v4[7], v4_shared[lane + reach * 4u + 1792u]);
-      v4_shared[lane + 1792u] = v4[7];
+    if (reduction_thread < reach) {
+      v4_join(v4[0], v4_shared[thread + reach * 4u]);
+      v4_shared[thread] = v4[0];
+      v4_join(v4[1], v4_shared[thread + reach * 4u + 256u]);
+      v4_shared[thread + 256u] = v4[1];
+      v4_join(v4[2], v4_shared[thread + reach * 4u + 512u]);
+      v4_shared[thread + 512u] = v4[2];
+      v4_join(v4[3], v4_shared[thread + reach * 4u + 768u]);
+      v4_shared[thread + 768u] = v4[3];
+      v4_join(v4[4], v4_shared[thread + reach * 4u + 1024u]);
+      v4_shared[thread + 1024u] = v4[4];
+      v4_join(v4[5], v4_shared[thread + reach * 4u + 1280u]);
+      v4_shared[thread + 1280u] = v4[5];
+      v4_join(v4[6], v4_shared[thread + reach * 4u + 1536u]);
+      v4_shared[thread + 1536u] = v4[6];
+      v4_join(v4[7], v4_shared[thread + reach * 4u + 1792u]);
+      v4_shared[thread + 1792u] = v4[7];
     }
     barrier();
   }
-  v4[0] = v4_shared[lane % 4u];
-  v4[1] = v4_shared[lane % 4u + 256u];
-  v4[2] = v4_shared[lane % 4u + 512u];
-  v4[3] = v4_shared[lane % 4u + 768u];
-  v4[4] = v4_shared[lane % 4u + 1024u];
-  v4[5] = v4_shared[lane % 4u + 1280u];
-  v4[6] = v4_shared[lane % 4u + 1536u];
-  v4[7] = v4_shared[lane % 4u + 1792u];
+  v4[0] = v4_shared[thread % 4u];
+  v4[1] = v4_shared[thread % 4u + 256u];
+  v4[2] = v4_shared[thread % 4u + 512u];
+  v4[3] = v4_shared[thread % 4u + 768u];
+  v4[4] = v4_shared[thread % 4u + 1024u];
+  v4[5] = v4_shared[thread % 4u + 1280u];
+  v4[6] = v4_shared[thread % 4u + 1536u];
+  v4[7] = v4_shared[thread % 4u + 1792u];
   [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + column_lane;
+    uint column = t * 64u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       vec4 out_y_0;

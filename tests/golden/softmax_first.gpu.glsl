@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 32 lanes per row, 128 rows per workgroup, 8 elements per item, 10 items per lane, kept in registers
+// 32 threads per row, 128 rows per workgroup, 8 elements per chunk, 10 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // groups of rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // groups of rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[300, 1024]
@@ -89,19 +89,19 @@ void pass2(float in_x, float v1, float v4, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane / 16u;
-  uint row = workgroup * 16u + lane % 16u;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread / 16u;
+  uint row = workgroup * 16u + thread % 16u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uvec4 in_x_w0[10];
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
-    uint column = min(t * 32u + column_lane, 299u);
+    uint column = min(t * 32u + reduction_thread, 299u);
     in_x_w0[t] = in_x.w[row + column * 128u];
   }
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
-    uint column = t * 32u + column_lane;
+    uint column = t * 32u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass0(in_x_0[0], v1[0]);
@@ -115,47 +115,47 @@ void main() {
       pass0(in_x_1[3], v1[7]);
     }
   }
-  v1_shared[lane] = v1[0];
-  v1_shared[lane + 512u] = v1[1];
-  v1_shared[lane + 1024u] = v1[2];
-  v1_shared[lane + 1536u] = v1[3];
-  v1_shared[lane + 2048u] = v1[4];
-  v1_shared[lane + 2560u] = v1[5];
-  v1_shared[lane + 3072u] = v1[6];
-  v1_shared[lane + 3584u] = v1[7];
+  v1_shared[thread] = v1[0];
+  v1_shared[thread + 512u] = v1[1];
+  v1_shared[thread + 1024u] = v1[2];
+  v1_shared[thread + 1536u] = v1[3];
+  v1_shared[thread + 2048u] = v1[4];
+  v1_shared[thread + 2560u] = v1[5];
+  v1_shared[thread + 3072u] = v1[6];
+  v1_shared[thread + 3584u] = v1[7];
   barrier();
   for (uint reach = 16u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v1_join(v1[0], v1_shared[lane + reach * 16u]);
-      v1_shared[lane] = v1[0];
-      v1_join(v1[1], v1_shared[lane + reach * 16u + 512u]);
-      v1_shared[lane + 512u] = v1[1];
-      v1_join(v1[2], v1_shared[lane + reach * 16u + 1024u]);
-      v1_shared[lane + 1024u] = v1[2];
-      v1_join(v1[3], v1_shared[lane + reach * 16u + 1536u]);
-      v1_shared[lane + 1536u] = v1[3];
-      v1_join(v1[4], v1_shared[lane + reach * 16u + 2048u]);
-      v1_shared[lane + 2048u] = v1[4];
-      v1_join(v1[5], v1_shared[lane + reach * 16u + 2560u]);
-      v1_shared[lane + 2560u] = v1[5];
-      v1_join(v1[6], v1_shared[lane + reach * 16u + 3072u]);
-      v1_shared[lane + 3072u] = v1[6];
-      v1_join(v1[7], v1_shared[lane + reach * 16u + 3584u]);
-      v1_shared[lane + 3584u] = v1[7];
+    if (reduction_thread < reach) {
+      v1_join(v1[0], v1_shared[thread + reach * 16u]);
+      v1_shared[thread] = v1[0];
+      v1_join(v1[1], v1_shared[thread + reach * 16u + 512u]);
+      v1_shared[thread + 512u] = v1[1];
+      v1_join(v1[2], v1_shared[thread + reach * 16u + 1024u]);
+      v1_shared[thread + 1024u] = v1[2];
+      v1_join(v1[3], v1_shared[thread + reach * 16u + 1536u]);
+      v1_shared[thread + 1536u] = v1[3];
+      v1_join(v1[4], v1_shared[thread + reach * 16u + 2048u]);
+      v1_shared[thread + 2048u] = v1[4];
+      v1_join(v1[5], v1_shared[thread + reach * 16u + 2560u]);
+      v1_shared[thread + 2560u] = v1[5];
+      v1_join(v1[6], v1_shared[thread + reach * 16u + 3072u]);
+      v1_shared[thread + 3072u] = v1[6];
+      v1_join(v1[7], v1_shared[thread + reach * 16u + 3584u]);
+      v1_shared[thread + 3584u] = v1[7];
     }
     barrier();
   }
-  v1[0] = v1_shared[lane % 16u];
-  v1[1] = v1_shared[lane % 16u + 512u];
-  v1[2] = v1_shared[lane % 16u + 1024u];
-  v1[3] = v1_shared[lane % 16u + 1536u];
-  v1[4] = v1_shared[lane % 16u + 2048u];
-  v1[5] = v1_shared[lane % 16u + 2560u];
-  v1[6] = v1_shared[lane % 16u + 3072u];
-  v1[7] = v1_shared[lane % 16u + 3584u];
+  v1[0] = v1_shared[thread % 16u];
+  v1[1] = v1_shared[thread % 16u + 512u];
+  v1[2] = v1_shared[thread % 16u + 1024u];
+  v1[3] = v1_shared[thread % 16u + 1536u];
+  v1[4] = v1_shared[thread % 16u + 2048u];
+  v1[5] = v1_shared[thread % 16u + 2560u];
+  v1[6] = v1_shared[thread % 16u + 3072u];
+  v1[7] = v1_shared[thread % 16u + 3584u];
   float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
-    uint column = t * 32u + column_lane;
+    uint column = t * 32u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass1(in_x_0[0], v1[0], v4[0]);
@@ -169,46 +169,46 @@ void main() {
       pass1(in_x_1[3], v1[7], v4[7]);
     }
   }
-  v4_shared[lane] = v4[0];
-  v4_shared[lane + 512u] = v4[1];
-  v4_shared[lane + 1024u] = v4[2];
-  v4_shared[lane + 1536u] = v4[3];
-  v4_shared[lane + 2048u] = v4[4];
-  v4_shared[lane + 2560u] = v4[5];
-  v4_shared[lane + 3072u] = v4[6];
-  v4_shared[lane + 3584u] = v4[7];
+  v4_shared[thread] = v4[0];
+  v4_shared[thread + 512u] = v4[1];
+  v4_shared[thread + 1024u] = v4[2];
+  v4_shared[thread + 1536u] = v4[3];
+  v4_shared[thread + 2048u] = v4[4];
+  v4_shared[thread + 2560u] = v4[5];
+  v4_shared[thread + 3072u] = v4[6];
+  v4_shared[thread + 3584u] = v4[7];
   barrier();
   for (uint reach = 16u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v4_join(v4[0], v4_shared[lane + reach * 16u]);
-      v4_shared[lane] = v4[0];
-      v4_join(v4[1], v4_shared[lane + reach * 16u + 512u]);
-      v4_shared[lane + 512u] = v4[1];
-      v4_join(v4[2], v4_shared[lane + reach * 16u + 1024u]);
-      v4_shared[lane + 1024u] = v4[2];
-      v4_join(v4[3], v4_shared[lane + reach * 16u + 1536u]);
-      v4_shared[lane + 1536u] = v4[3];
-      v4_join(v4[4], v4_shared[lane + reach * 16u + 2048u]);
-      v4_shared[lane + 2048u] = v4[4];
-      v4_join(v4[5], v4_shared[lane + reach * 16u + 2560u]);
-      v4_shared[lane + 2560u] = v4[5];
-      v4_join(v4[6], v4_shared[lane + reach * 16u + 3072u]);
-      v4_shared[lane + 3072u] = v4[6];
-      v4_join(v4[7], v4_shared[lane + reach * 16u + 3584u]);
-      v4_shared[lane + 3584u] = v4[7];
+    if (reduction_thread < reach) {
+      v4_join(v4[0], v4_shared[thread + reach * 16u]);
+      v4_shared[thread] = v4[0];
+      v4_join(v4[1], v4_shared[thread + reach * 16u + 512u]);
+      v4_shared[thread + 512u] = v4[1];
+      v4_join(v4[2], v4_shared[thread + reach * 16u + 1024u]);
+      v4_shared[thread + 1024u] = v4[2];
+      v4_join(v4[3], v4_shared[thread + reach * 16u + 1536u]);
+      v4_shared[thread + 1536u] = v4[3];
+      v4_join(v4[4], v4_shared[thread + reach * 16u + 2048u]);
+      v4_shared[thread + 2048u] = v4[4];
+      v4_join(v4[5], v4_shared[thread + reach * 16u + 2560u]);
+      v4_shared[thread + 2560u] = v4[5];
+      v4_join(v4[6], v4_shared[thread + reach * 16u + 3072u]);
+      v4_shared[thread + 3072u] = v4[6];
+      v4_join(v4[7], v4_shared[thread + reach * 16u + 3584u]);
+      v4_shared[thread + 3584u] = v4[7];
     }
     barrier();
   }
-  v4[0] = v4_shared[lane % 16u];
-  v4[1] = v4_shared[lane % 16u + 512u];
-  v4[2] = v4_shared[lane % 16u + 1024u];
-  v4[3] = v4_shared[lane % 16u + 1536u];
-  v4[4] = v4_shared[lane % 16u + 2048u];
-  v4[5] = v4_shared[lane % 16u + 2560u];
-  v4[6] = v4_shared[lane % 16u + 3072u];
-  v4[7] = v4_shared[lane % 16u + 3584u];
+  v4[0] = v4_shared[thread % 16u];
+  v4[1] = v4_shared[thread % 16u + 512u];
+  v4[2] = v4_shared[thread % 16u + 1024u];
+  v4[3] = v4_shared[thread % 16u + 1536u];
+  v4[4] = v4_shared[thread % 16u + 2048u];
+  v4[5] = v4_shared[thread % 16u + 2560u];
+  v4[6] = v4_shared[thread % 16u + 3072u];
+  v4[7] = v4_shared[thread % 16u + 3584u];
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
-    uint column = t * 32u + column_lane;
+    uint column = t * 32u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       vec4 out_y_0;

@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 16 lanes per row, 128 rows per workgroup, 8 elements per item, 19 items per lane
+// 16 threads per row, 128 rows per workgroup, 8 elements per chunk, 19 chunks per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // groups of rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // groups of rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[300, 1024]
@@ -89,14 +89,14 @@ void pass1(float in_x, float v1, float v4, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane / 16u;
-  uint row = workgroup * 16u + lane % 16u;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread / 16u;
+  uint row = workgroup * 16u + thread % 16u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
   float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-  for (uint first = column_lane; first < 300u; first += 64u) {
+  for (uint first = reduction_thread; first < 300u; first += 64u) {
     uvec4 in_x_w0[4];
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint column = min(first + u * 16u, 300u - 1u);
@@ -118,68 +118,68 @@ void main() {
       }
     }
   }
-  v1_shared[lane] = v1[0];
-  v4_shared[lane] = v4[0];
-  v1_shared[lane + 256u] = v1[1];
-  v4_shared[lane + 256u] = v4[1];
-  v1_shared[lane + 512u] = v1[2];
-  v4_shared[lane + 512u] = v4[2];
-  v1_shared[lane + 768u] = v1[3];
-  v4_shared[lane + 768u] = v4[3];
-  v1_shared[lane + 1024u] = v1[4];
-  v4_shared[lane + 1024u] = v4[4];
-  v1_shared[lane + 1280u] = v1[5];
-  v4_shared[lane + 1280u] = v4[5];
-  v1_shared[lane + 1536u] = v1[6];
-  v4_shared[lane + 1536u] = v4[6];
-  v1_shared[lane + 1792u] = v1[7];
-  v4_shared[lane + 1792u] = v4[7];
+  v1_shared[thread] = v1[0];
+  v4_shared[thread] = v4[0];
+  v1_shared[thread + 256u] = v1[1];
+  v4_shared[thread + 256u] = v4[1];
+  v1_shared[thread + 512u] = v1[2];
+  v4_shared[thread + 512u] = v4[2];
+  v1_shared[thread + 768u] = v1[3];
+  v4_shared[thread + 768u] = v4[3];
+  v1_shared[thread + 1024u] = v1[4];
+  v4_shared[thread + 1024u] = v4[4];
+  v1_shared[thread + 1280u] = v1[5];
+  v4_shared[thread + 1280u] = v4[5];
+  v1_shared[thread + 1536u] = v1[6];
+  v4_shared[thread + 1536u] = v4[6];
+  v1_shared[thread + 1792u] = v1[7];
+  v4_shared[thread + 1792u] = v4[7];
   barrier();
   for (uint reach = 8u; reach > 0u; reach >>= 1) {
-    if (column_lane < reach) {
-      v4_join(v1[0], v4[0], v1_shared[lane + reach * 16u], v4_shared[lane + reach * 16u]);
-      v1_shared[lane] = v1[0];
-      v4_shared[lane] = v4[0];
-      v4_join(v1[1], v4[1], v1_shared[lane + reach * 16u + 256u], v4_shared[lane + reach * 16u + 256u]);
-      v1_shared[lane + 256u] = v1[1];
-      v4_shared[lane + 256u] = v4[1];
-      v4_join(v1[2], v4[2], v1_shared[lane + reach * 16u + 512u], v4_shared[lane + reach * 16u + 512u]);
-      v1_shared[lane + 512u] = v1[2];
-      v4_shared[lane + 512u] = v4[2];
-      v4_join(v1[3], v4[3], v1_shared[lane + reach * 16u + 768u], v4_shared[lane + reach * 16u + 768u]);
-      v1_shared[lane + 768u] = v1[3];
-      v4_shared[lane + 768u] = v4[3];
-      v4_join(v1[4], v4[4], v1_shared[lane + reach * 16u + 1024u], v4_shared[lane + reach * 16u + 1024u]);
-      v1_shared[lane + 1024u] = v1[4];
-      v4_shared[lane + 1024u] = v4[4];
-      v4_join(v1[5], v4[5], v1_shared[lane + reach * 16u + 1280u], v4_shared[lane + reach * 16u + 1280u]);
-      v1_shared[lane + 1280u] = v1[5];
-      v4_shared[lane + 1280u] = v4[5];
-      v4_join(v1[6], v4[6], v1_shared[lane + reach * 16u + 1536u], v4_shared[lane + reach * 16u + 1536u]);
-      v1_shared[lane + 1536u] = v1[6];
-      v4_shared[lane + 1536u] = v4[6];
-      v4_join(v1[7], v4[7], v1_shared[lane + reach * 16u + 1792u], v4_shared[lane + reach * 16u + 1792u]);
-      v1_shared[lane + 1792u] = v1[7];
-      v4_shared[lane + 1792u] = v4[7];
+    if (reduction_thread < reach) {
+      v4_join(v1[0], v4[0], v1_shared[thread + reach * 16u], v4_shared[thread + reach * 16u]);
+      v1_shared[thread] = v1[0];
+      v4_shared[thread] = v4[0];
+      v4_join(v1[1], v4[1], v1_shared[thread + reach * 16u + 256u], v4_shared[thread + reach * 16u + 256u]);
+      v1_shared[thread + 256u] = v1[1];
+      v4_shared[thread + 256u] = v4[1];
+      v4_join(v1[2], v4[2], v1_shared[thread + reach * 16u + 512u], v4_shared[thread + reach * 16u + 512u]);
+      v1_shared[thread + 512u] = v1[2];
+      v4_shared[thread + 512u] = v4[2];
+      v4_join(v1[3], v4[3], v1_shared[thread + reach * 16u + 768u], v4_shared[thread + reach * 16u + 768u]);
+      v1_shared[thread + 768u] = v1[3];
+      v4_shared[thread + 768u] = v4[3];
+      v4_join(v1[4], v4[4], v1_shared[thread + reach * 16u + 1024u], v4_shared[thread + reach * 16u + 1024u]);
+      v1_shared[thread + 1024u] = v1[4];
+      v4_shared[thread + 1024u] = v4[4];
+      v4_join(v1[5], v4[5], v1_shared[thread + reach * 16u + 1280u], v4_shared[thread + reach * 16u + 1280u]);
+      v1_shared[thread + 1280u] = v1[5];
+      v4_shared[thread + 1280u] = v4[5];
+      v4_join(v1[6], v4[6], v1_shared[thread + reach * 16u + 1536u], v4_shared[thread + reach * 16u + 1536u]);
+      v1_shared[thread + 1536u] = v1[6];
+      v4_shared[thread + 1536u] = v4[6];
+      v4_join(v1[7], v4[7], v1_shared[thread + reach * 16u + 1792u], v4_shared[thread + reach * 16u + 1792u]);
+      v1_shared[thread + 1792u] = v1[7];
+      v4_shared[thread + 1792u] = v4[7];
     }
     barrier();
   }
-  v1[0] = v1_shared[lane % 16u];
-  v4[0] = v4_shared[lane % 16u];
-  v1[1] = v1_shared[lane % 16u + 256u];
-  v4[1] = v4_shared[lane % 16u + 256u];
-  v1[2] = v1_shared[lane % 16u + 512u];
-  v4[2] = v4_shared[lane % 16u + 512u];
-  v1[3] = v1_shared[lane % 16u + 768u];
-  v4[3] = v4_shared[lane % 16u + 768u];
-  v1[4] = v1_shared[lane % 16u + 1024u];
-  v4[4] = v4_shared[lane % 16u + 1024u];
-  v1[5] = v1_shared[lane % 16u + 1280u];
-  v4[5] = v4_shared[lane % 16u + 1280u];
-  v1[6] = v1_shared[lane % 16u + 1536u];
-  v4[6] = v4_shared[lane % 16u + 1536u];
-  v1[7] = v1_shared[lane % 16u + 1792u];
-  v4[7] = v4_shared[lane % 16u + 1792u];
+  v1[0] = v1_shared[thread % 16u];
+  v4[0] = v4_shared[thread % 16u];
+  v1[1] = v1_shared[thread % 16u + 256u];
+  v4[1] = v4_shared[thread % 16u + 256u];
+  v1[2] = v1_shared[thread % 16u + 512u];
+  v4[2] = v4_shared[thread % 16u + 512u];
+  v1[3] = v1_shared[thread % 16u + 768u];
+  v4[3] = v4_shared[thread % 16u + 768u];
+  v1[4] = v1_shared[thread % 16u + 1024u];
+  v4[4] = v4_shared[thread % 16u + 1024u];
+  v1[5] = v1_shared[thread % 16u + 1280u];
+  v4[5] = v4_shared[thread % 16u + 1280u];
+  v1[6] = v1_shared[thread % 16u + 1536u];
+  v4[6] = v4_shared[thread % 16u + 1536u];
+  v1[7] = v1_shared[thread % 16u + 1792u];
+  v4[7] = v4_shared[thread % 16u + 1792u];
   if (f32_magnitude_bits(v1[0]) >= 0x7f800000u) v4[0] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[1]) >= 0x7f800000u) v4[1] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[2]) >= 0x7f800000u) v4[2] = uintBitsToFloat(0x7fc00000u);
@@ -188,7 +188,7 @@ void main() {
   if (f32_magnitude_bits(v1[5]) >= 0x7f800000u) v4[5] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[6]) >= 0x7f800000u) v4[6] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[7]) >= 0x7f800000u) v4[7] = uintBitsToFloat(0x7fc00000u);
-  for (uint first = column_lane; first < 300u; first += 64u) {
+  for (uint first = reduction_thread; first < 300u; first += 64u) {
     uvec4 in_x_w0[4];
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint column = min(first + u * 16u, 300u - 1u);

@@ -4,12 +4,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "sum of everything": mul, reduce_sum, sqrt
-// 1024 lanes per row, 1 row per workgroup, 4 elements per item, 512 items per lane, 128 workgroups share a row, dispatch 1 of 2
+// 1024 threads per row, 1 row per workgroup, 4 elements per chunk, 512 chunks per thread, 128 workgroups share a row, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1024, 2048]
@@ -33,15 +33,15 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint part = workgroup % 128u;
   workgroup /= 128u;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread;
   uint row = workgroup;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   uint part_begin = part * 4096u;
   uint part_end = min(part_begin + 4096u, 524288u);
   float v2 = 0.0;
-  for (uint first = part_begin + column_lane; first < part_end; first += 2048u) {
+  for (uint first = part_begin + reduction_thread; first < part_end; first += 2048u) {
     uvec4 in_x_w0[2];
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint column = min(first + u * 1024u, part_end - 1u);
@@ -69,7 +69,7 @@ void main() {
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
     v2_join(v2, subgroupShuffleXor(v2, mask));
   }
-  if (inside && column_lane == 0u) {
+  if (inside && reduction_thread == 0u) {
     partials.w[row * 128u + part] = floatBitsToUint(v2);
   }
 }
@@ -79,12 +79,12 @@ void main() {
 #extension GL_KHR_shader_subgroup_shuffle : require
 
 // segment 0 of graph "sum of everything": mul, reduce_sum, sqrt
-// 1024 lanes per row, 1 row per workgroup, 4 elements per item, 512 items per lane, 128 workgroups share a row, dispatch 2 of 2
+// 1024 threads per row, 1 row per workgroup, 4 elements per chunk, 512 chunks per thread, 128 workgroups share a row, dispatch 2 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // rows
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // rows
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1024, 2048]
@@ -121,13 +121,13 @@ void v2_join(inout float a, float b) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-  uint column_lane = lane;
+  uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint reduction_thread = thread;
   uint row = workgroup;
-  bool inside = row < p.items;
-  row = min(row, p.items - 1u);
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
   float v2 = 0.0;
-  for (uint k = column_lane; k < 128u; k += 1024u) {
+  for (uint k = reduction_thread; k < 128u; k += 1024u) {
     v2_join(v2, uintBitsToFloat(partials.w[row * 128u + k]));
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
@@ -141,7 +141,7 @@ void main() {
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
     v2_join(v2, subgroupShuffleXor(v2, mask));
   }
-  if (inside && column_lane == 0u) {
+  if (inside && reduction_thread == 0u) {
     precise float out_norm_v = f32_sqrt(v2);
     out_norm.w[0u] = floatBitsToUint(out_norm_v);
   }

@@ -2,13 +2,13 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "textbook": mul, relu, add
-// 4 elements per item, 1 item in flight per invocation
+// 4 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
@@ -42,14 +42,14 @@ void element(float in_x, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uvec4 in_x_w0 = in_x.w[item];
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uvec4 in_x_w0 = in_x.w[chunk];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_y_0;
   element(in_x_0[0], out_y_0[0]);
   element(in_x_0[1], out_y_0[1]);
   element(in_x_0[2], out_y_0[2]);
   element(in_x_0[3], out_y_0[3]);
-  out_y.w[item] = floatBitsToUint(out_y_0);
+  out_y.w[chunk] = floatBitsToUint(out_y_0);
 }

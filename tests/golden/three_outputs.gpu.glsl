@@ -3,14 +3,14 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "three outputs": exp, cast, gt
-// 8 elements per item, 1 item in flight per invocation, masked tail
+// 8 elements per chunk, 1 chunk in flight per invocation, masked tail
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint last;   // elements of the last item
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint last;    // elements of the last chunk
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
@@ -58,10 +58,10 @@ void element(float in_x, out float out_exp_result, out float out_half_result, ou
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uvec4 in_x_w0 = in_x.w[item * 2u];
-  uvec4 in_x_w1 = in_x.w[min(item * 2u + 1u, 1024u)];
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uvec4 in_x_w0 = in_x.w[chunk * 2u];
+  uvec4 in_x_w1 = in_x.w[min(chunk * 2u + 1u, 1024u)];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_exp_0;
   vec4 out_half_0;
@@ -80,23 +80,23 @@ void main() {
   element(in_x_1[3], out_exp_1[3], out_half_1[3], out_larger_1[3]);
   uvec4 out_exp_w0 = floatBitsToUint(out_exp_0);
   uvec4 out_exp_w1 = floatBitsToUint(out_exp_1);
-  if (item + 1u < p.items || p.last == 8u) {
-    out_exp.w[item * 2u] = out_exp_w0;
-    out_exp.w[item * 2u + 1u] = out_exp_w1;
+  if (chunk + 1u < p.chunks || p.last == 8u) {
+    out_exp.w[chunk * 2u] = out_exp_w0;
+    out_exp.w[chunk * 2u + 1u] = out_exp_w1;
   } else {
-    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[item * 2u][k] = out_exp_w0[k];
-    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[item * 2u + 1u][k] = out_exp_w1[k];
+    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[chunk * 2u][k] = out_exp_w0[k];
+    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[chunk * 2u + 1u][k] = out_exp_w1[k];
   }
   uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
-  if (item + 1u < p.items || p.last == 8u) {
-    out_half.w[item] = out_half_w0;
+  if (chunk + 1u < p.chunks || p.last == 8u) {
+    out_half.w[chunk] = out_half_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[item][k] = out_half_w0[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[chunk][k] = out_half_w0[k];
   }
   uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
-  if (item + 1u < p.items || p.last == 8u) {
-    out_larger.w[item] = out_larger_w0;
+  if (chunk + 1u < p.chunks || p.last == 8u) {
+    out_larger.w[chunk] = out_larger_w0;
   } else {
-    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[item][k] = out_larger_w0[k];
+    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[chunk][k] = out_larger_w0[k];
   }
 }

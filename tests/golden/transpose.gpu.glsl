@@ -3,12 +3,12 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "transpose with a bias": permute, mul, add
-// tiles of 64 x 64, 8 elements per item, 2 items per invocation
+// tiles of 64 x 64, 8 elements per chunk, 2 chunks per invocation
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // tiles
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // tiles
+  uint row;     // workgroups in one row of the dispatch
   uint size0;
   uint size1;
   uint size2;
@@ -37,21 +37,21 @@ void element(float in_x, float in_b, out float out_y_result) {
 
 void main() {
   uint tile = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (tile >= p.items) return;
-  uint lane = gl_LocalInvocationID.x;
+  if (tile >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
   uint q = tile / 64u;
   uint r = tile % 64u;
   // Vectors along the axes of memory.
-  uint q1 = lane / 128u;
-  uint r1 = lane % 4u;
-  uint q2 = lane / 4u;
+  uint q1 = thread / 128u;
+  uint r1 = thread % 4u;
+  uint q2 = thread / 4u;
   uint r2 = q2 % 32u;
   uvec4 in_x_r0 = in_x.w[q * 8u + q1 * 4u + r1 + r2 * p.size0 + r * p.size1];
   uvec4 in_x_r1 = in_x.w[q * 8u + q1 * 4u + r1 + r2 * p.size0 + r * p.size1 + p.size2];
   uvec4 in_b_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint item = u * gl_WorkGroupSize.x + lane;
-    uint r3 = item % 8u;
+    uint chunk = u * gl_WorkGroupSize.x + thread;
+    uint r3 = chunk % 8u;
     in_b_w0[u] = in_b.w[r3 + r * 8u];
   }
   uint in_x_to = q1 * 1056u + r1 * 264u + r2;
@@ -66,9 +66,9 @@ void main() {
   barrier();
   // Items along the axes of the stores.
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint item = u * gl_WorkGroupSize.x + lane;
-    uint q3 = item / 8u;
-    uint r4 = item % 8u;
+    uint chunk = u * gl_WorkGroupSize.x + thread;
+    uint q3 = chunk / 8u;
+    uint r4 = chunk % 8u;
     uint in_x_from = q3 * 33u + r4 * 4u;
     vec4 in_x_0 = vec4(f16x2_values_native(in_x_tile[in_x_from]), f16x2_values_native(in_x_tile[in_x_from + 1u]));
     vec4 in_b_0 = vec4(f16x2_values_native(in_b_w0[u].x), f16x2_values_native(in_b_w0[u].y));

@@ -2,14 +2,14 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "unaligned rows": mul, iota, cast, add
-// 8 elements per item, 1 item in flight per invocation, masked tail, items run across rows
+// 8 elements per chunk, 1 chunk in flight per invocation, masked tail, chunks run across rows
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint last;   // elements of the last item
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint last;    // elements of the last chunk
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
@@ -65,11 +65,11 @@ void element(uint position, float in_x, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint end = (p.items - 1u) * 8u + p.last - 1u;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uint start = item * 8u;
-  uvec4 in_x_w0 = in_x.w[item];
+  uint end = (p.chunks - 1u) * 8u + p.last - 1u;
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uint start = chunk * 8u;
+  uvec4 in_x_w0 = in_x.w[chunk];
   vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
   vec4 out_y_0;
   element(start, in_x_0[0], out_y_0[0]);
@@ -83,9 +83,9 @@ void main() {
   element(min(start + 6u, end), in_x_1[2], out_y_1[2]);
   element(min(start + 7u, end), in_x_1[3], out_y_1[3]);
   uvec4 out_y_w0 = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
-  if (item + 1u < p.items || p.last == 8u) {
-    out_y.w[item] = out_y_w0;
+  if (chunk + 1u < p.chunks || p.last == 8u) {
+    out_y.w[chunk] = out_y_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_y.w[item][k] = out_y_w0[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_y.w[chunk][k] = out_y_w0[k];
   }
 }

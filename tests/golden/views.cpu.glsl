@@ -1,12 +1,12 @@
 #version 450
 
 // segment 0 of graph "slice, pointwise, permute": slice, tanh, permute, reshape
-// 4 elements per item, 1 item in flight per invocation
+// 4 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[32, 64, 132]
@@ -58,12 +58,12 @@ void element(float in_x, out float out_y_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uint q = item / 32u;
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uint q = chunk / 32u;
   uint r = q % 15u;
-  uint r1 = item % 32u;
-  uint q1 = item / 480u;
+  uint r1 = chunk % 32u;
+  uint q1 = chunk / 480u;
   uvec4 in_x_w0 = in_x.w[r * 4224u + r1 + 4192u - q1 * 33u];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_y_0;
@@ -71,5 +71,5 @@ void main() {
   element(in_x_0[1], out_y_0[1]);
   element(in_x_0[2], out_y_0[2]);
   element(in_x_0[3], out_y_0[3]);
-  out_y.w[item] = floatBitsToUint(out_y_0);
+  out_y.w[chunk] = floatBitsToUint(out_y_0);
 }

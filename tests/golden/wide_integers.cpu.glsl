@@ -2,13 +2,13 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "wide integers": cast, mul, max
-// 4 elements per item, 1 item in flight per invocation
+// 4 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
-  uint items;  // in the iteration space
-  uint row;    // workgroups in one row of the dispatch
+  uint chunks;  // in the iteration space
+  uint row;     // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_y;  // %0 : i32[100]
@@ -49,11 +49,11 @@ void element(int in_y, uvec2 in_x, out uvec2 out_z_result) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  if (item >= p.items) return;
-  uvec4 in_y_w0 = in_y.w[item];
-  uvec4 in_x_w0 = in_x.w[item * 2u];
-  uvec4 in_x_w1 = in_x.w[item * 2u + 1u];
+  uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  uvec4 in_y_w0 = in_y.w[chunk];
+  uvec4 in_x_w0 = in_x.w[chunk * 2u];
+  uvec4 in_x_w1 = in_x.w[chunk * 2u + 1u];
   ivec4 in_y_0 = ivec4(in_y_w0);
   uvec2[4] in_x_0 = uvec2[4](uvec2(in_x_w0.x, in_x_w0.y), uvec2(in_x_w0.z, in_x_w0.w), uvec2(in_x_w1.x, in_x_w1.y), uvec2(in_x_w1.z, in_x_w1.w));
   uvec2[4] out_z_0;
@@ -61,6 +61,6 @@ void main() {
   element(in_y_0[1], in_x_0[1], out_z_0[1]);
   element(in_y_0[2], in_x_0[2], out_z_0[2]);
   element(in_y_0[3], in_x_0[3], out_z_0[3]);
-  out_z.w[item * 2u] = uvec4(out_z_0[0].x, out_z_0[0].y, out_z_0[1].x, out_z_0[1].y);
-  out_z.w[item * 2u + 1u] = uvec4(out_z_0[2].x, out_z_0[2].y, out_z_0[3].x, out_z_0[3].y);
+  out_z.w[chunk * 2u] = uvec4(out_z_0[0].x, out_z_0[0].y, out_z_0[1].x, out_z_0[1].y);
+  out_z.w[chunk * 2u + 1u] = uvec4(out_z_0[2].x, out_z_0[2].y, out_z_0[3].x, out_z_0[3].y);
 }

@@ -225,7 +225,7 @@ std::string name_of_graph(const testing::TestParamInfo<NamedGraph>& info) { retu
 
 TEST_P(Translate, ToMetalAndThroughHlsl) { run(built_for(minimum_target(), {})); }
 
-/// Those whose text that changes: tiles of products have no items in flight.
+/// Those whose text that changes: tiles of products have no chunks in flight.
 using TranslateGolden = Translate;
 TEST_P(TranslateGolden, ToMetalAndThroughHlslWithItemsInFlight) {
   Target target = minimum_target();

@@ -5,7 +5,7 @@ namespace vkfuse::test {
 
 namespace {
 
-/// A shape with one axis of size 1, as a fold that keeps its axis would leave.
+/// A shape with one axis of size 1, as a reduction that keeps its axis would leave.
 Shape with_one(Shape shape, int axis) {
   shape[static_cast<std::size_t>(axis)] = Dim(1);
   return shape;

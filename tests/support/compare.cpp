@@ -31,7 +31,7 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.fusion = how.fusion;
   options.tuning = how.tuning;
   options.costs = how.costs;
-  // By hand: matrix units on a driver that would not use them by itself.
+  // By hand: cooperative matrices on a driver that would not use them by itself.
   if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.cooperative_matrix = true;
   if (how.longest_submission_us) options.longest_submission_us = *how.longest_submission_us;
   const auto program =

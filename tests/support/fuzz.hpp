@@ -36,7 +36,7 @@ struct RandomSuite {
   const char* test = "";    ///< of vkfuse-test-differential, for the line that replays a case
   std::uint64_t cases = 0;  ///< unless the environment says how many
   schedule::Template wanted = schedule::Template::matmul;  ///< a suite without such kernels shows nothing
-  bool units = false;                                      ///< nor does one without matrix units
+  bool units = false;                                      ///< nor does one without cooperative matrices
   bool integer_dot = false;                                ///< nor one without dot products of bytes
   std::function<RandomGraph(std::uint64_t seed)> draw;
   std::function<Build(std::uint64_t seed)> build;

@@ -14,7 +14,7 @@ class AnyGenerator : public Generator {
   void add_op() override;
 
  private:
-  /// Elements of a value, of a fold and of a product: what the reference has time for.
+  /// Elements of a value, of a reduction and of a product: what the reference has time for.
   static constexpr std::int64_t kMostElements = 12000;
   static constexpr std::int64_t kMostProducts = 60000;
 

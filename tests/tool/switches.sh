@@ -38,7 +38,7 @@ for name in identities reorder triples siblings horizontal moves windows exact c
 done
 [ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Without all that merges, something is merged."
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
-grep -q "'magic' is no mechanism to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
+grep -q "'magic' is no planner pass to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
 # What there is to do without, this page tries: but for fusion and vertical, which are above and below, each by itself.
 for name in $(sed "s/.*there are: //; s/[.,]//g" "$files/error" | head -1); do
   grep -q "^for name in.* $name[ ;]" "$0" || case $name in fusion | vertical) ;; *) fail "Nothing tries to do without $name." ;; esac

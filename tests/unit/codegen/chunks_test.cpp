@@ -24,7 +24,7 @@ TEST(Items, TheirNumberLeavesOneBitClear) {
   ++steps[0].schedule.chunks;
   const auto refused = runtime::write_kernels(plan, 0, steps[0], {});
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "A kernel of 2147483648 items is not supported: there are 2147483647 at most.");
+  EXPECT_EQ(refused.error().message, "A kernel of 2147483648 chunks is not supported: there are 2147483647 at most.");
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST(TableTest, FoldsJoinByRowsOfTheTable) {
     EXPECT_EQ(join->arity, 2);
     EXPECT_TRUE(join->commutative);
     EXPECT_EQ(each.types & ~join->types, 0);
-    // What a fold starts from changes nothing it is joined with.
+    // What a reduction starts from changes nothing it is joined with.
     if (join->real != nullptr) {
       const double start[] = {each.reduction.identity, -2.5};
       EXPECT_EQ(join->real(start), -2.5);

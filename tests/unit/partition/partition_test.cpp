@@ -217,8 +217,8 @@ TEST(Partition, AFormThatMovesMoreBytesIsMuchFaster) {
   EXPECT_GT(refused, 0) << "nothing here is faster by less";
 }
 
-/// The joined form has wider results, and nominal sizes are such that the largest is not too large: that is no reason
-/// to prefer it.
+/// The joined form has wider results, and representative sizes are such that the largest is not too large: that is no
+/// reason to prefer it.
 TEST(Partition, FormsOfAGraphAreComparedAtTheSameSizes) {
   Target target = discrete_gpu_with_matrices();
   target.costs = CostModel{4250, 2, 30000, 1.9e6};
@@ -280,7 +280,7 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
       const plan::Totals unfused = must(plan::totals(must(plan::make_plan(graph, target, {false})), one.symbols));
       EXPECT_LE(fused.bytes, unfused.bytes) << "seed " << seed;
       EXPECT_LE(fused.launches, unfused.launches) << "seed " << seed;
-      // Merges are judged at nominal sizes, a thousandth each.
+      // Merges are judged at representative sizes, a thousandth each.
       const SymbolValues representative = schedule::representative_symbols(graph);
       const double before =
           must(plan::totals(must(plan::make_plan(graph, target, {false})), representative)).modelled_us;

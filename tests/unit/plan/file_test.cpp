@@ -99,7 +99,7 @@ TEST(PlanFile, TheProgramIsTheSameAndNothingIsPlanned) {
   EXPECT_EQ(check_outputs(graph(), data, run_guarded(again, graph(), data).outputs).wrong, "");
   loaded.planner = "greedy-io";
   EXPECT_EQ(api::compile_graph(device(), graph(), loaded).error().message,
-            "A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, "
+            "A plan that is given leaves nothing to decide: no planner, and no planner pass to do without, "
             "can be named beside it.");
 }
 

@@ -63,7 +63,7 @@ TEST_F(Calibrate, IsNotUsedOnCpusOrWhereItIsSwitchedOff) {
   EXPECT_EQ(must(context->costs()).has_value(), context->device()->info().type != DeviceType::cpu);
 }
 
-// Rates of rungs, which are compared with what lanes do.
+// Rates of feature tiers, which are compared with what lanes do.
 
 TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
   const auto first = must(Context::open(options_));
@@ -78,7 +78,8 @@ TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
 
 TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
   EXPECT_EQ(slower_than_scalar(30000, 30000), "");
-  EXPECT_EQ(slower_than_scalar(900, 30000), "It is slower than without: 900 G multiply-adds/s, and 30000 of lanes.");
+  EXPECT_EQ(slower_than_scalar(900, 30000),
+            "It is slower than without: 900 G multiply-adds/s, and 30000 of threads without.");
 }
 
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {

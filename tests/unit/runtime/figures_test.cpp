@@ -78,7 +78,7 @@ class Recorded {
   /// Of a run: the median, the queue kept full, after as long as clocks take to rise.
   [[nodiscard]] double device_us(double settle_us, std::size_t samples) const {
     vulkan::Device& own = *program_.state()->program->context()->device();
-    vulkan::Ticket tickets[2] = {must(own.submit(commands_[0])), must(own.submit(commands_[1]))};
+    vulkan::Submission tickets[2] = {must(own.submit(commands_[0])), must(own.submit(commands_[1]))};
     std::vector<double> times;
     const auto start = Clock::now();
     for (std::size_t turn = 0; times.size() < samples; ++turn) {
@@ -86,7 +86,7 @@ class Recorded {
       if (microseconds_since(start) > settle_us) times.push_back(must(stamps_[turn % 2].nanoseconds())[1] * 1e-3);
       tickets[turn % 2] = must(own.submit(commands_[turn % 2]));
     }
-    for (const vulkan::Ticket& ticket : tickets) must(ticket.wait());
+    for (const vulkan::Submission& ticket : tickets) must(ticket.wait());
     return median(times);
   }
 

@@ -257,7 +257,7 @@ TEST(LargeTensorErrors, OfWhatCannotBeCutNameValueBytesAndLimit) {
   const std::string limit = "bytes, and one storage buffer of this device holds 16384 (storage_range); ";
   EXPECT_NE(
       sentence(in("x", {9000}).sum())
-          .find("of type f32[9000] takes 36000 " + limit + "the segment has no axis to cut: it folds all of them."),
+          .find("of type f32[9000] takes 36000 " + limit + "the segment has no axis to cut: it reduces all of them."),
       std::string::npos);
   EXPECT_NE(sentence(in("x", {90, 100}).sum({0}))
                 .find("of type f32[90, 100] takes 36000 " + limit + "at one position of each axis"),
@@ -290,7 +290,8 @@ TEST(LargeTensorErrors, OfWhatIsNotAllocatedAtOnceNameValueBytesAndLimit) {
     const std::string message = refusal(tensor);
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nwanted: " << part;
   };
-  expect(in("x", {9000}).sum(), "of type f32[9000] " + limit + "the segment has no axis to cut: it folds all of them.");
+  expect(in("x", {9000}).sum(),
+         "of type f32[9000] " + limit + "the segment has no axis to cut: it reduces all of them.");
   expect(in("x", {90, 100}).sum({0}), "of type f32[90, 100] " + limit + "at one position of each axis");
   expect(in("x", {90, 100}).gather(in("i", {5}, DType::i32), 0) + 1.0F,
          "of type f32[90, 100] " + limit + "at one position of each axis");

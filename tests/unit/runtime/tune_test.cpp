@@ -171,7 +171,7 @@ TEST(Tuning, TextsTellTuningsApart) {
       standard.reduction_threads = 32;
       standard.keys = 100000;
       if (units) standard.matmul.mma = standard.attention.mma = MatrixShape{16, 16, 16};
-      standard.matmul.shape.lanes = 32;
+      standard.matmul.shape.threads = 32;
       Caps caps;
       caps.max_invocations = caps.max_workgroup_x = 1024;
       const std::vector<schedule::Tuning> tunings = schedule::tunings_near(standard, caps);

@@ -1,4 +1,4 @@
-// Which weights of four bits matrix units multiply with a vector, on devices that are plain numbers.
+// Which weights of four bits cooperative matrices multiply with a vector, on devices that are plain numbers.
 #include <gtest/gtest.h>
 
 #include "golden/targets.hpp"

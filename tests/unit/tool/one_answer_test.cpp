@@ -274,7 +274,7 @@ TEST_F(CaseOptions, AreThoseOfTheCommandLine) {
   common_.without = {"fusion"};
   EXPECT_NE(validate().out.find("2 kernels"), std::string::npos) << validate().out;
   common_.without = {"magic"};
-  EXPECT_NE(validate().out.find("'magic' is no mechanism to do without"), std::string::npos) << validate().out;
+  EXPECT_NE(validate().out.find("'magic' is no planner pass to do without"), std::string::npos) << validate().out;
   common_.without = {};
   common_.planner = "magic";
   EXPECT_NE(validate().out.find("There is no planner 'magic'"), std::string::npos) << validate().out;

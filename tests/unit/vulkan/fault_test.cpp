@@ -14,8 +14,8 @@ Result<std::vector<float>> whole_flow(FaultPlan& faults, const DeviceOptions& op
   VKF_TRY(times, TimestampPool::create(device, 2));
   VKF_CHECK_OK(add->record(&times));
   add->write_inputs(ramp(1), ramp(2));
-  VKF_TRY(ticket, device->submit(add->commands));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, device->submit(add->commands));
+  VKF_CHECK_OK(submission.wait());
   VKF_TRY(ns, times.nanoseconds());
   VKF_CHECK_OK(device->wait_idle());
   return add->output();

@@ -33,12 +33,12 @@ TEST_P(RunTest, TicketsComeInOrder) {
   const auto add = must(VectorAdd::create(device, /*concurrent=*/true));
   must(add->record());
   add->write_inputs(ramp(1), ramp(2));
-  const Ticket first = must(device->submit(add->commands));
-  const Ticket second = must(device->submit(add->commands));
+  const Submission first = must(device->submit(add->commands));
+  const Submission second = must(device->submit(add->commands));
   EXPECT_LT(first.value(), second.value());
   EXPECT_TRUE(must(second.wait_for(std::chrono::seconds(20))));
   EXPECT_TRUE(must(first.done()));
-  EXPECT_TRUE(must(Ticket().done()));
+  EXPECT_TRUE(must(Submission().done()));
   must(device->wait_idle());
   EXPECT_EQ(device->instance()->validation_errors(), 0);
 }

@@ -1,4 +1,4 @@
-#include "graph_facts.hpp"
+#include "graph_analysis.hpp"
 
 #include <algorithm>
 
