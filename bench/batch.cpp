@@ -51,19 +51,19 @@ Result<Batch> Batch::stream(const Bound& bound, std::size_t program, std::size_t
 
 Result<void> Batch::submit(bool counted) {
   started_ = Clock::now();
-  VKF_TRY(ticket, device_->submit(*commands_));
-  VKF_TRY(done, ticket.done());
+  VKF_TRY(submission, device_->submit(*commands_));
+  VKF_TRY(done, submission.done());
   done_ = done;
   ended_ = Clock::now();
-  ticket_ = std::move(ticket);
+  submission_ = std::move(submission);
   counted_ = counted;
   return {};
 }
 
 Result<void> Batch::finish(std::vector<std::vector<double>>& samples) {
-  if (!ticket_) return {};
-  VKF_CHECK_OK(ticket_->wait());
-  ticket_.reset();
+  if (!submission_) return {};
+  VKF_CHECK_OK(submission_->wait());
+  submission_.reset();
   if (!done_) ended_ = Clock::now();
   if (!counted_) return {};
   VKF_TRY(times, pool_->nanoseconds());

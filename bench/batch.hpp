@@ -48,7 +48,7 @@ class Batch {
   std::shared_ptr<vulkan::Device> device_;
   std::optional<vulkan::TimestampPool> pool_;
   std::optional<vulkan::CommandBuffer> commands_;
-  std::optional<vulkan::Submission> ticket_;
+  std::optional<vulkan::Submission> submission_;
   bool counted_ = false;
   bool done_ = false;
   Clock::time_point started_, ended_;

@@ -51,15 +51,14 @@ Result<void> fill_set(runtime::Context& context, const ir::Graph& graph, const H
   }
   commands.barrier(Access::transfer, Access::compute | Access::transfer);
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, context.device()->submit(commands));
-  return ticket.wait();
+  VKF_TRY(submission, context.device()->submit(commands));
+  return submission.wait();
 }
 
 /// Memory of values that one part leaves to later ones.
 class Between {
  public:
-  Between(const std::vector<std::shared_ptr<runtime::Program>>& programs, Bound& bound)
-      : programs_(programs), bound_(bound) {
+  Between(const std::vector<std::shared_ptr<runtime::Program>>& programs, Bound& bound) : bound_(bound) {
     for (std::size_t part = 0; part < programs.size(); ++part) {
       const ir::Graph& graph = programs[part]->plan().graph;
       for (ir::NodeId id : graph.inputs()) last_[name_of(graph, id)] = part;
@@ -98,7 +97,6 @@ class Between {
   }
 
  private:
-  const std::vector<std::shared_ptr<runtime::Program>>& programs_;
   Bound& bound_;
   std::map<std::string, std::size_t> last_;  ///< the last part that reads an input of this name
   std::map<std::string, vulkan::BufferRange> ranges_;

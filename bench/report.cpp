@@ -74,13 +74,13 @@ json to_json(const SweepPoint& point) {
                  {"p10", point.times.p10},
                  {"p90", point.times.p90},
                  {"n", point.times.n()},
-                 {"items_in_flight", schedule.unroll_factor},
+                 {"unroll_factor", schedule.unroll_factor},
                  {"modelled_us", schedule.modelled_us},
-                 {"parts", schedule.parts}};
+                 {"splits", schedule.parts}};
   if (schedule.kind != schedule::Template::reduction) return object;
-  object["row_lanes"] = schedule.parallel_threads;
-  object["column_lanes"] = schedule.reduction_threads;
-  object["trips"] = schedule.iterations;
+  object["parallel_threads"] = schedule.parallel_threads;
+  object["reduction_threads"] = schedule.reduction_threads;
+  object["iterations"] = schedule.iterations;
   object["persistent"] = schedule.persistent;
   object["online"] = schedule.online;
   return object;
@@ -147,10 +147,10 @@ Result<json> environment(const Session& session) {
   const vulkan::DeviceInfo& info = session.context->device()->info();
   VKF_TRY(target, session.context->target({}));
   const DeviceDescription device = runtime::describe(session.context->index(), info, target.caps);
-  json rungs = json::object();
+  json feature_tiers = json::object();
   for (int i = 0; i < kFeatureTierCount; ++i) {
     VKF_TRY(missing, session.context->missing(static_cast<FeatureTier>(i)));
-    rungs[std::string(vkfuse::name_of(static_cast<FeatureTier>(i)))] = missing.empty() ? "yes" : missing;
+    feature_tiers[std::string(vkfuse::name_of(static_cast<FeatureTier>(i)))] = missing.empty() ? "yes" : missing;
   }
   return json{{"device", device.name},
               {"driver", device.driver},
@@ -164,7 +164,7 @@ Result<json> environment(const Session& session) {
               {"memory_bytes", device.memory_bytes},
               {"limits", device.limits},
               {"features", device.features},
-              {"rungs", rungs},
+              {"feature_tiers", feature_tiers},
               {"vkfuse", VKFUSE_VERSION},
               {"compiler", __VERSION__},
               {"suite", session.quick ? "quick" : "full"},

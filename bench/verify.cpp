@@ -59,8 +59,8 @@ Result<double> submit_once(runtime::Context& context, Record&& record) {
   VKF_CHECK_OK(record(commands));
   VKF_CHECK_OK(commands.end());
   const Clock::time_point start = Clock::now();
-  VKF_TRY(ticket, context.device()->submit(commands));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, context.device()->submit(commands));
+  VKF_CHECK_OK(submission.wait());
   return 1e3 * seconds_since(start);
 }
 

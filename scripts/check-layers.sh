@@ -13,14 +13,15 @@ declare -A allowed=(
   [reference]="ir ops index base"
   [passes]="reference ir ops index base"
   [segment]="passes ir ops index base"
-  [schedule]="segment ir ops index base"
-  [partition]="schedule segment ir ops index base"
-  [plan]="partition schedule segment passes ir ops index base"
+  [device_model]="base"
+  [schedule]="device_model segment ir ops index base"
+  [partition]="schedule device_model segment ir ops index base"
+  [plan]="partition schedule device_model segment passes ir ops index base"
   [codegen]="schedule segment ir ops index base"
   [spirv]="base"
   [store]="base"
   [vulkan]="base"
-  [runtime]="vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
+  [runtime]="vulkan spirv store codegen plan partition schedule device_model segment passes ir ops index base"
   [api]="runtime vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
   [c]="api ir ops base"
   [onnx]="api reference ir ops base"
@@ -30,13 +31,13 @@ declare -A allowed=(
 bad=0
 while IFS=: read -r file line text; do
   from=${file#source/}; from=${from%%/*}
-  target=$(sed -E 's/.*#include "([a-z]+)\/.*/\1/' <<<"$text")
+  target=$(sed -E 's|.*#include "([a-z_]+)/.*|\1|' <<<"$text")
   [ "$target" = "$from" ] || [ "$target" = vkfuse ] && continue
   case " ${allowed[$from]-} " in
     *" $target "*) ;;
     *) echo "$file:$line: layer '$from' must not include layer '$target'"; bad=1 ;;
   esac
-done < <(grep -rnE '#include "[a-z]+/' source --include=*.cpp --include=*.hpp)
+done < <(grep -rnE '#include "[a-z_]+/' source --include=*.cpp --include=*.hpp)
 
 # Third-party headers that only one layer may see.
 only() {

@@ -30,7 +30,7 @@ struct DeviceDescription {
   std::map<std::string, std::uint64_t> limits;  ///< by name; these names are accepted by DeviceOptions::limits
   std::vector<std::string> features;            ///< optional features it has
   /// For each rung of the ladder (T0 to T5): "yes", or one sentence that says what is missing.
-  std::map<std::string, std::string> rungs;
+  std::map<std::string, std::string> feature_tiers;
   /// What the planner takes work to cost, as measured (and kept in the store): copy_gb_per_s, launch_us, gflops (fused
   /// multiply-adds), accesses_per_us. Empty where the constants of the device's type are used, as on CPUs.
   std::map<std::string, double> costs;
@@ -128,7 +128,7 @@ class Device {
   /// looked at. When the last copy is gone, waits until the queue is idle. ErrorCode::invalid_argument for null handles
   /// or a queue family that does not compute.
   static Result<Device> adopt(const HostDevice& host, const DeviceOptions& options = {});
-  /// Every Vulkan device of this machine. Self-tests of the rungs are run if `self_test`.
+  /// Every Vulkan device of this machine. Self-tests of the feature tiers are run if `self_test`.
   static Result<std::vector<DeviceDescription>> list(bool self_test = false);
 
   [[nodiscard]] DeviceDescription description() const;

@@ -26,7 +26,7 @@ enum class Numerics : std::uint8_t {
   /// Standard, but products of f16 matrices may be added up in f16 where matrix units do so (T4): up to half the
   /// registers. A sum of n products is then off by up to n * 2^-11 of the sum of their magnitudes, and infinite beyond
   /// 65504.
-  half_sums,
+  f16_accumulation,
 };
 
 /// How far a search for faster schedules has come.
@@ -112,7 +112,7 @@ struct Bindings {
   /// Inputs that nobody needs after the run: their buffers, each bound to this input alone, may take results and
   /// intermediate values once the input has been read for the last time, and hold nothing in particular afterwards.
   /// Where one is donated, outputs may be left unbound: they take such a buffer if one fits, else a new one;
-  /// Ticket::outputs() has them.
+  /// Submission::outputs() has them.
   std::set<std::string, std::less<>> donated;
 };
 
@@ -136,11 +136,11 @@ struct KernelTime {
 };
 
 /// Work handed to the device.
-class Ticket {
+class Submission {
  public:
   // Copied where it could be moved, so that none is ever empty.
-  Ticket(const Ticket&) = default;
-  Ticket& operator=(const Ticket&) = default;
+  Submission(const Submission&) = default;
+  Submission& operator=(const Submission&) = default;
 
   /// Blocks until the work is done, or the device is lost.
   Result<void> wait() const;
@@ -150,7 +150,7 @@ class Ticket {
   [[nodiscard]] const std::map<std::string, Buffer, std::less<>>& outputs() const;
 
   struct State;  // internal
-  explicit Ticket(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit Submission(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
  private:
   std::shared_ptr<State> state_;
@@ -185,10 +185,10 @@ class Executable {
   /// Uploads, runs, downloads. Sizes that were not seen before only re-record. ErrorCode::out_of_memory, before
   /// anything is allocated, if the device's memory does not hold what memory() says.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
-  /// Runs on device buffers without waiting; the buffers stay alive until the ticket is done. An
+  /// Runs on device buffers without waiting; the buffers stay alive until the submission is done. An
   /// output may be the same buffer as an input of the same size that feeds it element by element. One that is a
   /// view of an input, in order, is copied unless it is bound to the input's buffer.
-  [[nodiscard]] Result<Ticket> submit(const Bindings& bindings) const;
+  [[nodiscard]] Result<Submission> submit(const Bindings& bindings) const;
   /// Appends one run to a host's VkCommandBuffer, which is recording, outside of a render pass, from a pool of the
   /// adopted queue's family; the host submits it, as often as it likes. The compute pipeline, the descriptor set 0 of
   /// that bind point and push constants are others afterwards. Two memory barriers are recorded: what compute shaders

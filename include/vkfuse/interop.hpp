@@ -37,7 +37,7 @@ struct HostAllocator {
 };
 
 /// What a host lends. Everything stays the host's, and must live until the adopted Device and all that was made with it
-/// (programs, buffers, tickets, recordings) are gone.
+/// (programs, buffers, submissions, recordings) are gone.
 struct HostDevice {
   void (*get_instance_proc_addr)() = nullptr;  ///< PFN_vkGetInstanceProcAddr, cast; null: that of the machine's loader
   void* instance = nullptr;                    ///< VkInstance

@@ -6,8 +6,8 @@
  * Handles are made by a function with a `vkf_X** made` as its last parameter, which is set to null if it fails, and
  * given back with vkf_X_free(), which takes null. A handle keeps alive whatever it needs: they may be given back in any
  * order. A device does not survive a fork: what a child does with its parent's is an error. Strings and arrays passed
- * in are copied. Devices, programs and tickets may be used by several threads at once; graphs and buffers by one at a
- * time.
+ * in are copied. Devices, programs and submissions may be used by several threads at once; graphs and buffers by one at
+ * a time.
  *
  * Structures whose first member is `size` are set to zero and that member to sizeof: later versions add members at the
  * end, and zero always means the default.
@@ -102,7 +102,7 @@ typedef void (*vkf_log)(void* user, vkf_log_level level, const char* sentence);
 typedef struct vkf_device_options {
   size_t size;
   const char* name;           /* an index, a UUID or a part of the name; null: $VKFUSE_DEVICE, else the best device */
-  const char* const* disable; /* rungs or features to do without, by name: "T2", "int64" */
+  const char* const* disable; /* feature tiers or features to do without, by name: "T2", "int64" */
   size_t disable_count;
   const char* cache;       /* folder of compiled kernels, or "off"; null: $VKFUSE_CACHE, else the user's cache folder */
   uint64_t cache_limit;    /* bytes it may hold, about; 0: 256 MiB */
@@ -119,11 +119,11 @@ VKF_API vkf_status vkf_device_open(const vkf_device_options* options, vkf_device
 VKF_API void vkf_device_free(vkf_device* device);
 /* "NVIDIA H200", as long as the device lives; null for null. */
 VKF_API const char* vkf_device_name(const vkf_device* device);
-/* Name, driver, limits, features and rungs as JSON: an object. The rungs of an open device are empty, those of a list
- * are "yes" or say what is missing. */
+/* Name, driver, limits, features and feature tiers as JSON: an object. The tiers of an open device are empty,
+ * those of a list are "yes" or say what is missing. */
 VKF_API vkf_status vkf_device_describe(const vkf_device* device, char** made);
 /* The same of every Vulkan device of this machine: an array. Not 0 for `self_test`: every device is opened, and its
- * rungs are tested. */
+ * feature tiers are tested. */
 VKF_API vkf_status vkf_device_list(int self_test, char** made);
 /* One limit by its name. VKF_NOT_FOUND if there is none of that name. */
 VKF_API vkf_status vkf_device_limit(const vkf_device* device, const char* name, uint64_t* value);
@@ -269,7 +269,7 @@ typedef enum vkf_numerics {
   VKF_NUMERICS_STRICT = 1,   /* every op rounds to its dtype: fused and unfused runs are bit-identical */
   /* Standard, but matrix units may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the sum of
    * their magnitudes, and infinite beyond 65504. */
-  VKF_NUMERICS_HALF_SUMS = 2
+  VKF_NUMERICS_F16_ACCUMULATION = 2
 } vkf_numerics;
 
 /* How far a search for faster schedules has come. */
@@ -416,7 +416,7 @@ VKF_API vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inp
 /* ---- runs on device memory ---- */
 
 typedef struct vkf_buffer vkf_buffer;
-typedef struct vkf_ticket vkf_ticket;
+typedef struct vkf_submission vkf_submission;
 
 /* Device memory. */
 VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made);
@@ -440,22 +440,22 @@ typedef struct vkf_binding {
  * every symbol a size. The buffers may be given back at once: they live until the run is done. */
 VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
                               const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
-                              size_t symbol_count, vkf_ticket** made);
+                              size_t symbol_count, vkf_submission** made);
 /* The same where nobody needs the inputs `donated` names after the run: their buffers, each bound to that input alone,
  * may take results and intermediate values once the input has been read for the last time, and hold nothing in
  * particular afterwards. Outputs may be left unbound: they take such a buffer if one fits, else a new one. */
 VKF_API vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
                                        const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
                                        size_t symbol_count, const char* const* donated, size_t donated_count,
-                                       vkf_ticket** made);
+                                       vkf_submission** made);
 /* The buffer that holds an output of the run, to be given back. */
-VKF_API vkf_status vkf_ticket_output(const vkf_ticket* ticket, const char* name, vkf_buffer** made);
+VKF_API vkf_status vkf_submission_output(const vkf_submission* submission, const char* name, vkf_buffer** made);
 /* Blocks until the run is done, or the device is lost. */
-VKF_API vkf_status vkf_ticket_wait(const vkf_ticket* ticket);
+VKF_API vkf_status vkf_submission_wait(const vkf_submission* submission);
 /* `done` becomes 1 or 0, without blocking. */
-VKF_API vkf_status vkf_ticket_done(const vkf_ticket* ticket, int* done);
+VKF_API vkf_status vkf_submission_done(const vkf_submission* submission, int* done);
 /* Waits for the run. */
-VKF_API void vkf_ticket_free(vkf_ticket* ticket);
+VKF_API void vkf_submission_free(vkf_submission* submission);
 
 /* ---- device time ---- */
 

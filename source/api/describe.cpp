@@ -13,7 +13,7 @@ std::string to_json(const DeviceDescription& device) {
                                        {"type", device.type},
                                        {"memory_bytes", device.memory_bytes},
                                        {"limits", device.limits},
-                                       {"rungs", device.rungs},
+                                       {"feature_tiers", device.feature_tiers},
                                        {"features", device.features},
                                        {"costs", device.costs}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -73,11 +73,11 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
       options.name = std::to_string(i);
       auto context = runtime::Context::open(options);
       if (!context) {
-        all.back().rungs["T0"] = "The device cannot be opened: " + context.error().message;
+        all.back().feature_tiers["T0"] = "The device cannot be opened: " + context.error().message;
         continue;
       }
-      VKF_TRY(rungs, tier_sentences(**context));
-      all.back().rungs = std::move(rungs);
+      VKF_TRY(feature_tiers, tier_sentences(**context));
+      all.back().feature_tiers = std::move(feature_tiers);
       VKF_TRY(costs, (*context)->costs());
       if (costs) {
         all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s},

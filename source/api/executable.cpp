@@ -295,7 +295,7 @@ std::string names_of(const List& list) {
 
 Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   const int numerics = static_cast<int>(options.numerics);
-  if (numerics > static_cast<int>(Numerics::half_sums))
+  if (numerics > static_cast<int>(Numerics::f16_accumulation))
     return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
   const int tune = static_cast<int>(options.tune);
   if (tune > static_cast<int>(Tune::background))
@@ -321,7 +321,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   made.planning.policy = *policy;
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
-  if (options.numerics == Numerics::half_sums) made.tuning.f16_accumulation = true;
+  if (options.numerics == Numerics::f16_accumulation) made.tuning.f16_accumulation = true;
   made.fusion =
       options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;

@@ -24,8 +24,8 @@ struct Device::State {
   std::shared_ptr<runtime::Context> context;
 };
 
-struct Ticket::State {
-  vulkan::Submission ticket;
+struct Submission::State {
+  vulkan::Submission submission;
   // Alive until the work is done.
   std::vector<std::shared_ptr<Buffer::State>> buffers;
   std::shared_ptr<runtime::Program> program;

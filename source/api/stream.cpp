@@ -109,8 +109,8 @@ Result<void> Stream::State::run(const Recorded& recorded) {
     values.push_back(
         std::make_shared<const StreamValue>(StreamValue{std::move(storage), static_cast<std::uint64_t>(bytes)}));
   }
-  VKF_TRY(ticket, plan.program->submit(bindings));
-  VKF_CHECK_OK(memory->add(std::move(ticket)));
+  VKF_TRY(submission, plan.program->submit(bindings));
+  VKF_CHECK_OK(memory->add(std::move(submission)));
   VKF_TRY(specialization, plan.program->state()->program->specialization(plan.symbols));
   report.kernels = specialization->dispatches();
   report.bytes = 0;

@@ -54,11 +54,11 @@ void StreamMemory::give_back(Buffer buffer) {
   waiting_.push_back({std::move(buffer), submitted_});
   if (waiting_.size() <= kMostWaiting) return;
   bytes_ -= waiting_.front().buffer.size();
-  waiting_.pop_front();  // tickets that use it keep it
+  waiting_.pop_front();  // submissions that use it keep it
 }
 
-Result<void> StreamMemory::add(Ticket ticket) {
-  running_.push_back(std::move(ticket));
+Result<void> StreamMemory::add(Submission submission) {
+  running_.push_back(std::move(submission));
   ++submitted_;
   look();
   if (running_.size() <= kMostRunning) return {};
@@ -69,7 +69,7 @@ Result<void> StreamMemory::copy(const Buffer& from, const Buffer& to, std::uint6
   using vulkan::Access;
   if (bytes == 0) return {};
   const auto& device = device_.state()->context->device();
-  auto state = std::make_shared<Ticket::State>();
+  auto state = std::make_shared<Submission::State>();
   state->buffers = {from.state(), to.state()};
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
@@ -79,9 +79,9 @@ Result<void> StreamMemory::copy(const Buffer& from, const Buffer& to, std::uint6
   commands.barrier(Access::transfer, Access::compute | Access::transfer | Access::host);
   VKF_CHECK_OK(commands.end());
   state->commands.push_back(std::move(commands));
-  VKF_TRY(ticket, device->submit(state->commands.front()));
-  state->ticket = std::move(ticket);
-  return add(Ticket(std::move(state)));
+  VKF_TRY(submission, device->submit(state->commands.front()));
+  state->submission = std::move(submission);
+  return add(Submission(std::move(state)));
 }
 
 }  // namespace vkfuse::api

@@ -40,7 +40,7 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
   /// Bytes from the start of one buffer to a place in another, after everything submitted before.
   Result<void> copy(const Buffer& from, const Buffer& to, std::uint64_t to_offset, std::uint64_t bytes);
   /// What was submitted, to be kept alive until it is done. Waits for the oldest where too much is under way.
-  Result<void> add(Ticket ticket);
+  Result<void> add(Submission submission);
 
   [[nodiscard]] const Device& device() const { return device_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -54,7 +54,7 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
 
   Device device_;
   std::deque<Waiting> waiting_;  // oldest first
-  std::deque<Ticket> running_;
+  std::deque<Submission> running_;
   std::uint64_t submitted_ = 0;
   std::uint64_t done_ = 0;
   std::uint64_t bytes_ = 0;

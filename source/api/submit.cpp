@@ -13,20 +13,20 @@ const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
 }
 
 /// What one submission is made of, until it is recorded.
-class Submission {
+class Recorder {
  public:
-  Submission(const Executable::State& executable, const Bindings& bindings)
+  Recorder(const Executable::State& executable, const Bindings& bindings)
       : program_(executable.program),
         spent_(executable.spent),
         graph_(program_->plan().graph),
         bindings_(bindings),
-        state_(std::make_shared<Ticket::State>()) {
+        state_(std::make_shared<Submission::State>()) {
     state_->program = program_;
   }
 
   /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
   /// What was recorded for a run on the same buffers that has ended is that run again.
-  Result<std::shared_ptr<Ticket::State>> record(void* host_commands = nullptr) {
+  Result<std::shared_ptr<Submission::State>> record(void* host_commands = nullptr) {
     VKF_CHECK_OK(bind());
     VKF_TRY(specialization, program_->specialization(bindings_.symbols));
     state_->specialization = std::move(specialization);
@@ -258,76 +258,76 @@ class Submission {
   std::shared_ptr<runtime::SpentRuns> spent_;
   const ir::Graph& graph_;
   const Bindings& bindings_;
-  std::shared_ptr<Ticket::State> state_;
+  std::shared_ptr<Submission::State> state_;
   runtime::Ranges ranges_;
 };
 
 /// Records and submits.
-Result<std::shared_ptr<Ticket::State>> submit_now(const Executable::State& executable, const Bindings& bindings) {
-  VKF_TRY(state, Submission(executable, bindings).record());
-  VKF_TRY(ticket, runtime::submit_all(*executable.program->context()->device(), state->commands));
-  state->ticket = std::move(ticket);
+Result<std::shared_ptr<Submission::State>> submit_now(const Executable::State& executable, const Bindings& bindings) {
+  VKF_TRY(state, Recorder(executable, bindings).record());
+  VKF_TRY(submission, runtime::submit_all(*executable.program->context()->device(), state->commands));
+  state->submission = std::move(submission);
   return state;
 }
 
 }  // namespace
 
-Ticket::State::~State() {
-  const bool done = commands.empty() || ticket.wait().ok();
+Submission::State::~State() {
+  const bool done = commands.empty() || submission.wait().ok();
   if (!done) return;
   note_time();
   if (!spent) return;
   runtime::SpentRun run{std::move(arena), specialization, {}, {}};
   // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with
   // this run.
-  if (commands.size() == 1 && ticket.value() > 0 && !clock) {
+  if (commands.size() == 1 && submission.value() > 0 && !clock) {
     run.bound.assign(buffers.begin(), buffers.end());
     run.commands = std::move(commands.front());
   }
   if (!run.arena.empty() || run.commands) spent->give_back(std::move(run));
 }
 
-void Ticket::State::note_time() {
+void Submission::State::note_time() {
   std::call_once(read_clock, [&] {
     if (!clock) return;
     if (const auto times = clock->nanoseconds()) specialization->pace.note(times->back() * 1e-3);
   });
 }
 
-Result<void> Ticket::wait() const {
+Result<void> Submission::wait() const {
   return api::guarded([&]() -> Result<void> {
-    VKF_CHECK_OK(state_->ticket.wait());
+    VKF_CHECK_OK(state_->submission.wait());
     state_->note_time();
     return {};
   });
 }
 
-bool Ticket::done() const {
-  auto done = state_->ticket.done();
+bool Submission::done() const {
+  auto done = state_->submission.done();
   return !done || *done;
 }
 
-const std::map<std::string, Buffer, std::less<>>& Ticket::outputs() const { return state_->outputs; }
+const std::map<std::string, Buffer, std::less<>>& Submission::outputs() const { return state_->outputs; }
 
-Result<Ticket> Executable::submit(const Bindings& bindings) const {
-  return api::guarded([&]() -> Result<Ticket> {
+Result<Submission> Executable::submit(const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<Submission> {
     VKF_TRY(state, submit_now(*state_, bindings));
     state_->tune_later(state->specialization->symbols);
-    return Ticket(std::move(state));
+    return Submission(std::move(state));
   });
 }
 
 Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Recording> {
     if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
-    VKF_TRY(state, Submission(*state_, bindings).record(command_buffer));
+    VKF_TRY(state, Recorder(*state_, bindings).record(command_buffer));
     return Recording(std::move(state));
   });
 }
 
 Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<std::vector<KernelTime>> {
-    VKF_TRY(steps, Submission(*state_, bindings).profile());
+    VKF_TRY(steps, Recorder(*state_, bindings).profile());
     std::vector<KernelTime> times;
     for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds, step.bytes});
     return times;

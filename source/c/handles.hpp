@@ -35,8 +35,8 @@ struct vkf_buffer {
   vkfuse::Buffer buffer;
 };
 
-struct vkf_ticket {
-  vkfuse::Ticket ticket;
+struct vkf_submission {
+  vkfuse::Submission submission;
 };
 
 struct vkf_stream {

@@ -12,12 +12,12 @@ namespace vkfuse::c {
 Result<CompileOptions> to_options(const vkf_compile_options* given) {
   VKF_TRY(known, options(given, "compile options"));
   const int numerics = static_cast<int>(known.numerics);
-  if (numerics < VKF_NUMERICS_STANDARD || numerics > VKF_NUMERICS_HALF_SUMS)
+  if (numerics < VKF_NUMERICS_STANDARD || numerics > VKF_NUMERICS_F16_ACCUMULATION)
     return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
   CompileOptions made;
-  made.numerics = numerics == VKF_NUMERICS_STRICT      ? Numerics::strict
-                  : numerics == VKF_NUMERICS_HALF_SUMS ? Numerics::half_sums
-                                                       : Numerics::standard;
+  made.numerics = numerics == VKF_NUMERICS_STRICT             ? Numerics::strict
+                  : numerics == VKF_NUMERICS_F16_ACCUMULATION ? Numerics::f16_accumulation
+                                                              : Numerics::standard;
   made.fusion = known.no_fusion == 0;
   VKF_TRY(without, list(known.without, known.without_count, "names to do without"));
   for (const char* name : without) {
@@ -343,20 +343,20 @@ vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data
 
 vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
                       const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
-                      vkf_ticket** made) {
-  return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
+                      vkf_submission** made) {
+  return c::make(made, "submission", [&]() -> Result<vkf_submission> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
-    VKF_TRY(ticket, program->executable.submit(bindings));
-    return vkf_ticket{std::move(ticket)};
+    VKF_TRY(submission, program->executable.submit(bindings));
+    return vkf_submission{std::move(submission)};
   });
 }
 
 vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
                                const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
                                size_t symbol_count, const char* const* donated, size_t donated_count,
-                               vkf_ticket** made) {
-  return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
+                               vkf_submission** made) {
+  return c::make(made, "submission", [&]() -> Result<vkf_submission> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
     VKF_TRY(names, c::list(donated, donated_count, "donated inputs"));
@@ -364,35 +364,35 @@ vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* in
       VKF_CHECK_OK(c::need(name, "name of a donated input"));
       bindings.donated.insert(name);
     }
-    VKF_TRY(ticket, program->executable.submit(bindings));
-    return vkf_ticket{std::move(ticket)};
+    VKF_TRY(submission, program->executable.submit(bindings));
+    return vkf_submission{std::move(submission)};
   });
 }
 
-vkf_status vkf_ticket_output(const vkf_ticket* ticket, const char* name, vkf_buffer** made) {
+vkf_status vkf_submission_output(const vkf_submission* submission, const char* name, vkf_buffer** made) {
   return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
-    VKF_CHECK_OK(c::need(ticket, "ticket"));
+    VKF_CHECK_OK(c::need(submission, "submission"));
     VKF_CHECK_OK(c::need(name, "name of an output"));
-    const auto found = ticket->ticket.outputs().find(name);
-    if (found == ticket->ticket.outputs().end()) return invalid("The run has no output '{}'.", name);
+    const auto found = submission->submission.outputs().find(name);
+    if (found == submission->submission.outputs().end()) return invalid("The run has no output '{}'.", name);
     return vkf_buffer{found->second};
   });
 }
 
-vkf_status vkf_ticket_wait(const vkf_ticket* ticket) {
+vkf_status vkf_submission_wait(const vkf_submission* submission) {
   return c::guarded([&]() -> Result<void> {
-    VKF_CHECK_OK(c::need(ticket, "ticket"));
-    return ticket->ticket.wait();
+    VKF_CHECK_OK(c::need(submission, "submission"));
+    return submission->submission.wait();
   });
 }
 
-vkf_status vkf_ticket_done(const vkf_ticket* ticket, int* done) {
+vkf_status vkf_submission_done(const vkf_submission* submission, int* done) {
   return c::guarded([&]() -> Result<void> {
-    VKF_CHECK_OK(c::need(ticket, "ticket"));
+    VKF_CHECK_OK(c::need(submission, "submission"));
     VKF_CHECK_OK(c::need(done, "place for the answer"));
-    *done = ticket->ticket.done() ? 1 : 0;
+    *done = submission->submission.done() ? 1 : 0;
     return {};
   });
 }
 
-void vkf_ticket_free(vkf_ticket* ticket) { delete ticket; }
+void vkf_submission_free(vkf_submission* submission) { delete submission; }

@@ -156,8 +156,8 @@ Result<void> Run::run_kernels(const ProgramPart& part) {
     held.device = buffer;
     held_.insert_or_assign(port.name, std::move(held));
   }
-  VKF_TRY(ticket, part.program->submit(bindings));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, part.program->submit(bindings));
+  VKF_CHECK_OK(submission.wait());
   watcher_.kernels += part.program->kernel_count();
   if (watcher_.times) {
     VKF_TRY(times, part.program->profile(bindings));

@@ -52,7 +52,18 @@ void by_bytes(Search& search, const Options& options) {
 
 }  // namespace
 
-std::optional<PlannerPass> planner_pass_named(std::string_view name) { return named(kPlannerPasses, name); }
+std::optional<PlannerPass> planner_pass_named(std::string_view name) {
+  constexpr std::pair<std::string_view, PlannerPass> kOldNames[] = {{"windows", PlannerPass::local_search},
+                                                                    {"exact", PlannerPass::exhaustive},
+                                                                    {"cut", PlannerPass::min_cut},
+                                                                    {"joined", PlannerPass::merged_matmuls},
+                                                                    {"statistics", PlannerPass::partial_statistics},
+                                                                    {"recompute", PlannerPass::rematerialization}};
+  for (const auto& [old_name, planner_pass] : kOldNames) {
+    if (name == old_name) return planner_pass;
+  }
+  return named(kPlannerPasses, name);
+}
 std::optional<Policy> policy_named(std::string_view name) { return named(kPolicies, name); }
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {

@@ -42,10 +42,12 @@ inline constexpr std::array<PlannerPass, 12> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::rematerialization,
                                                                PlannerPass::memo};
 constexpr std::string_view name_of(PlannerPass planner_pass) {
-  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves",     "windows",
-                                        "exact",    "cut",     "joined",   "statistics", "recompute", "memo"};
+  constexpr std::string_view names[] = {
+      "vertical", "triples",        "siblings",           "horizontal",        "moves", "local-search", "exhaustive",
+      "min-cut",  "merged-matmuls", "partial-statistics", "rematerialization", "memo"};
   return names[static_cast<int>(planner_pass)];
 }
+/// Names of version 0.1 are read, too.
 std::optional<PlannerPass> planner_pass_named(std::string_view name);
 
 /// Who decides what is stored. All but the first are for comparison.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/capabilities.hpp"
 #include "base/mutations.hpp"
 #include "ir/structured.hpp"
 #include "passes/passes.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 /// Of text that nobody has a reason to forge: what is read is checked whatever its digest says.
 std::string digest_of(std::string_view text) {
@@ -62,52 +63,10 @@ std::string digest_of(const ir::Graph& graph) {
 
 /// All of a device that schedules and kernels depend on, but for what work costs there.
 std::string digest_of(const Target& target) {
-  const Caps& caps = target.caps;
   std::string all = fmt::format("{} {} {} ", name_of(target.type), target.workarounds.folds_nan_away,
                                 target.workarounds.leaves_loops_after);
   for (const bool tier : target.tiers) all += tier ? '1' : '0';
-  all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x,
-                     caps.max_groups_per_axis, caps.shared_memory_bytes, caps.storage_buffers, caps.push_constant_bytes,
-                     caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
-                     caps.subgroup_size_min, caps.subgroup_size_max);
-  const Caps unknown;
-  if (caps.registers_per_thread != unknown.registers_per_thread ||
-      caps.workgroup_registers != unknown.workgroup_registers)
-    all += fmt::format(" registers {} {}", caps.registers_per_thread, caps.workgroup_registers);
-  for (const bool feature : {caps.subgroup_shuffle,
-                             caps.subgroup_size_control,
-                             caps.full_subgroups,
-                             caps.subgroup_16bit,
-                             caps.storage_16bit,
-                             caps.storage_8bit,
-                             caps.float16,
-                             caps.round_to_even_f16,
-                             caps.keep_nan_f32,
-                             caps.keep_nan_f64,
-                             caps.exp_of_nan,
-                             caps.keep_denorms_f16,
-                             caps.dot_product_i8,
-                             caps.dot_product_i8_accelerated,
-                             caps.matrix_bf16,
-                             caps.matrix2_reductions,
-                             caps.matrix2_conversions,
-                             caps.matrix2_per_element,
-                             caps.matrix2_tensor_addressing,
-                             caps.matrix2_workgroup_scope,
-                             caps.matrix2_flexible,
-                             caps.int64,
-                             caps.float64,
-                             caps.int8,
-                             caps.int16}) {
-    all += feature ? '1' : '0';
-  }
-  for (const MatrixShape& shape :
-       caps.matrix_sub_byte ? std::vector{*caps.matrix_sub_byte} : std::vector<MatrixShape>())
-    all += fmt::format(" fields {}x{}x{}", shape.m, shape.n, shape.k);
-  for (const MatrixShape& shape : caps.matrix_shapes) {
-    all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b),
-                       name_of(shape.c), name_of(shape.result));
-  }
+  all += ' ' + capabilities_text(target.caps);
   return digest_of(all);
 }
 
@@ -119,25 +78,26 @@ Json chosen(const ScheduledKernel& step) {
   json["workgroup"] = schedule.workgroup;
   json["workgroups"] = schedule.workgroups;
   json["dispatches"] = schedule.dispatches;
-  json["elements_per_item"] = schedule.chunk_size;
-  json["items_per_lane"] = schedule.unroll_factor;
+  json["chunk_size"] = schedule.chunk_size;
+  json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
   json["bytes_read"] = schedule.bytes_read;
   json["bytes_written"] = schedule.bytes_written;
-  json["column_lanes"] = schedule.reduction_threads;
-  json["row_lanes"] = schedule.parallel_threads;
-  json["parts"] = schedule.parts;
+  json["reduction_threads"] = schedule.reduction_threads;
+  json["parallel_threads"] = schedule.parallel_threads;
+  json["splits"] = schedule.parts;
   if (const auto& packed = schedule.packed)
-    json["packed"] = {packed->mma.m, packed->mma.n, packed->mma.k, packed->subgroups, packed->tiles, packed->k_slice};
-  json["rows_together"] = {schedule.register_block_axis, schedule.register_block_rows};
+    json["packed_gemv"] = {packed->mma.m,     packed->mma.n, packed->mma.k,
+                           packed->subgroups, packed->tiles, packed->k_slice};
+  json["register_blocking"] = {schedule.register_block_axis, schedule.register_block_rows};
   json["passes"] = schedule.passes;
   json["persistent"] = schedule.persistent;
   json["online"] = schedule.online;
-  json["factors_after_sums"] = schedule.sunk_scales;
+  json["sunk_scales"] = schedule.sunk_scales;
   json["tile"] = schedule.tile.extents;
   const schedule::TileShape& shape = schedule.matmul.shape;
-  json["matrix"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
+  json["matmul"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
   json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(),
                        schedule.attention.mma.has_value() ? 1 : 0};
   json["loads"] = Json::array();
@@ -239,16 +199,16 @@ Result<void> check_schedule(const Json& stated, const Json& here, std::size_t at
 Json cost_json(const Cost& cost) { return {{"bytes", cost.bytes}, {"us", cost.microseconds}}; }
 
 Result<Cost> cost_in(const Json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name)) return broken(fmt::format("a form has no '{}'", name));
+  if (!object.is_object() || !object.contains(name)) return broken(fmt::format("a rewrite has no '{}'", name));
   VKF_TRY(bytes, member<double>(object[name], "bytes"));
   VKF_TRY(microseconds, member<double>(object[name], "us"));
   if (!(bytes >= 0 && bytes < 1e18 && microseconds >= 0 && microseconds < 1e18))
-    return broken(fmt::format("a form costs {} bytes and {} us", bytes, microseconds));
+    return broken(fmt::format("a rewrite costs {} bytes and {} us", bytes, microseconds));
   return Cost{static_cast<std::int64_t>(bytes), microseconds};
 }
 
 Json rewrite_json(const GraphRewrite& rewrite) {
-  Json json{{"mechanism", partition::name_of(rewrite.planner_pass)}, {"without", cost_json(rewrite.before)}};
+  Json json{{"planner_pass", partition::name_of(rewrite.planner_pass)}, {"without", cost_json(rewrite.before)}};
   if (rewrite.with) json["with"] = cost_json(*rewrite.with);
   json["taken"] = rewrite.taken;
   if (!rewrite.with) json["refusal"] = rewrite.refusal;
@@ -257,16 +217,16 @@ Json rewrite_json(const GraphRewrite& rewrite) {
 
 /// What was weighed is for who reads the plan: nothing follows from it.
 Result<GraphRewrite> rewrite_in(const Json& object) {
-  VKF_TRY(name, member<std::string>(object, "mechanism"));
+  VKF_TRY(name, member<std::string>(object, "planner_pass"));
   const auto planner_pass = partition::planner_pass_named(name);
   if (!planner_pass || rewrite_text(*planner_pass).empty())
-    return broken(fmt::format("'{}' is no form of a graph", name.substr(0, 60)));
+    return broken(fmt::format("'{}' is no rewrite of a graph", name.substr(0, 60)));
   GraphRewrite rewrite;
   rewrite.planner_pass = *planner_pass;
   VKF_TRY(before, cost_in(object, "without"));
   rewrite.before = before;
   if (!object.contains("taken") || !object["taken"].is_boolean())
-    return broken(fmt::format("of the form '{}' it does not say whether it was taken", name));
+    return broken(fmt::format("of the rewrite '{}' it does not say whether it was taken", name));
   rewrite.taken = object["taken"].get<bool>();
   if (object.contains("with")) {
     VKF_TRY(with, cost_in(object, "with"));
@@ -326,11 +286,11 @@ Result<std::string> to_file(const Plan& plan) {
     for (ir::NodeId id : segment.members) one["ops"].push_back(plan.graph.node(id).op->name);
     json["segments"].push_back(std::move(one));
   }
-  json["boundaries"] = Json::array();
+  json["fusion_boundaries"] = Json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)
-    json["boundaries"].push_back({{"value", fusion_boundary.value}, {"reason", fusion_boundary.reason}});
-  json["forms"] = Json::array();
-  for (const GraphRewrite& rewrite : plan.rewrites) json["forms"].push_back(rewrite_json(rewrite));
+    json["fusion_boundaries"].push_back({{"value", fusion_boundary.value}, {"reason", fusion_boundary.reason}});
+  json["rewrites"] = Json::array();
+  for (const GraphRewrite& rewrite : plan.rewrites) json["rewrites"].push_back(rewrite_json(rewrite));
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
   json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   json["digest"] = digest_of(json.dump());
@@ -356,7 +316,7 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
   VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
-  // The plan may be of another form of the graph.
+  // The plan may be of a rewrite of the graph.
   if (graph_digest != digest_of(graph)) {
     std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.storage_buffers);
     const auto same = std::find_if(rewrites.begin(), rewrites.end(),
@@ -396,16 +356,17 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     plan.steps.push_back({std::move(segment)});
   }
   VKF_CHECK_OK(check_order(graph, plan.steps));
-  if (!json.contains("boundaries") || !json["boundaries"].is_array()) return broken("it has no list 'boundaries'");
-  for (const Json& one : json["boundaries"]) {
+  if (!json.contains("fusion_boundaries") || !json["fusion_boundaries"].is_array())
+    return broken("it has no list 'fusion_boundaries'");
+  for (const Json& one : json["fusion_boundaries"]) {
     VKF_TRY(value, member<ir::NodeId>(one, "value"));
     VKF_TRY(reason, member<std::string>(one, "reason"));
     if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
     plan.fusion_boundaries.push_back({value, std::move(reason)});
   }
   // Earlier versions wrote none.
-  if (json.contains("forms") && !json["forms"].is_array()) return broken("its 'forms' are no list");
-  for (const Json& one : json.value("forms", Json::array())) {
+  if (json.contains("rewrites") && !json["rewrites"].is_array()) return broken("its 'rewrites' are no list");
+  for (const Json& one : json.value("rewrites", Json::array())) {
     VKF_TRY(rewrite, rewrite_in(one));
     plan.rewrites.push_back(std::move(rewrite));
   }

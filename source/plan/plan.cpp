@@ -51,7 +51,7 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, cost_cache));
   if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be
-  // brought into another form is planned as it is.
+  // rewritten is planned as it is.
   std::vector<GraphRewrite> rewrites;
   const auto consider = [&](partition::PlannerPass planner_pass,
                             Result<std::optional<passes::Rewritten>> (*rewrite)(const ir::Graph&)) {

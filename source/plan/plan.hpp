@@ -24,7 +24,7 @@ struct Cost {
   double microseconds = 0;
 };
 
-/// Another form of the whole graph, which was weighed against the one there was by then.
+/// A rewrite of the whole graph, which was weighed against the one there was by then.
 struct GraphRewrite {
   partition::PlannerPass planner_pass = partition::PlannerPass::merged_matmuls;
   Cost before;
@@ -33,7 +33,7 @@ struct GraphRewrite {
   std::string refusal;  ///< why it could not be planned, in one sentence
 };
 
-/// What such a form is; empty of a mechanism that makes none.
+/// What such a rewrite is; empty of a planner pass that makes none.
 std::string_view rewrite_text(partition::PlannerPass planner_pass);
 
 /// A plan is valid for every size of its symbols; loops, schedules and memory follow once those are known.
@@ -46,7 +46,7 @@ struct Plan {
       rewrites;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
 };
 
-/// How much faster a form has to be that moves more bytes: what part of the time there was it may take. As where
+/// How much faster a rewrite has to be that moves more bytes: what part of the time there was it may take. As where
 /// windows are divided anew.
 inline constexpr double kTimeForMoreBytes = 0.87;
 

@@ -84,7 +84,7 @@ std::string costs_text(const Target& target) {
                       : fmt::format("defaults of the device type {}", name_of(target.type));
 }
 
-/// Why a form was taken or not, in one sentence.
+/// Why a rewrite was taken or not, in one sentence.
 std::string verdict(const GraphRewrite& rewrite) {
   if (!rewrite.with) return rewrite.refusal;
   const auto percent = [](double part) {
@@ -111,8 +111,8 @@ std::string rewrite_block(const GraphRewrite& rewrite) {
 }
 
 nlohmann::ordered_json rewrite_json(const GraphRewrite& rewrite) {
-  nlohmann::ordered_json json{{"mechanism", name_of(rewrite.planner_pass)},
-                              {"form", rewrite_text(rewrite.planner_pass)},
+  nlohmann::ordered_json json{{"planner_pass", name_of(rewrite.planner_pass)},
+                              {"rewrite", rewrite_text(rewrite.planner_pass)},
                               {"planned", rewrite.with.has_value()},
                               {"taken", rewrite.taken}};
   json["bytes_without"] = rewrite.before.bytes;
@@ -145,17 +145,17 @@ nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step,
   json["transactions"] = schedule.transactions;
   json["workgroup"] = schedule.workgroup;
   json["workgroups"] = schedule.workgroups * (schedule.kind == schedule::Template::matmul ? schedule.parts : 1);
-  json["elements_per_item"] = schedule.chunk_size;
-  json["items_per_lane"] = schedule.unroll_factor;
+  json["chunk_size"] = schedule.chunk_size;
+  json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
-  if (schedule.kind == schedule::Template::matmul) json["parts"] = schedule.parts;
+  if (schedule.kind == schedule::Template::matmul) json["splits"] = schedule.parts;
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::reduction) {
-    json["column_lanes"] = schedule.reduction_threads;
+    json["reduction_threads"] = schedule.reduction_threads;
     json["rows_per_workgroup"] =
         schedule.parallel_threads * (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows);
-    json["parts"] = schedule.parts;
+    json["splits"] = schedule.parts;
     json["passes"] = schedule.passes;
     json["persistent"] = schedule.persistent;
   }
@@ -178,8 +178,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step,
 std::string_view rewrite_text(partition::PlannerPass planner_pass) {
   switch (planner_pass) {
     case partition::PlannerPass::merged_matmuls: return "products of one value with several others as one product";
-    case partition::PlannerPass::partial_statistics:
-      return "statistics of norms and softmax in parts, joined by their readers";
+    case partition::PlannerPass::partial_statistics: return "norms and softmax combine partial statistics";
     default: return "";
   }
 }
@@ -223,7 +222,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   }
   all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
                      fused_totals.proof.proven, fused_totals.proof.accesses);
-  if (!plan.rewrites.empty()) all += "\nother forms of the graph\n";
+  if (!plan.rewrites.empty()) all += "\nrewrites of the graph\n";
   for (const GraphRewrite& rewrite : plan.rewrites) all += rewrite_block(rewrite);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const segment::Segment& segment = plan.steps[i].segment;
@@ -313,8 +312,8 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   json["accesses"] = fused_totals.proof.accesses;
   json["accesses_proven"] = fused_totals.proof.proven;
   json["constants"] = costs_text(plan.target);
-  json["forms"] = nlohmann::ordered_json::array();
-  for (const GraphRewrite& rewrite : plan.rewrites) json["forms"].push_back(rewrite_json(rewrite));
+  json["rewrites"] = nlohmann::ordered_json::array();
+  for (const GraphRewrite& rewrite : plan.rewrites) json["rewrites"].push_back(rewrite_json(rewrite));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));
@@ -324,9 +323,9 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
     if (figures[i].spills) json["segments"][i]["spills"] = *figures[i].spills;
     if (figures[i].code_bytes) json["segments"][i]["code_bytes"] = *figures[i].code_bytes;
   }
-  json["boundaries"] = nlohmann::ordered_json::array();
+  json["fusion_boundaries"] = nlohmann::ordered_json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
-    json["boundaries"].push_back(
+    json["fusion_boundaries"].push_back(
         {{"value", fmt::format("%{}", fusion_boundary.value)}, {"reason", fusion_boundary.reason}});
   }
   // Names come from users and files and may not be UTF-8.

@@ -1,58 +1,14 @@
 // Caps by name: what `devices` prints, and what --limit and --disable may lower.
 #include <algorithm>
-#include <variant>
 
+#include "base/capabilities.hpp"
 #include "runtime/context.hpp"
 
 namespace vkfuse::runtime {
 
 namespace {
 
-struct Limit {
-  const char* name;
-  std::variant<std::uint32_t Caps::*, std::uint64_t Caps::*> member;
-};
-constexpr Limit kLimits[] = {
-    {"max_invocations", &Caps::max_invocations},
-    {"max_workgroup_x", &Caps::max_workgroup_x},
-    {"max_groups_per_axis", &Caps::max_groups_per_axis},
-    {"shared_memory_bytes", &Caps::shared_memory_bytes},
-    {"storage_buffers", &Caps::storage_buffers},
-    {"push_constant_bytes", &Caps::push_constant_bytes},
-    {"storage_range", &Caps::storage_buffer_range},
-    {"max_allocation", &Caps::max_allocation},
-    {"subgroup_size", &Caps::subgroup_size},
-    {"lane_registers", &Caps::registers_per_thread},
-    {"workgroup_registers", &Caps::workgroup_registers},
-};
-
 constexpr std::string_view kMemoryLimit = "memory_bytes";
-
-struct Feature {
-  const char* name;
-  bool Caps::*member;
-};
-constexpr Feature kFeatures[] = {
-    {"subgroup_shuffle", &Caps::subgroup_shuffle},
-    {"subgroup_size_control", &Caps::subgroup_size_control},
-    {"full_subgroups", &Caps::full_subgroups},
-    {"storage_16bit", &Caps::storage_16bit},
-    {"storage_8bit", &Caps::storage_8bit},
-    {"float16", &Caps::float16},
-    {"round_to_even_f16", &Caps::round_to_even_f16},
-    {"keep_nan_f32", &Caps::keep_nan_f32},
-    {"keep_nan_f64", &Caps::keep_nan_f64},
-    {"keep_denorms_f16", &Caps::keep_denorms_f16},
-    {"int8", &Caps::int8},
-    {"int16", &Caps::int16},
-    {"int64", &Caps::int64},
-    {"float64", &Caps::float64},
-    {"executable_statistics", &Caps::executable_statistics},
-};
-
-std::uint64_t value_of(const Caps& caps, const Limit& limit) {
-  return std::visit([&](auto member) { return static_cast<std::uint64_t>(caps.*member); }, limit.member);
-}
 
 bool is_tier(const std::string& name) {
   for (int i = 1; i < kFeatureTierCount; ++i) {  // nothing does without T0
@@ -72,11 +28,13 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
   made.api = info.api_version;
   made.type = std::string(name_of(info.type));
   made.memory_bytes = info.device_memory();
-  for (const Limit& limit : kLimits) made.limits[limit.name] = value_of(caps, limit);
+  for (const LimitRow& limit : limit_rows()) {
+    if (limit.visibility == Visibility::user) made.limits[std::string(limit.name)] = value_of(caps, limit);
+  }
   std::uint64_t& memory = made.limits[std::string(kMemoryLimit)];
   for (const vulkan::MemoryHeap& heap : info.heaps) memory = heap.device_local ? std::max(memory, heap.bytes) : memory;
-  for (const Feature& feature : kFeatures) {
-    if (caps.*feature.member) made.features.emplace_back(feature.name);
+  for (const FeatureRow& feature : feature_rows()) {
+    if (feature.visibility == Visibility::user && caps.*feature.member) made.features.emplace_back(feature.name);
   }
   return made;
 }
@@ -85,26 +43,27 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
   const Caps offered = caps;
   for (const auto& requested : options.limits) {
     if (requested.first == kMemoryLimit) continue;
-    const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
-                                     [&](const Limit& one) { return requested.first == one.name; });
-    if (limit == std::end(kLimits))
+    // The name of version 0.1 is read, too.
+    const std::string_view name =
+        requested.first == "lane_registers" ? std::string_view("registers_per_thread") : requested.first;
+    const auto limit = std::find_if(limit_rows().begin(), limit_rows().end(), [&](const LimitRow& row) {
+      return row.visibility == Visibility::user && name == row.name;
+    });
+    if (limit == limit_rows().end())
       return invalid("There is no limit named '{}'; 'vkfuse devices' lists them.", requested.first);
     const std::uint64_t has = value_of(caps, *limit);
     if (requested.second > has)
       return invalid("The limit {} is {} on this device and cannot be raised to {}.", requested.first, has,
                      requested.second);
     if (requested.second == 0) return invalid("The limit {} cannot be 0.", requested.first);
-    std::visit(
-        [&](auto member) {
-          caps.*member = static_cast<std::remove_reference_t<decltype(caps.*member)>>(requested.second);
-        },
-        limit->member);
+    set_value(caps, *limit, requested.second);
   }
   for (const std::string& name : options.disable) {
     if (is_tier(name) || name == "calibration") continue;
-    const auto* feature =
-        std::find_if(std::begin(kFeatures), std::end(kFeatures), [&](const Feature& one) { return name == one.name; });
-    if (feature == std::end(kFeatures))
+    const auto feature = std::find_if(feature_rows().begin(), feature_rows().end(), [&](const FeatureRow& row) {
+      return row.visibility == Visibility::user && name == row.name;
+    });
+    if (feature == feature_rows().end())
       return invalid("'{}' is neither a feature tier (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
     caps.*feature->member = false;
   }

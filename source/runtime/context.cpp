@@ -374,8 +374,8 @@ Result<void> Context::upload(const vulkan::Buffer& to, std::uint64_t offset, std
   commands.copy({&staging, 0, bytes.size()}, {&to, offset, bytes.size()});
   commands.barrier(vulkan::Access::transfer, vulkan::Access::compute | vulkan::Access::transfer);
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, device_->submit(commands));
-  return ticket.wait();
+  VKF_TRY(submission, device_->submit(commands));
+  return submission.wait();
 }
 
 Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes) {
@@ -396,8 +396,8 @@ Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset,
   commands.copy({&from, offset, bytes.size()}, {&staging, 0, bytes.size()});
   commands.barrier(vulkan::Access::transfer, vulkan::Access::host);
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, device_->submit(commands));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, device_->submit(commands));
+  VKF_CHECK_OK(submission.wait());
   std::memcpy(bytes.data(), staging.mapped(), bytes.size());
   return {};
 }
@@ -441,8 +441,8 @@ Result<std::vector<std::uint32_t>> Context::run_words(const KnownAnswer& test) {
   commands.dispatch(test.workgroups);
   commands.barrier(vulkan::Access::compute, vulkan::Access::transfer | vulkan::Access::host);
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, device_->submit(commands));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, device_->submit(commands));
+  VKF_CHECK_OK(submission.wait());
   std::vector<std::uint32_t> result(test.output_words);
   VKF_CHECK_OK(download(out, 0, std::as_writable_bytes(std::span(result))));
   return result;

@@ -55,6 +55,8 @@ class Context {
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
   [[nodiscard]] int index() const { return index_; }
 
+  /// The device as any kernel may use it: limits, and no feature tier but T0.
+  [[nodiscard]] const Target& base_target() const { return base_; }
   /// The device as kernels may use it. A feature tier is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
   /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights

@@ -9,12 +9,12 @@ namespace vkfuse::runtime {
 Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
   vulkan::Submission last;
   for (const vulkan::CommandBuffer& part : parts) {
-    auto ticket = device.submit(part);
-    if (!ticket) {
+    auto submission = device.submit(part);
+    if (!submission) {
       static_cast<void>(last.wait());  // the caller frees what the parts before use
-      return ticket;
+      return submission;
     }
-    last = *std::move(ticket);
+    last = *std::move(submission);
   }
   return last;
 }
@@ -158,14 +158,14 @@ Result<void> HostRun::poison(std::uint32_t word) const {
   for (const Port& port : outputs_) record_fill(commands, port.buffer, word);
   record_poison(commands, arena_, word);
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, device->submit(commands));
-  return ticket.wait();
+  VKF_TRY(submission, device->submit(commands));
+  return submission.wait();
 }
 
 Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
   const auto start = std::chrono::steady_clock::now();
-  VKF_TRY(ticket, submit_all(*program_->context()->device(), commands_));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, submit_all(*program_->context()->device(), commands_));
+  VKF_CHECK_OK(submission.wait());
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const bool first = !std::exchange(ran_, true) && specialization_->pace.shortest_us == 0;
   if (tells_pace(us, first, specialization_->modelled_us(), program_->options().longest_submission_us))

@@ -6,7 +6,7 @@
 
 namespace vkfuse::runtime {
 
-/// A run's submissions, one after the other; the last one's ticket.
+/// A run's submissions, one after the other; the last one's submission.
 Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts);
 
 /// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the

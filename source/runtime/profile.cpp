@@ -14,7 +14,7 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Special
   struct Recording {
     vulkan::TimestampPool times;
     vulkan::CommandBuffer commands;
-    vulkan::Submission ticket;
+    vulkan::Submission submission;
   };
   const auto& device = program.context()->device();
   const std::size_t steps = specialization.kernels.size();
@@ -38,16 +38,16 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Special
   struct Waits {
     std::vector<Recording>& all;
     ~Waits() {
-      for (const Recording& one : all) static_cast<void>(one.ticket.wait());
+      for (const Recording& one : all) static_cast<void>(one.submission.wait());
     }
   } const waits{recordings};
   for (Recording& recording : recordings) {
-    VKF_TRY(ticket, device->submit(recording.commands));
-    recording.ticket = ticket;
+    VKF_TRY(submission, device->submit(recording.commands));
+    recording.submission = submission;
   }
   for (std::size_t turn = 0, queued = recordings.size(); queued > 0; ++turn) {
     Recording& recording = recordings[turn % recordings.size()];
-    VKF_CHECK_OK(recording.ticket.wait());
+    VKF_CHECK_OK(recording.submission.wait());
     --queued;
     VKF_TRY(times, recording.times.nanoseconds());
     if (passed_us < settle_us) {
@@ -56,8 +56,8 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Special
     passed_us += times.back() * 1e-3;
     for (std::size_t i = 0; i < steps; ++i) samples[i].push_back(times[i + 1] - times[i]);
     if (enough()) continue;
-    VKF_TRY(ticket, device->submit(recording.commands));
-    recording.ticket = ticket;
+    VKF_TRY(submission, device->submit(recording.commands));
+    recording.submission = submission;
     ++queued;
   }
   std::vector<StepTime> result;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/mutations.hpp"
+#include "device_model/device_model.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
 #include "schedule/matmul_operands.hpp"
@@ -57,7 +58,8 @@ bool has_sub_byte(const ir::Graph& graph) {
 /// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
 /// a compilation): where there is a workgroup-scope product of known sizes that is large enough, or any is wanted
 /// (`forced`).
-std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, bool forced) {
+std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, const DeviceModel& model, bool forced) {
+  const double fewest_multiply_adds = model.matrices.kernels.workgroup_scope_multiply_adds;
   const auto is_large = [&](const ir::Node& node) {
     const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
     if (dot == nullptr) return false;
@@ -74,7 +76,7 @@ std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, bool forced
     const schedule::TileShape& tile = schedule::kWorkgroupTile;
     // A symbol has size 0, and what is divided by it is no number.
     return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) &&
-           (forced || shared * m * n * k >= schedule::kFewestMultipliesOfWorkgroupTiles);
+           (forced || shared * m * n * k >= fewest_multiply_adds);
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
   std::vector<DType> all;
@@ -196,7 +198,8 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   VKF_TRY(
       target,
       context.target(tiers_for(prepared),
-                     dtypes_of_workgroup_tiles(prepared, options.tuning.cooperative_matrix.value_or(false)),
+                     dtypes_of_workgroup_tiles(prepared, device_model(context.base_target()),
+                                               options.tuning.cooperative_matrix.value_or(false)),
                      options.numerics != codegen::Numerics::strict &&
                          has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;

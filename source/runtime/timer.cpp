@@ -40,8 +40,8 @@ Result<double> KernelTimer::time(const Timed& kernel) {
     commands.write_timestamp(stamps_, 2 * run + 1);
   }
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, context_->device()->submit(commands));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, context_->device()->submit(commands));
+  VKF_CHECK_OK(submission.wait());
   VKF_TRY(at, stamps_.nanoseconds());
   std::vector<double> spans;
   for (std::size_t run = 0; run < kRuns; ++run) spans.push_back((at[2 * run + 1] - at[2 * run]) * 1e-3);

@@ -124,8 +124,8 @@ class Bench {
     commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
     record(commands, candidate);
     VKF_CHECK_OK(commands.end());
-    VKF_TRY(ticket, context_.device()->submit(commands));
-    VKF_CHECK_OK(ticket.wait());
+    VKF_TRY(submission, context_.device()->submit(commands));
+    VKF_CHECK_OK(submission.wait());
     std::map<ir::NodeId, std::vector<std::byte>> all;
     for (ir::NodeId id : stores) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_.at(id)));
@@ -155,8 +155,8 @@ class Bench {
       VKF_CHECK_OK(commands.end());
       candidate.commands = std::move(commands);
     }
-    VKF_TRY(ticket, context_.device()->submit(*candidate.commands));
-    VKF_CHECK_OK(ticket.wait());
+    VKF_TRY(submission, context_.device()->submit(*candidate.commands));
+    VKF_CHECK_OK(submission.wait());
     VKF_TRY(at, stamps_->nanoseconds());
     candidate.times_us.push_back(std::max((at[1] - at[0]) * 1e-3 / repeats_, 1e-3));
     return {};

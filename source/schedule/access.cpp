@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "device_model/device_model.hpp"
 #include "index/arithmetic.hpp"
 
 namespace vkfuse::schedule {
@@ -13,12 +14,12 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "attention", "tiled", "custom"};
+  constexpr std::string_view names[] = {"pointwise", "reduction", "sort", "matmul", "attention", "tiled", "custom"};
   return names[static_cast<int>(kind)];
 }
 
 std::string_view name_of(AccessKind kind) {
-  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed", "shifted", "opaque"};
+  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed", "unaligned", "opaque"};
   return names[static_cast<int>(kind)];
 }
 
@@ -331,12 +332,12 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
 }  // namespace
 
 double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
-  // The caches of a GPU hand out sectors half as fast again as its memory does. A CPU computes elements one
+  // The caches of a GPU hand out sectors faster than its memory does. A CPU computes elements one
   // by one, wherever they are.
-  constexpr double kSectorSpeed = 1.5;
   const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   return target.type == DeviceType::cpu ? moved
-                                        : std::max(moved, cached_bytes(graph, loops, target, schedule) / kSectorSpeed);
+                                        : std::max(moved, cached_bytes(graph, loops, target, schedule) /
+                                                              device_model(target).caches.sector_bandwidth);
 }
 
 bool stores_sub32(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,

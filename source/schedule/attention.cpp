@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "device_model/device_model.hpp"
 #include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::schedule {
@@ -15,10 +16,6 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a thread has its share of n in registers
-constexpr int kRoomyRegisters = 128;         // of a thread; with many more AMD's compiler spills
-constexpr double kCrowding = 0.01;           // what each one more costs
-constexpr double kThreadsRequested = 128;    // of a compute unit
-constexpr double kExponential = 20;          // of a score: with what rescales, in fused multiply-adds
 
 struct ThreadGrid {
   int m, k;
@@ -245,6 +242,7 @@ double visited_share(const Loops& loops, const AttentionTile& tile) {
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const AttentionTile& tile = schedule.attention;
   const CostModel costs = costs_of(target);
+  const DeviceModel& model = device_model(target);
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));
@@ -257,7 +255,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   std::vector<ValueId> stops;
   if (tile.contract) stops.push_back(*tile.contract);
   const double score = cost_of(graph, loops, backward_slice_of(loops, tile.score, stops));
-  const double compute = batch * m * k * ((d + n) / (tile.mma ? kCooperativeMatrixSpeedup : 1) + kExponential + score) +
+  const double compute = batch * m * k *
+                             ((d + n) / (tile.mma ? model.attention.cooperative_matrix_speedup : 1) +
+                              model.attention.exponential + score) +
                          batch * m * n * cost_of(graph, loops, backward_slice_of_results(loops));
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double loads = 0;
@@ -270,7 +270,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
         std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
     const double times = (value.axes & loops.columns()) != 0 && !own ? std::max(1.0, tiles_m * visited) : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
-    traffic += elements * bytes * (times - 1) / kCacheSpeed;
+    traffic += elements * bytes * (times - 1) / model.caches.bandwidth;
     loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
   }
   schedule.loads_executed = static_cast<std::int64_t>(loads);
@@ -288,12 +288,16 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups));  // 0 of no elements
   const double threads = workgroups * schedule.workgroup;
   const double share =
-      cpu ? 1 : std::min({1.0, workgroups / kComputeUnits, threads / (kComputeUnits * kThreadsRequested)});
+      cpu ? 1
+          : std::min({1.0, workgroups / model.units.count, threads / (model.units.count * model.attention.threads)});
   const int per_thread = tile.mma ? schedule.workgroup / tile.subgroups : 1;
   schedule.registers = tile.mma ? 64 + (tile.tile_k() * (tile.pipelined_scores ? 2 : 1) + static_cast<int>(n + d / 2)) *
                                            static_cast<int>(tile.mma->m) / per_thread
                                 : (tile.low_register ? 44 : 48) + static_cast<int>(n) / tile.threads_k * 4;
-  const double crowding = cpu || tile.mma ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
+  const double crowding =
+      cpu || tile.mma
+          ? 1
+          : 1 + model.pressure.slowdown * std::max(0, schedule.registers - model.pressure.attention_registers);
   const double spilling = tile.mma ? 1 : cost_of_spilling(target, schedule.registers);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding * spilling / share,
                                      static_cast<std::int64_t>(accesses / share));
@@ -377,7 +381,6 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
-constexpr int kMostCooperativeMatrixRegisters = 240;  // of a thread
 
 /// The form of a tile that units fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const ir::Graph& graph, const Loops& loops, const Target& target,
@@ -394,7 +397,9 @@ std::optional<Schedule> with_cooperative_shape(const ir::Graph& graph, const Loo
   }
   auto one =
       with_tile(graph, loops, target, tuning, tile, form.subgroups * static_cast<int>(target.caps.subgroup_size));
-  if (one && target.type != DeviceType::cpu && one->registers > kMostCooperativeMatrixRegisters) return std::nullopt;
+  if (one && target.type != DeviceType::cpu &&
+      one->registers > device_model(target).matrices.kernels.attention_registers)
+    return std::nullopt;
   return one;
 }
 

@@ -156,16 +156,16 @@ std::string to_text(const Tuning& tuning) {
   };
   add("workgroup", tuning.workgroup);
   add("vector_bytes", tuning.vector_bytes);
-  add("items_in_flight", tuning.unroll_factor);
-  add("column_lanes", tuning.reduction_threads);
+  add("unroll_factor", tuning.unroll_factor);
+  add("reduction_threads", tuning.reduction_threads);
   add("online", tuning.online);
   add("persistent", tuning.persistent);
-  add("rows_together", tuning.register_block_rows);
-  add("parts", tuning.parts);
+  add("register_block_rows", tuning.register_block_rows);
+  add("splits", tuning.parts);
   add("block", tuning.block);
-  add("matrix", tuning.matmul);
-  add("matrix_units", tuning.cooperative_matrix);
-  add("dots", tuning.integer_dot);
+  add("matmul", tuning.matmul);
+  add("cooperative_matrix", tuning.cooperative_matrix);
+  add("integer_dot", tuning.integer_dot);
   add("tiled", tuning.tiled);
   if (tuning.tile)
     text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,

@@ -13,33 +13,6 @@ using segment::ValueId;
 
 namespace {
 
-// Of a compute unit: an H200's, of which the others that have cooperative matrices differ by little.
-constexpr double kProductsInCycle = 1024;  ///< of f16
-constexpr double kSharedBytes = 128;       ///< in a cycle
-constexpr double kLineBytes = 128;
-constexpr double kFarBytes = 22;         ///< in a cycle, from the cache that compute units share
-constexpr double kSubgroupsInCycle = 4;  ///< instructions of so many
-constexpr int kRegisters = 65536, kResidentThreads = 2048, kSharedMemory = 227 << 10, kSharedOfGroup = 1 << 10;
-constexpr int kMostRegisters = 255;
-
-/// Fitted to 1,380 tiles of 30 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json,
-/// h200-sweep-tiles-2.json): cycles, instructions, registers, or shares of what the constants above say.
-struct Fit {
-  double products = 1.153, fragments = 0.441, near_lines = 1.639, near_words = 0.237, tile_stores = 1.132, far = 0.356,
-         far_unaligned = 1.366;
-  double chunk_instructions = 26.7, load_instructions = 5.82, unaligned_element = 7.47, flattened_element = 1.04,
-         single_element = 40, computed_element = 4.29;
-  double together =
-      3.44;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
-  double barriers = 121, latency = 326, latency_of_unaligned = 911, chain = 0.223;
-  double prefetched = 1073, prefetch_of_others = 0.304;
-  double own_registers = 22.6, fragment_registers = 0.805, buffer_registers = 9.53, prefetch_registers = 1.023,
-         loading_registers = 0.148;
-  double result_instructions = 11, result_bytes = 1.919, of_many_bytes = 1.25, round = 638, round_of_loads = 2842,
-         start = 227, last_wave = 1.252;
-};
-constexpr Fit kFit;
-
 /// What one step along the sum takes of a compute unit and of a thread's registers.
 struct Step {
   double executed = 0;                   ///< cycles that nobody else has
@@ -49,7 +22,11 @@ struct Step {
   double registers = 0;
 };
 
-Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+Step step_of(const ir::Graph& graph, const Loops& loops, const DeviceModel& model, const Schedule& schedule) {
+  const ComputeUnits& unit = model.units;
+  const MatrixStep& fit = model.matrices.step;
+  const MatrixLoads& fit_loads = model.matrices.loads;
+  const MatrixRegisters& fit_registers = model.matrices.registers;
   const MatmulTile& tile = schedule.matmul;
   const TileShape& shape = tile.shape;
   const int bytes = size_of(tile.mma->a);
@@ -77,67 +54,71 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
     }
     const double subgroups = static_cast<double>(units) / shape.threads;
     const double chunk_bytes = tile_operand.elements * bytes * step_between;
-    double of_element = single ? kFit.single_element : unaligned ? kFit.unaligned_element : 0;
-    if (unaligned && tile_operand.flattened) of_element += kFit.flattened_element;
-    if (computed) of_element += kFit.computed_element;  // beside its ops: moved words are taken apart and put together
-    issued += subgroups *
-              (kFit.chunk_instructions + kFit.load_instructions * loads + of_element * tile_operand.elements) /
-              kSubgroupsInCycle;
-    issued += elements * cost_of(graph, loops, backward_slice) / kComputeUnitLanes;
-    const double span = std::clamp(chunk_bytes * shape.threads / kLineBytes, 1.0, static_cast<double>(shape.threads));
-    lines += kFit.near_words * subgroups * (single ? tile_operand.elements : loads) * span;
+    double of_element = single ? fit_loads.single_element : unaligned ? fit_loads.unaligned_element : 0;
+    if (unaligned && tile_operand.flattened) of_element += fit_loads.flattened_element;
+    if (computed)
+      of_element += fit_loads.computed_element;  // beside its ops: moved words are taken apart and put together
+    issued += subgroups * (fit_loads.chunk + fit_loads.load * loads + of_element * tile_operand.elements) /
+              unit.subgroup_instructions;
+    issued += elements * cost_of(graph, loops, backward_slice) / unit.multiply_adds;
+    const double span =
+        std::clamp(chunk_bytes * shape.threads / unit.cache_line_bytes, 1.0, static_cast<double>(shape.threads));
+    lines += fit.near_words * subgroups * (single ? tile_operand.elements : loads) * span;
     // Of a line that is half used the other half comes, too.
-    const double run = std::min<double>(kLineBytes, (tile_operand.along_k ? shape.k : extent) * bytes * step_between);
+    const double run =
+        std::min<double>(unit.cache_line_bytes, (tile_operand.along_k ? shape.k : extent) * bytes * step_between);
     const double touched = subgroups * chunk_bytes * shape.threads / run;
-    lines += kFit.near_lines * touched;
-    far += single || unaligned ? kFit.far_unaligned * elements * bytes / kFarBytes
-                               : kFit.far * touched * kLineBytes / kFarBytes;
-    shared += kFit.tile_stores * elements * bytes / kSharedBytes;
-    fragments += kFit.fragments * shape.owners() * (tile_operand.second ? shape.thread_n : shape.thread_m) * shape.k *
-                 bytes / kSharedBytes;
-    step.registers += kFit.buffer_registers;
+    lines += fit.near_lines * touched;
+    far += single || unaligned ? fit.far_unaligned * elements * bytes / unit.last_level_cache_bytes
+                               : fit.far * touched * unit.cache_line_bytes / unit.last_level_cache_bytes;
+    shared += fit.tile_stores * elements * bytes / unit.shared_memory_bytes;
+    fragments += fit.fragments * shape.owners() * (tile_operand.second ? shape.thread_n : shape.thread_m) * shape.k *
+                 bytes / unit.shared_memory_bytes;
+    step.registers += fit_registers.buffer;
     if (!single && is_double_buffered(words, iterations)) {
-      step.registers += kFit.prefetch_registers * words * iterations;
-      step.on_its_way = kFit.prefetched;
+      step.registers += fit_registers.prefetch * words * iterations;
+      step.on_its_way = fit.prefetch;
       continue;
     }
     const int together = loads_in_flight(iterations);
     latencies +=
-        static_cast<double>(ceil_div(iterations, together)) * (unaligned ? kFit.latency_of_unaligned : kFit.latency);
+        static_cast<double>(ceil_div(iterations, together)) * (unaligned ? fit.latency_of_unaligned : fit.latency);
     loading = std::max(loading, static_cast<double>(together) * (single ? tile_operand.elements : words));
   }
   const double sums = static_cast<double>(tile.sums.size());
-  const double products = sums * shape.m * shape.n * shape.k / kProductsInCycle * bytes / 2;
+  const double products = sums * shape.m * shape.n * shape.k / unit.matrix_multiply_adds * bytes / 2;
   const int per_register = tile.mma->c == DType::f16 ? 2 : 1;
-  const double power = kFit.together;
-  step.executed = std::pow(std::pow(kFit.products * products + fragments, power) + std::pow(shared + lines, power) +
+  const double power = fit.overlap;
+  step.executed = std::pow(std::pow(fit.products * products + fragments, power) + std::pow(shared + lines, power) +
                                std::pow(issued, power) + std::pow(far, power),
                            1 / power);
-  if (step.on_its_way > 0) step.of_others = kFit.prefetch_of_others * far;
-  step.waited = kFit.barriers + latencies + kFit.chain * products * 4 / std::max(4, shape.owners());
-  step.registers += kFit.own_registers + kFit.loading_registers * loading +
+  if (step.on_its_way > 0) step.of_others = fit.prefetch_of_others * far;
+  step.waited = fit.barriers + latencies + fit.chain * products * 4 / std::max(4, shape.owners());
+  step.registers += fit_registers.own + fit_registers.loading * loading +
                     sums * shape.thread_m * shape.thread_n / shape.threads / per_register;
-  step.registers += kFit.fragment_registers * tile.mma->k * (shape.thread_m + tile.mma->n) * bytes / 4 / shape.threads;
+  step.registers += fit_registers.fragment * tile.mma->k * (shape.thread_m + tile.mma->n) * bytes / 4 / shape.threads;
   return step;
 }
 
 }  // namespace
 
-CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const Schedule& schedule,
-                                              double hidden) {
+CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const DeviceModel& model,
+                                              const Schedule& schedule, double hidden) {
+  const ComputeUnits& unit = model.units;
+  const MatrixResults& results_fit = model.matrices.results;
   const MatmulTile& tile = schedule.matmul;
   const TileShape& shape = tile.shape;
-  const Step step = step_of(graph, loops, schedule);
+  const Step step = step_of(graph, loops, model, schedule);
   const double threads = schedule.workgroup;
   CooperativeMatrixCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
   const double registers =
-      std::min(kMostRegisters,
+      std::min(unit.registers_per_thread,
                tile.workgroup_scope ? schedule.registers
                                     : cost.registers);  // of workgroup-scope tiles the device knows more than we do
-  const double fit = std::min(
-      {std::floor(kRegisters / (registers * threads)), std::floor(kResidentThreads / threads),
-       std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
+  const double fit = std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
+                               std::floor(static_cast<double>(unit.shared_memory) /
+                                          static_cast<double>(schedule.shared_bytes + unit.workgroup_shared_memory))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
 
@@ -155,27 +136,27 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   double stored = 0;
   for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
   for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
-  const double instructions = kFit.result_instructions * elements / shape.threads / kSubgroupsInCycle +
-                              elements * cost_of(graph, loops, results) * hidden / kComputeUnitLanes;
-  constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
+  const double instructions = results_fit.instructions * elements / shape.threads / unit.subgroup_instructions +
+                              elements * cost_of(graph, loops, results) * hidden / unit.multiply_adds;
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
   const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
-  const double moved = kFit.result_bytes * (many ? kFit.of_many_bytes : 1) * elements * stored / kMemoryBytes;
+  const double moved =
+      results_fit.bytes * (many ? results_fit.of_many_bytes : 1) * elements * stored / unit.memory_bytes;
   const double rounds =
       tile.subtile == 0 ? 1 : shape.thread_m / static_cast<double>(tile.mma->m) * shape.thread_n / tile.subtile;
-  const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
+  const double waited = rounds * (results_fit.round + (loads > 0 ? results_fit.round_of_loads : 0));
 
   const auto wave = [&](double groups) {  // on one compute unit at the same time
     const double step_cycles =
         std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
-    return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + kFit.start;
+    return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + results_fit.start;
   };
   const double all = static_cast<double>(schedule.workgroups * schedule.parts);
-  const double full = std::floor(all / (kComputeUnits * resident));
-  const double rest = all - full * kComputeUnits * resident;
-  cost.cycles = full * wave(resident) + (rest > 0 ? kFit.last_wave * wave(std::ceil(rest / kComputeUnits)) : 0);
+  const double full = std::floor(all / (unit.count * resident));
+  const double rest = all - full * unit.count * resident;
+  cost.cycles = full * wave(resident) + (rest > 0 ? results_fit.last_wave * wave(std::ceil(rest / unit.count)) : 0);
   return cost;
 }
 

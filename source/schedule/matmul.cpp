@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/numerics.hpp"
+#include "device_model/device_model.hpp"
 #include "schedule/matmul_model.hpp"
 #include "schedule/means.hpp"
 
@@ -43,9 +44,6 @@ constexpr TileShape kCooperativeMatrixShapes[] = {
     {16, 16, 32, 16, 16}};
 /// Of a sum too long for one loop.
 constexpr std::int64_t kMostParts = 64;
-/// What a thread has at most, of 255: beyond it the sums spill.
-constexpr int kMostCooperativeMatrixRegisters = 232;
-
 /// Steps along the sum that a part of it has at least: fewer do not pay for its first loads.
 constexpr std::int64_t kFewestSteps = 8;
 /// Below so many products on a CPU, threads have 4 x 4 of them: 8 x 8 take its driver's compiler a tenth of a second
@@ -393,8 +391,8 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   if (schedule.matmul.workgroup_scope) schedule.stores[0] = {AccessKind::vector, 16};
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model_matmul(graph, loops, target, schedule);
-  if (schedule.matmul.mma && schedule.registers > kMostCooperativeMatrixRegisters && !tuning.tile &&
-      target.type != DeviceType::cpu)
+  if (schedule.matmul.mma && schedule.registers > device_model(target).matrices.kernels.matmul_registers &&
+      !tuning.tile && target.type != DeviceType::cpu)
     return std::nullopt;
   return schedule;
 }
@@ -531,7 +529,9 @@ std::optional<Schedule> best_matmul(const ir::Graph& graph, const Loops& loops, 
     consider(std::move(whole));
     if (tuning.parts || target.type == DeviceType::cpu) return;
     for (const int parts : {2, 3, 4, 6, 8, 12, 16}) {
-      if (static_cast<double>(tiles * (parts - 1)) >= 2 * kComputeUnits || steps < kFewestSteps * parts) break;
+      if (static_cast<double>(tiles * (parts - 1)) >= 2 * device_model(target).units.count ||
+          steps < kFewestSteps * parts)
+        break;
       consider(with_shape(graph, loops, target, tuning, planned, *tile, shape, parts));
     }
   };

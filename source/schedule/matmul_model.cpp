@@ -11,24 +11,6 @@ using segment::ValueId;
 
 namespace {
 
-/// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs
-/// nothing, and neither do the softmax statistics of 128256 columns.
-constexpr double kHiddenByCooperativeMatrix = 0.1;
-/// Folds of results behind a product are hidden as other arithmetic is behind sums as long as this, and the less of
-/// them the shorter sums are: behind sums of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results
-/// were stored (h200-full.json).
-constexpr double kSumsThatHideReductions = 2048;
-/// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200
-/// (h200-by-hand.txt).
-constexpr double kGainOfWorkgroupTiles = 1.08;
-/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192
-/// took 6584 us for 6038 on an H200. Tiles of several sums were not among those that the model of units is fitted to.
-constexpr double kCostOfProjections = 1.09;
-
-/// Registers of a thread that leave room for 24 subgroups on a compute unit, and what each one more costs: from what
-/// NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two operands and of three.
-constexpr int kRoomyRegisters = 80;
-constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 
 /// Whether several sums lead to results of their own, each to others.
@@ -112,6 +94,8 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
   const MatmulTile& tile = schedule.matmul;
   const TileShape& shape = tile.shape;
   const CostModel costs = costs_of(target);
+  const DeviceModel& model = device_model(target);
+  const MatrixKernels& kernels = model.matrices.kernels;
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));
@@ -138,7 +122,7 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
           static_cast<double>(instructions(schedule.loads[id], bytes, tile_operand.elements));
       schedule.loads_executed += static_cast<std::int64_t>(instructions_executed);
       schedule.transactions += static_cast<std::int64_t>(elements * bytes / 128);
-      traffic += elements * bytes / kCacheSpeed;
+      traffic += elements * bytes / model.caches.bandwidth;
     }
     accesses += elements / tile_operand.elements;  // into shared memory, and out of it
     const double read_again =
@@ -162,7 +146,7 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
     if (loops.values[id].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
     const double hidden =
-        tile.workgroup_scope ? kHiddenByCooperativeMatrix : 1;  // one by one, but near and beside products
+        tile.workgroup_scope ? kernels.visible_epilogue : 1;  // one by one, but near and beside products
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) *
                                instructions(schedule.loads[id], bytes, tile.elements);
   }
@@ -170,32 +154,33 @@ void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& targ
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
-  const double partial_traffic = 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
+  const double partial_traffic = 2 * partial_bytes / (partial_bytes < model.caches.bytes ? model.caches.bandwidth : 1);
   const int launches = schedule.parts > 1 ? 5 : 1;
   if (tile.mma && !cpu) {
     // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
     const double hidden = tile.epilogues.empty()
-                              ? kHiddenByCooperativeMatrix
-                              : std::max(kHiddenByCooperativeMatrix, 1 - k / kSumsThatHideReductions);
-    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph, loops, schedule, hidden);
+                              ? kernels.visible_epilogue
+                              : std::max(kernels.visible_epilogue, 1 - k / kernels.sum_that_hides_reductions);
+    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph, loops, model, schedule, hidden);
     if (!tile.workgroup_scope) schedule.registers = cost.registers;
-    const double cycles = cost.cycles * (has_projections(loops, tile) ? kCostOfProjections : 1) /
-                          (tile.workgroup_scope ? kGainOfWorkgroupTiles : 1);
+    const double cycles = cost.cycles * (has_projections(loops, tile) ? kernels.projections_slowdown : 1) /
+                          (tile.workgroup_scope ? kernels.workgroup_scope_gain : 1);
     const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
     schedule.modelled_us =
-        modelled_us(costs, launches, moved + partial_traffic, cycles * kComputeUnits * kComputeUnitLanes,
+        modelled_us(costs, launches, moved + partial_traffic, cycles * model.units.count * model.units.multiply_adds,
                     static_cast<std::int64_t>(partial_bytes / 8));
     return;
   }
   compute += batch * m * n * cost_of(graph, loops, results);
   // Threads that all compute the whole time; fewer tiles than compute units leave some without work, and few
   // registers per thread leave each waiting for its operands.
-  if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
+  const int over = schedule.registers - model.pressure.matmul_registers;
+  if (!cpu && over > 0) compute *= 1 + model.pressure.slowdown * over;
   compute *= cost_of_spilling(target, schedule.registers);
   const auto workgroups =
       static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
-  double share = cpu ? 1 : std::min(1.0, workgroups / kComputeUnits);
-  if (has_projections(loops, tile)) share /= kCostOfProjections;
+  double share = cpu ? 1 : std::min(1.0, workgroups / model.units.count);
+  if (has_projections(loops, tile)) share /= kernels.projections_slowdown;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed) + partial_bytes / 8;
   schedule.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share,
                                      static_cast<std::int64_t>(accesses / share));

@@ -1,6 +1,7 @@
 // What a tile of a matrix kernel takes.
 #pragma once
 
+#include "device_model/device_model.hpp"
 #include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::schedule {
@@ -15,8 +16,7 @@ struct CooperativeMatrixCost {
 };
 /// `hidden` is what is left of the arithmetic of results while others multiply.
 CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segment::Loops& loops,
-                                              const Schedule& schedule, double hidden);
-inline constexpr double kComputeUnitLanes = 128;  ///< of a compute unit: fused multiply-adds in a cycle
+                                              const DeviceModel& model, const Schedule& schedule, double hidden);
 
 /// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
 void model_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);

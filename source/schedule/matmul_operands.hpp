@@ -9,13 +9,6 @@ namespace vkfuse::schedule {
 /// Whether the thread type of a dtype has vectors of four 32-bit registers.
 bool has_vectors(DType dtype);
 
-/// What an H200 has; a device with less is as well served by as many tiles.
-inline constexpr double kComputeUnits = 132;
-/// Caches hand out what several tiles read some times faster than memory does.
-inline constexpr double kCacheSpeed = 4;
-/// What such a cache holds beside what else is in flight.
-inline constexpr double kCacheBytes = 32e6;
-
 /// Whether the reduction adds up products that nobody else reads, in registers of which there are vectors.
 bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& reduction);
 
@@ -91,10 +84,8 @@ std::optional<DType> sub32_dtype(const ir::Graph& graph, const segment::Loops& l
 std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index::Expr& offset,
                                        std::span<const int> across, std::span<const int> along, int per_vector);
 
-/// What a workgroup multiplies as one (T5), and from how many multiply-adds on: NVIDIA's compiler (580) takes 0.7 s for
-/// such a kernel, which a tenth of a short product does not bring back.
+/// What a workgroup multiplies as one (T5).
 inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
-inline constexpr double kFewestMultipliesOfWorkgroupTiles = 3e10;
 
 /// Whether a workgroup can multiply the tile's shape as one: operands are as they lie in memory, all tiles are whole,
 /// there is one result, nothing is reduced beside the sum, and there are products enough unless it is `forced`.
@@ -105,9 +96,6 @@ bool has_workgroup_tiles(const ir::Graph& graph, const segment::Loops& loops, co
 inline std::int64_t scales_of_subgroup(const PackedGemvTile& tile, std::int64_t columns) {
   return ceil_div(columns / tile.k_slice_columns(), tile.subgroups) * (tile.k_slice_columns() / tile.scale_columns);
 }
-
-/// Products with cooperative matrices in the time of one without.
-inline constexpr double kCooperativeMatrixSpeedup = 12;  // of attention on an H200
 
 /// Fills in what masks of positions leave, `last` and `mask_lower_bounds`.
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionTile& tile);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device_model/device_model.hpp"
 #include "schedule/matmul_operands.hpp"
 #include "schedule/sub_byte.hpp"
 
@@ -18,13 +19,6 @@ using segment::ValueId;
 constexpr int kColumnsOfChunk = 32;       // 16 bytes
 constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
 constexpr int kMostTiles = 16;
-constexpr int kThreadsAtOnce = 512;  // of a compute unit: they have some 110 registers
-
-// On an H200 (bench/results/h200-packed-rows.txt).
-constexpr double kShareOfCopy = 0.82;  // a kilobyte of every row side by side
-constexpr double kBytesPerUs = 2300;   // of a subgroup that waits for memory
-constexpr double kFirstUs = 3;         // until a workgroup has the vector where it wants it
-constexpr int kSubgroups = 8;  // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
 
 /// Whether it asks for something that only kernels of threads have.
 bool is_of_threads(const Tuning& tuning) {
@@ -130,11 +124,12 @@ std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const Loops& co
   const int threads = static_cast<int>(target.caps.subgroup_size);
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), posed->mma.m));
   const CostModel costs = costs_of(target);
+  const DeviceModel& model = device_model(target);
   std::optional<PackedGemvTile> best;
   double least = 0;
   for (int count = 1; count <= kMostTiles; ++count) {
     PackedGemvTile tile = *posed;
-    tile.subgroups = kSubgroups;
+    tile.subgroups = model.packed_gemv.subgroups;
     tile.tiles = count;
     tile.k_slice = threads >= 8 ? 8 : 4;
     while (tile.k_slice > fragment / kColumnsOfChunk && columns % tile.k_slice_columns() != 0) tile.k_slice /= 2;
@@ -152,12 +147,14 @@ std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const Loops& co
     if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
       continue;
     if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
-    const double slots = kComputeUnits * std::max(1, kThreadsAtOnce / workgroup);
+    const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
     const double tile_bytes = static_cast<double>(rows.bytes_read) / tiles;
     double us = costs.launch_us;
     for (double left = std::ceil(tiles / count); left > 0; left -= slots) {
-      us += kFirstUs + count * std::max(std::min(left, slots) * tile_bytes / (kShareOfCopy * costs.copy_gb_per_s * 1e3),
-                                        tile_bytes / (tile.subgroups * kBytesPerUs));
+      us += model.packed_gemv.first_us +
+            count * std::max(
+                        std::min(left, slots) * tile_bytes / (model.packed_gemv.copy_share * costs.copy_gb_per_s * 1e3),
+                        tile_bytes / (tile.subgroups * model.packed_gemv.bytes_per_us_and_subgroup));
     }
     if (best && us >= least) continue;
     best = tile;

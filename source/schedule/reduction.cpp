@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/numerics.hpp"
+#include "device_model/device_model.hpp"
 #include "schedule/budget.hpp"
 #include "schedule/matmul_operands.hpp"
 #include "schedule/means.hpp"
@@ -25,12 +26,8 @@ constexpr int kBlock = 256;             // elements that are joined one after th
 constexpr int kMostResidentWords = 40;  // per thread, of what is kept between passes
 constexpr std::int64_t kMostRowWords =
     1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
-constexpr std::int64_t kRowsToOverlap = 2112;         // 16 for each compute unit of a large device
-constexpr int kWordsBesideRow = 24;                   // of a thread
-constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
-constexpr std::int64_t kWindow = 32;                  // columns
-constexpr std::int64_t kRowsToFill = 132 * 2048;      // groups of rows: every thread of a large device has one
-constexpr std::int64_t kWorkgroupsRequested = 528;    // fills a large device a few times
+constexpr int kWordsBesideRow = 24;   // of a thread
+constexpr std::int64_t kWindow = 32;  // columns
 
 int power_of_two_at_least(std::int64_t n) {
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
@@ -203,6 +200,7 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
                     Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
   const bool cpu = target.type == DeviceType::cpu;
+  const DeviceModel& model = device_model(target);
   const bool shuffles = target.has(FeatureTier::subgroup) && target.caps.subgroup_shuffle &&
                         target.caps.full_subgroups && !schedule.vector_rows;
   schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
@@ -221,7 +219,7 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
     if (!cpu && resident.repeats) {
       // What is read again should still be in the last-level cache: fewer rows at a time, more strips.
       const std::int64_t row_bytes = chunks * schedule.chunk_size * largest_load(graph, loops);
-      while (schedule.parallel_threads > 4 && row_bytes * schedule.parallel_threads > kCachedTileBytes)
+      while (schedule.parallel_threads > 4 && row_bytes * schedule.parallel_threads > model.caches.tile_bytes)
         schedule.parallel_threads /= 2;
       most = 1024;
     }
@@ -230,7 +228,8 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
     const int rest = std::max(1, std::min(limit, most) / schedule.parallel_threads);
     threads = std::min(power_of_two_at_least(chunks / (cpu ? 16 : 4)), rest);
     // A window of so many rows that they fill the device: one thread goes over all of it.
-    if (!cpu && chunks <= kWindow && schedule.parallel_chunks >= kRowsToFill && !tuning.workgroup) {
+    if (!cpu && chunks <= kWindow &&
+        static_cast<double>(schedule.parallel_chunks) >= model.units.count * model.units.threads && !tuning.workgroup) {
       threads = 1;
       schedule.parallel_threads = std::min(limit, 128);
     }
@@ -247,7 +246,8 @@ void choose_threads(const ir::Graph& graph, const Loops& loops, const Target& ta
     const int fewer = power_of_two_at_least(ceil_div(ceil_div(chunks, iterations) * 5, 8));
     if (fewer < threads && ceil_div(chunks, fewer) <= kMostIterations) threads = fewer;
     // Long rows that are walked once: many workgroups wait for memory at different times, if there are so many rows.
-    if (loops.passes == 1 && schedule.parallel_chunks >= kRowsToOverlap)
+    if (loops.passes == 1 &&
+        static_cast<double>(schedule.parallel_chunks) >= model.occupancy.rows_to_overlap * model.units.count)
       threads = std::min(threads, std::max(128, power_of_two_at_least(chunks / 32)));
     threads = std::max(threads, std::min({32, power_of_two_at_least(chunks), limit}));
     if (scans) threads = std::min(threads, kMostScanThreads);
@@ -323,12 +323,18 @@ std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, c
   return bytes;
 }
 
+/// Workgroups that fill a device a few times.
+std::int64_t workgroups_to_fill(const Target& target) {
+  const DeviceModel& model = device_model(target);
+  return static_cast<std::int64_t>(model.occupancy.workgroups * model.units.count);
+}
+
 /// Few rows of many columns are shared by several workgroups.
 void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
                   Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.parallel_chunks, schedule.parallel_threads);
   schedule.parts = 1;
-  const std::int64_t requested = target.type == DeviceType::cpu ? 8 : kWorkgroupsRequested;
+  const std::int64_t requested = target.type == DeviceType::cpu ? 8 : workgroups_to_fill(target);
   const std::int64_t fewest_iterations = schedule.vector_rows ? 8 : 4;
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
   if (schedule.iterations >= enough && groups * 4 <= requested) {
@@ -381,7 +387,8 @@ void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedul
   }
 }
 
-void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  const DeviceModel& model = device_model(target);
   count_bytes(graph, loops, schedule);
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
   const std::int64_t element_chunks = schedule.parallel_chunks * schedule.reduction_chunks;
@@ -389,9 +396,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   // What is read again comes from cache if the rows in flight fit there.
   const double row_bytes =
       static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.parallel_count()));
-  const double rows_in_flight =
-      std::min<double>(static_cast<double>(loops.parallel_count()), target.type == DeviceType::cpu ? 16 : 264);
-  const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : kCacheBytes) ? 0.25 : 1.0;
+  const double rows_in_flight = std::min<double>(static_cast<double>(loops.parallel_count()),
+                                                 target.type == DeviceType::cpu ? 16 : 2 * model.units.count);
+  const double again =
+      row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : model.caches.bytes) ? 0.25 : 1.0;
   const auto executed = [&](segment::AxisSet axes) {
     return (axes & loops.columns()) != 0 ? element_chunks : schedule.parallel_chunks;
   };
@@ -497,7 +505,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   schedule.workgroups = ceil_div(schedule.parallel_chunks, schedule.parallel_threads) * schedule.parts;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   VKF_CHECK_OK(check_limits(graph, staged, target, schedule));
-  model(graph, staged, target, schedule);
+  model_reduction(graph, staged, target, schedule);
   return schedule;
 }
 
@@ -581,7 +589,7 @@ std::optional<Schedule> reduction_at_other_sizes(const ir::Graph& graph, const L
   if (!check_limits(graph, staged, target, schedule).ok()) return std::nullopt;
   schedule.bytes_read = schedule.bytes_written = schedule.bytes_read_again = schedule.loads_executed =
       schedule.stores_executed = schedule.transactions = 0;
-  model(graph, staged, target, schedule);
+  model_reduction(graph, staged, target, schedule);
   return schedule;
 }
 
@@ -647,7 +655,7 @@ Result<Schedule> best_reduction(const ir::Graph& graph, const Loops& loops, cons
       const auto together = segment::with_register_blocking(loops, axis, rows);
       if (!together) continue;
       auto made = best_of_counts(graph, *together, target, tuning);
-      if (!made || made->vector_rows || (made->workgroups < kWorkgroupsRequested && !requested)) continue;
+      if (!made || made->vector_rows || (made->workgroups < workgroups_to_fill(target) && !requested)) continue;
       if (!requested && made->modelled_us > std::min(best.modelled_us, chosen.modelled_us * kGain)) continue;
       best = *std::move(made);
       best.register_block_axis = axis;

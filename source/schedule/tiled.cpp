@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/tile.hpp"
 
@@ -18,11 +19,6 @@ namespace {
 /// Every device has as much, and one that has more runs several workgroups beside each other.
 constexpr std::int64_t kSharedBytes = 16 << 10;
 constexpr int kMostInvocations = 256;
-
-/// What starting a workgroup costs on an H200, as bytes moved in that time (docs/performance.md).
-constexpr double kWorkgroupBytes = 2560;
-/// Short runs use a part of what a row of memory hands out once it is open.
-constexpr double kRunBytes = 8;
 
 /// Loads and stores that an element's way through shared memory takes as long as: it is written and read. A CPU
 /// also puts every invocation of a workgroup aside at the barrier, with all that it holds (docs/performance.md).
@@ -204,15 +200,16 @@ double waste_of(const Loops& loops, const Box& box) {
 }
 
 /// How much longer than without tiles the memory is thought to take.
-double slowness(const Problem& problem, const Tile& tile, double bytes_per_position) {
+double slowness(const Problem& problem, const Transposition& model, const Tile& tile, double bytes_per_position) {
   const Box box = box_of(problem.loops, tile);
   const StagedLoad& most = problem.loads.front();
   const auto run_cost = [&](std::span<const int> order, int bytes) {
-    return kRunBytes / static_cast<double>(length_of(tile.extents, run_in(problem.loops, tile.extents, order)) * bytes);
+    return model.run_bytes /
+           static_cast<double>(length_of(tile.extents, run_in(problem.loops, tile.extents, order)) * bytes);
   };
   const double runs = 1 + run_cost(most.order, most.bytes) + run_cost(problem.store_order, problem.store_bytes);
   return waste_of(problem.loops, box) * runs *
-         (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
+         (1 + model.workgroup_bytes / (static_cast<double>(box.volume()) * bytes_per_position));
 }
 
 /// The tile of the loads that cross, whose chunks have `chunks_of` elements.
@@ -250,7 +247,7 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
       int elements = 1;
       Tile tile = tile_of(problem, std::move(extents), elements);
       if (tile.loads.empty() || shared_bytes(problem, tile) > most_shared) continue;
-      const double cost = slowness(problem, tile, bytes_per_position);
+      const double cost = slowness(problem, device_model(target).transposition, tile, bytes_per_position);
       if (best && cost >= best_cost) continue;
       best = std::move(tile);
       best_cost = cost;

@@ -1,6 +1,7 @@
 // Tiles that a workgroup multiplies as one (T5): which products are made of them.
 #include <algorithm>
 
+#include "device_model/device_model.hpp"
 #include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::schedule {
@@ -60,7 +61,7 @@ bool has_workgroup_tiles(const ir::Graph& graph, const Loops& loops, const Targe
   const double products =
       static_cast<double>(count_along(loops, tile.batch)) * static_cast<double>(count_along(loops, tile.m)) *
       static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
-  if (!forced && products < kFewestMultipliesOfWorkgroupTiles) return false;
+  if (!forced && products < device_model(target).matrices.kernels.workgroup_scope_multiply_adds) return false;
   const auto dtype_of = [&](ir::NodeId node) { return graph.node(node).type.dtype; };
   for (const TileOperand& tile_operand : tile.tile_operands) {
     const Value& load = loops.values[sub32_value(graph, loops, tile_operand.value)];

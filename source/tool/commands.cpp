@@ -47,7 +47,9 @@ Result<DeviceOptions> device_options(const Common& common) {
 
 Result<CompileOptions> compile_options(const Common& common) {
   CompileOptions options;
-  options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
+  options.numerics = common.strict             ? Numerics::strict
+                     : common.f16_accumulation ? Numerics::f16_accumulation
+                                               : Numerics::standard;
   options.without = common.without;
   options.planner = common.planner;
   return options;
@@ -102,13 +104,13 @@ void print_device(const DeviceDescription& device) {
   std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(),
               static_cast<double>(device.memory_bytes) / (1 << 30));
   for (const auto& [name, value] : device.limits) {
-    const bool known = name != "lane_registers" || value != kUnknownRegistersPerThread;
+    const bool known = name != "registers_per_thread" || value != kUnknownRegistersPerThread;
     std::printf("   %-24s %20s\n", name.c_str(), known ? std::to_string(value).c_str() : "not known");
   }
   std::string features;
   for (const std::string& feature : device.features) features += " " + feature;
   std::printf("   features:%s\n", features.c_str());
-  for (const auto& tier : device.rungs) std::printf("   %s: %s\n", tier.first.c_str(), tier.second.c_str());
+  for (const auto& tier : device.feature_tiers) std::printf("   %s: %s\n", tier.first.c_str(), tier.second.c_str());
   for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
 }
 

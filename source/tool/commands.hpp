@@ -15,10 +15,10 @@ struct Common {
   std::string device;
   std::vector<std::string> disable;
   std::vector<std::string> limits;   ///< NAME=VALUE
-  std::vector<std::string> without;  ///< mechanisms
+  std::vector<std::string> without;  ///< planner passes
   std::string planner = "bytes";
   bool strict = false;
-  bool half_sums = false;
+  bool f16_accumulation = false;
   std::string cache;               ///< a folder, "off", or empty
   std::vector<std::string> dims;   ///< NAME=NUMBER
   std::string dtype;               ///< "f16", "bf16" or empty

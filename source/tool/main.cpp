@@ -36,7 +36,9 @@ void add_common(CLI::App& command, Common& common) {
   command.add_flag("--allow-custom", common.allow_custom,
                    "Run code that a .vkf file brings along (custom, custom_kernel)");
   CLI::Option* strict = command.add_flag("--strict", common.strict, "Round every op to its dtype");
-  command.add_flag("--half-sums", common.half_sums, "Accumulate products of f16 in f16 where cooperative matrices do")
+  command
+      .add_flag("--f16-accumulation,--half-sums", common.f16_accumulation,
+                "Accumulate products of f16 in f16 where cooperative matrices do")
       ->excludes(strict);
 }
 

@@ -45,7 +45,9 @@ Result<int> compare_outputs(const ValidateCommand& command, const ValidateOption
 Result<int> validate_models(const Common& common, const ValidateCommand& command) {
   ValidateOptions options;
   options.fusion = command.fusion == "on";
-  options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
+  options.numerics = common.strict             ? Numerics::strict
+                     : common.f16_accumulation ? Numerics::f16_accumulation
+                                               : Numerics::standard;
   options.seed = command.seed;
   if (command.time_limit_s > 0) options.time_limit_s = command.time_limit_s;
   options.without = common.without;

@@ -179,10 +179,10 @@ std::string section(const DeviceReport& one) {
                                  escaped(one.device.uuid));
   if (!one.refused.empty())
     return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
-  if (!one.device.rungs.empty()) html += "<table><tr><th>feature tier</th><th>in use</th></tr>\n";
-  for (const auto& [tier, sentence] : one.device.rungs)
+  if (!one.device.feature_tiers.empty()) html += "<table><tr><th>feature tier</th><th>in use</th></tr>\n";
+  for (const auto& [tier, sentence] : one.device.feature_tiers)
     html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(tier), escaped(sentence));
-  html += one.device.rungs.empty() ? "" : "</table>\n";
+  html += one.device.feature_tiers.empty() ? "" : "</table>\n";
   html +=
       "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th "
       "class=\"n\">largest error / bound</th><th>at</th>"
@@ -291,9 +291,9 @@ std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOpti
       "the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides "
       "between results that differ.</p>\n",
       vkf_version(), options.fusion ? "on" : "off",
-      options.numerics == Numerics::strict      ? "strict"
-      : options.numerics == Numerics::half_sums ? "half-sums"
-                                                : "standard",
+      options.numerics == Numerics::strict             ? "strict"
+      : options.numerics == Numerics::f16_accumulation ? "f16-accumulation"
+                                                       : "standard",
       options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);

@@ -105,7 +105,7 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] bool has_push_descriptors() const { return push_descriptors_; }
 
   /// Runs recorded commands, in order, after everything submitted earlier. The buffers, pipelines
-  /// and command buffers in use must live until the ticket is done.
+  /// and command buffers in use must live until the submission is done.
   Result<Submission> submit(std::span<const CommandBuffer* const> commands);
   Result<Submission> submit(const CommandBuffer& commands);
   /// Waits for everything submitted.

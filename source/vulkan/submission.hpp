@@ -12,11 +12,11 @@ namespace vkfuse::vulkan {
 class Device;
 struct Fence;
 
-/// Copyable; keeps the device alive. Tickets of a device are done in the order of their values.
+/// Copyable; keeps the device alive. Submissions of a device are done in the order of their values.
 /// Thread-safe.
 class Submission {
  public:
-  /// A ticket of no work: done.
+  /// A submission of no work: done.
   Submission() = default;
 
   /// Spins for about 50 us, which is where small kernels end, then blocks. An error means that the

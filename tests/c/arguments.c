@@ -5,7 +5,7 @@ static void test_null_handles(const vkf_device* device) {
   vkf_graph* graph = NULL;
   vkf_program* program = NULL;
   vkf_buffer* buffer = NULL;
-  vkf_ticket* ticket = NULL;
+  vkf_submission* submission = NULL;
   vkf_value value = 0;
   vkf_recording* recording = NULL;
   vkf_device* other = NULL;
@@ -42,18 +42,18 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_supports_op(NULL, "relu", NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_supports_op(device, NULL, NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The name of the op is null.");
   REFUSED(vkf_run(NULL, NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_submit(NULL, NULL, 0, NULL, 0, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_submit(NULL, NULL, 0, NULL, 0, NULL, 0, &submission), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_explain(NULL, VKF_STAGE_PLAN, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_sizes(NULL, "x", NULL, 0, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_buffer_create(NULL, 16, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_buffer_create_for(NULL, VKF_F32, NULL, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
-  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &ticket), VKF_INVALID_ARGUMENT,
+  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &submission), VKF_INVALID_ARGUMENT,
           "The program is null.");
   REFUSED(vkf_buffer_create(device, 16, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
   REFUSED(vkf_buffer_write(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_buffer_read(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
-  REFUSED(vkf_ticket_wait(NULL), VKF_INVALID_ARGUMENT, "The ticket is null.");
-  REFUSED(vkf_ticket_done(NULL, &done), VKF_INVALID_ARGUMENT, "The ticket is null.");
+  REFUSED(vkf_submission_wait(NULL), VKF_INVALID_ARGUMENT, "The submission is null.");
+  REFUSED(vkf_submission_done(NULL, &done), VKF_INVALID_ARGUMENT, "The submission is null.");
   REFUSED(vkf_device_adopt(NULL, NULL, &other), VKF_INVALID_ARGUMENT, "The host's device is null.");
   REFUSED(vkf_device_describe(NULL, &text), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_device_describe(device, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
@@ -86,7 +86,7 @@ static void test_null_handles(const vkf_device* device) {
   vkf_graph_free(NULL);
   vkf_program_free(NULL);
   vkf_buffer_free(NULL);
-  vkf_ticket_free(NULL);
+  vkf_submission_free(NULL);
   vkf_string_free(NULL);
   vkf_graph_free(graph);
 }

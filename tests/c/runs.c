@@ -87,7 +87,7 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
   vkf_buffer* x = NULL;
   vkf_buffer* y = NULL;
   vkf_buffer* z = NULL;
-  vkf_ticket* ticket = NULL;
+  vkf_submission* submission = NULL;
   int done = -1;
   float got_y[8], got_z[2];
   const vkf_symbol n = {"n", 2}, wrong = {"m", 2};
@@ -100,29 +100,29 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}}, none = {"x", NULL}, nameless = {NULL, x},
                       other = {"q", x}, small = {"x", z};
     const vkf_binding twice[2] = {{"y", y}, {"y", y}};
-    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));
-    OK(vkf_ticket_wait(ticket));
-    OK(vkf_ticket_done(ticket, &done));
+    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &submission));
+    OK(vkf_submission_wait(submission));
+    OK(vkf_submission_done(submission, &done));
     CHECK(done == 1);
-    REFUSED(vkf_ticket_done(ticket, NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
-    vkf_ticket_free(ticket);
-    REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "'n'");
-    CHECK(ticket == NULL);
-    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &ticket), VKF_INVALID_ARGUMENT, "'m'");
-    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submission_done(submission, NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
+    vkf_submission_free(submission);
+    REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &submission), VKF_INVALID_ARGUMENT, "'n'");
+    CHECK(submission == NULL);
+    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &submission), VKF_INVALID_ARGUMENT, "'m'");
+    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "No buffer was bound to the output 'z'.");
-    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "The buffer of a binding is null.");
-    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "The name of a binding is null.");
-    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "The program has no input 'q'.");
-    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "The input 'x' takes 32 bytes, but its buffer has 8.");
-    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
             "The output 'y' is bound twice.");
     REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT,
-            "The place for the new ticket is null.");
+            "The place for the new submission is null.");
     {
       /* The results take the place of what nobody needs any more, or new buffers. */
       const char* const names[1] = {"x"};
@@ -136,28 +136,30 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
       OK(vkf_buffer_write(given, 0, kX, sizeof kX));
       {
         const vkf_binding own = {"x", given};
-        OK(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, &ticket));
-        OK(vkf_ticket_output(ticket, "y", &made_y));
-        OK(vkf_ticket_output(ticket, "z", &made_z));
+        OK(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, &submission));
+        OK(vkf_submission_output(submission, "y", &made_y));
+        OK(vkf_submission_output(submission, "z", &made_z));
         OK(vkf_buffer_read(made_y, 0, donated_y, sizeof donated_y));
         CHECK(memcmp(donated_y, kY, sizeof kY) == 0);
         OK(vkf_buffer_read(made_z, 0, donated_y, sizeof kZ));
         CHECK(memcmp(donated_y, kZ, sizeof kZ) == 0);
         vkf_buffer_free(made_y);
         vkf_buffer_free(made_z);
-        REFUSED(vkf_ticket_output(ticket, "q", &made_y), VKF_INVALID_ARGUMENT, "The run has no output 'q'.");
-        REFUSED(vkf_ticket_output(ticket, NULL, &made_y), VKF_INVALID_ARGUMENT, "The name of an output is null.");
-        REFUSED(vkf_ticket_output(NULL, "y", &made_y), VKF_INVALID_ARGUMENT, "The ticket is null.");
-        REFUSED(vkf_ticket_output(ticket, "y", NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
-        vkf_ticket_free(ticket);
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &ticket), VKF_INVALID_ARGUMENT,
+        REFUSED(vkf_submission_output(submission, "q", &made_y), VKF_INVALID_ARGUMENT, "The run has no output 'q'.");
+        REFUSED(vkf_submission_output(submission, NULL, &made_y), VKF_INVALID_ARGUMENT,
+                "The name of an output is null.");
+        REFUSED(vkf_submission_output(NULL, "y", &made_y), VKF_INVALID_ARGUMENT, "The submission is null.");
+        REFUSED(vkf_submission_output(submission, "y", NULL), VKF_INVALID_ARGUMENT,
+                "The place for the new buffer is null.");
+        vkf_submission_free(submission);
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &submission), VKF_INVALID_ARGUMENT,
                 "The input 'q' is donated");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &ticket), VKF_INVALID_ARGUMENT,
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &submission), VKF_INVALID_ARGUMENT,
                 "The name of a donated input is null.");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &ticket), VKF_INVALID_ARGUMENT,
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &submission), VKF_INVALID_ARGUMENT,
                 "The list of donated inputs is null");
         REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, NULL), VKF_INVALID_ARGUMENT,
-                "The place for the new ticket is null.");
+                "The place for the new submission is null.");
       }
       vkf_buffer_free(given);
       REFUSED(vkf_buffer_create_for(device, VKF_F32, below, 1, &given), VKF_INVALID_ARGUMENT,
@@ -170,9 +172,9 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     }
     /* Given back while it runs: the work goes on. */
     OK(vkf_buffer_write(z, 0, kX, sizeof kZ));
-    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));
+    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &submission));
     vkf_buffer_free(x);
-    vkf_ticket_free(ticket);
+    vkf_submission_free(submission);
   }
   OK(vkf_buffer_read(y, 0, got_y, sizeof got_y));
   OK(vkf_buffer_read(z, 4, got_z + 1, 4));

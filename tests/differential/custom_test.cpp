@@ -335,10 +335,10 @@ TEST(Custom, AKernelsResultNeverTakesItsOperandsBuffer) {
   bindings.inputs["x"] = must(device().allocate(4000));
   must(bindings.inputs["x"].write(std::as_bytes(std::span(numbers))));
   bindings.donated = {"x"};
-  const Ticket ticket = must(program.submit(bindings));
-  must(ticket.wait());
+  const Submission submission = must(program.submit(bindings));
+  must(submission.wait());
   std::vector<std::uint32_t> got(1000);
-  must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(got))));
+  must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(got))));
   std::reverse(numbers.begin(), numbers.end());
   EXPECT_EQ(got, numbers);
   // Bound to its operand's own buffer it is refused.

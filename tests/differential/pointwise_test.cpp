@@ -464,9 +464,9 @@ TEST(Differential, SubmissionsOnOneBufferFollowEachOther) {
   must(buffer.write(std::as_bytes(std::span(zeros))));
   bindings.inputs["x"] = buffer;
   bindings.outputs["y"] = buffer;
-  std::vector<Ticket> tickets;
-  for (int i = 0; i < 20; ++i) tickets.push_back(must(program.submit(bindings)));
-  for (const Ticket& ticket : tickets) must(ticket.wait());
+  std::vector<Submission> submissions;
+  for (int i = 0; i < 20; ++i) submissions.push_back(must(program.submit(bindings)));
+  for (const Submission& submission : submissions) must(submission.wait());
   must(buffer.read(std::as_writable_bytes(std::span(zeros))));
   for (std::int32_t value : zeros) ASSERT_EQ(value, 20);
 }

@@ -289,7 +289,7 @@ std::string text_of(const schedule::Tuning& tuning) {
     return value ? fmt::format(" {}={}", name, *value) : std::string();
   };
   return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) +
-         one("items_in_flight", tuning.unroll_factor) + one("column_lanes", tuning.reduction_threads) +
+         one("unroll_factor", tuning.unroll_factor) + one("reduction_threads", tuning.reduction_threads) +
          one("persistent", tuning.persistent) + one("parts", tuning.parts) + one("online", tuning.online);
 }
 

@@ -12,7 +12,7 @@ constexpr int kLaneRegisters = 64;
 /// The device under test, if its lanes had so few.
 const Device& device_with_few_registers() {
   static const Device opened =
-      must(Device::open({.limits = {{"lane_registers", kLaneRegisters}, {"workgroup_registers", 1u << 15}}}));
+      must(Device::open({.limits = {{"registers_per_thread", kLaneRegisters}, {"workgroup_registers", 1u << 15}}}));
   return opened;
 }
 

@@ -53,9 +53,9 @@ TEST(DeviceErrors, LimitsAndFeaturesByName) {
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "There is no limit named 'max_invocation'");
   options.limits = {{"max_invocations", 1u << 20}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "cannot be raised to 1048576");
-  options.limits = {{"lane_registers", 1u << 20}};
+  options.limits = {{"registers_per_thread", 1u << 20}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument,
-              "The limit lane_registers is 1024 on this device and cannot be raised to 1048576");
+              "The limit registers_per_thread is 1024 on this device and cannot be raised to 1048576");
   options.limits = {{"storage_buffers", 0}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit storage_buffers cannot be 0");
   options.limits = {};
@@ -166,9 +166,9 @@ TEST(HandleErrors, WhatWasMovedFromIsUsable) {
   Bindings bindings;
   bindings.inputs["x"] = must(device().allocate(16));
   bindings.outputs["y"] = must(device().allocate(16));
-  Ticket ticket = must(moved.submit(bindings));
-  const Ticket kept = std::move(ticket);
-  EXPECT_TRUE(ticket.wait().ok() && kept.wait().ok());  // NOLINT(bugprone-use-after-move)
+  Submission submission = must(moved.submit(bindings));
+  const Submission kept = std::move(submission);
+  EXPECT_TRUE(submission.wait().ok() && kept.wait().ok());  // NOLINT(bugprone-use-after-move)
 }
 
 TEST(TensorErrors, DTypesThatThereAreNone) {

@@ -73,8 +73,8 @@ Result<NamedBytes> whole_flow(const ir::Graph& graph, const Data& data, const st
       VKF_TRY(buffer, device.allocate(first.at(port.name).bytes.size()));
       bindings.outputs.emplace(port.name, std::move(buffer));
     }
-    VKF_TRY(ticket, executable.submit(bindings));
-    VKF_CHECK_OK(ticket.wait());
+    VKF_TRY(submission, executable.submit(bindings));
+    VKF_CHECK_OK(submission.wait());
     for (const auto& [name, tensor] : first) {
       std::vector<std::byte>& bytes = outputs[name];
       bytes.resize(tensor.bytes.size());

@@ -64,7 +64,7 @@ class Caller {
 
  private:
   struct Run {
-    Ticket ticket;
+    Submission submission;
     std::vector<std::size_t> busy;
   };
 
@@ -170,8 +170,8 @@ class Caller {
     };
     const bool right = wrong.empty() && n <= 64 && has(x, n) && has(w, n) && has(y, n) && has(sum, 1);
     const bool apart = y != x && y != w && y != sum && sum != x && sum != w;
-    const Result<Ticket> ticket = program().submit(bindings);
-    if (!taken(ticket, "submit", right && apart && n > 0)) return;
+    const Result<Submission> submission = program().submit(bindings);
+    if (!taken(submission, "submit", right && apart && n > 0)) return;
     if (!right) {
       const auto held = [&](std::size_t index) {
         return fmt::format("{}{}", held_[index].words.size(), held_[index].buffer.state() == nullptr ? " dropped" : "");
@@ -192,7 +192,7 @@ class Caller {
     }
     for (std::size_t i = 0; i < n; ++i) held_[y].words[i] = results[i];
     held_[sum].words[0] = total ? std::optional(static_cast<std::int32_t>(*total)) : std::nullopt;
-    runs_.push_back({*ticket, {x, w, y, sum}});
+    runs_.push_back({*submission, {x, w, y, sum}});
     for (const std::size_t index : picked) ++held_[index].busy;
   }
 
@@ -200,7 +200,8 @@ class Caller {
   void wait() {
     if (runs_.empty()) return;
     const std::size_t index = random_.below(runs_.size());
-    if (!taken(runs_[index].ticket.wait(), "wait", true) || !taken(runs_[index].ticket.wait(), "wait again", true))
+    if (!taken(runs_[index].submission.wait(), "wait", true) ||
+        !taken(runs_[index].submission.wait(), "wait again", true))
       return;
     for (const std::size_t used : runs_[index].busy) --held_[used].busy;
     runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(index));

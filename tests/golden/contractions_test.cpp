@@ -70,7 +70,7 @@ TEST(Blocks, ALlamaBlockIsFiveKernels) {
       silu(matmul(second, weights("gate", kWidth, kHidden))) * matmul(second, weights("up", kWidth, kHidden));
   const Tensor y = matmul(hidden, weights("down", kHidden, kWidth)) + residual;
   const Kernels kernels = kernels_of(graph_of({y}));
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix"})) << kernels.text;
+  EXPECT_EQ(kernels.kinds, (Kinds{"matmul", "attention", "matmul", "matmul", "matmul"})) << kernels.text;
 }
 
 /// Written as three products, where a launch costs as much as it does on every device: their weights are read side by
@@ -88,7 +88,7 @@ TEST(Blocks, QueriesKeysAndValuesAreOneProduct) {
   const Kernels kernels = kernels_of(
       graph_of({matmul(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), weights("o", kUnits, kUnits))}),
       discrete_gpu_with_matrices());
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix"})) << kernels.text;
+  EXPECT_EQ(kernels.kinds, (Kinds{"matmul", "attention", "matmul"})) << kernels.text;
 }
 
 /// A literal may be the identity of a reduction of nothing: it is no constant that words are made of.
@@ -131,7 +131,7 @@ TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   const Tensor hidden = grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0);
   const Tensor y = norm(linear(hidden, "w2", "b2", kHidden, kWidth) + first, "s2", "t2");
   const Kernels kernels = kernels_of(graph_of({y}), discrete_gpu_with_matrices());
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "rows", "matrix", "matrix", "rows"}))
+  EXPECT_EQ(kernels.kinds, (Kinds{"matmul", "attention", "matmul", "reduction", "matmul", "matmul", "reduction"}))
       << kernels.text;
 }
 
@@ -163,8 +163,8 @@ TEST(Blocks, ABertBlockIsFiveKernelsWhereLaunchesAreDear) {
   dear.costs->launch_us = 40;
   const Kernels kernels =
       kernels_of(graph_of({linear(block(block(input("x", {kRows, kUnits}))), kUnits, kUnits)}), dear);
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix", "matrix", "attention", "matrix",
-                                  "matrix", "matrix", "matrix"}))
+  EXPECT_EQ(kernels.kinds, (Kinds{"matmul", "attention", "matmul", "matmul", "matmul", "matmul", "attention", "matmul",
+                                  "matmul", "matmul", "matmul"}))
       << kernels.text;
 }
 
@@ -185,7 +185,7 @@ TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {
   };
   for (const auto& [name, tensor] : graphs) {
     const Kernels kernels = kernels_of(graph_of({tensor}));
-    EXPECT_EQ(kernels.kinds, Kinds{"matrix"}) << name << "\n" << kernels.text;
+    EXPECT_EQ(kernels.kinds, Kinds{"matmul"}) << name << "\n" << kernels.text;
   }
 }
 
@@ -222,7 +222,7 @@ TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
   };
   const Kernels plain = form({}), causal = form({.causal = true}),
                 window = form({.causal = true, .window_before = 512});
-  EXPECT_EQ(plain.kinds, (Kinds{"matrix", "rows", "matrix"})) << plain.text;
+  EXPECT_EQ(plain.kinds, (Kinds{"matmul", "reduction", "matmul"})) << plain.text;
   EXPECT_EQ(causal.kinds, Kinds{"attention"}) << causal.text;
   EXPECT_EQ(window.kinds, Kinds{"attention"}) << window.text;
 }

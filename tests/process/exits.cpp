@@ -129,7 +129,7 @@ int run(const char* how, long microseconds) {
     if (!x.write(std::as_bytes(std::span(kept->x))).ok()) fail("the input cannot be written");
     const Buffer y = must(kept->device.allocate(kept->x.size() * 4)), y1 = must(kept->device.allocate(kColumns * 4));
     for (int i = 0; i < 20; ++i)
-      new Ticket(must(kept->program.submit({.inputs = {{"x", x}}, .outputs = {{"y", y}, {"y1", y1}}})));
+      new Submission(must(kept->program.submit({.inputs = {{"x", x}}, .outputs = {{"y", y}, {"y1", y1}}})));
     return 0;
   }
   if (is("child")) {  // which uses what the parent has, then lets go of it; drivers' own handlers are no business of a

@@ -70,7 +70,7 @@ const Device& device() {
     }
     const std::string limits = limits_wanted();
     if (limits == "registers")
-      return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
+      return must(Device::open({.limits = {{"registers_per_thread", 64}, {"workgroup_registers", 1u << 15}}}));
     return limits == "least" ? must(Device::open(least_of(made))) : made;
   }();
   return opened;

@@ -65,9 +65,9 @@ grep -q 'class="share measured"\|<th>measured</th>' "$files/large.dom" && fail "
 "$vkfuse" plan "$graphs/bias_gelu.vkf" --profile --cache off > "$files/timed.txt"
 grep -q '^  measured us  *[0-9.]*  *[0-9.]*$' "$files/timed.txt" || fail "The text with --profile shows no measured times: $(head -12 "$files/timed.txt")"
 
-# The forms of a graph that were weighed, as the JSON has them; where none applies there is no table.
-cat > "$files/forms.vkf" <<'END'
-graph "forms" {
+# The rewrites of a graph that were weighed, as the JSON has them; where none applies there is no table.
+cat > "$files/rewrites.vkf" <<'END'
+graph "rewrites" {
   %0 = input "x" : f32[384, 768]
   %1 = input "a" : f32[768, 768]
   %2 = input "b" : f32[768, 768]
@@ -87,19 +87,19 @@ graph "forms" {
   output "z" = %14
 }
 END
-"$vkfuse" plan "$files/forms.vkf" --format html -o "$files/forms.html"
-"$vkfuse" plan "$files/forms.vkf" --format json -o "$files/forms.json"
-draw forms "" ""
-table=$(perl -0ne 'print $1 if /<table id="forms">(.*?)<\/table>/s' "$files/forms.dom")
-for form in joined statistics; do
-  grep -q "\"mechanism\": \"$form\"" "$files/forms.json" || fail "The form $form was not weighed, so this shows nothing."
-  words=$(perl -0ne 'my ($taken) = /"mechanism": "'$form'".*?"taken": (\w+)/s; print $taken eq "true" ? "taken" : "not taken"' "$files/forms.json")
-  perl -e 'exit($ARGV[0] !~ /<b>'$form'<\/b>: [a-z]((?!<tr>).)*<td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ us<\/td><td>[0-9.]+ us<\/td><td class="words"><b>'"$words"'<\/b>: It [^<]*\./)' "$table" ||
-    fail "The page does not say what became of the form $form, which was $words: $table"
+"$vkfuse" plan "$files/rewrites.vkf" --format html -o "$files/rewrites.html"
+"$vkfuse" plan "$files/rewrites.vkf" --format json -o "$files/rewrites.json"
+draw rewrites "" ""
+table=$(perl -0ne 'print $1 if /<table id="rewrites">(.*?)<\/table>/s' "$files/rewrites.dom")
+for rewrite in merged-matmuls partial-statistics; do
+  grep -q "\"planner_pass\": \"$rewrite\"" "$files/rewrites.json" || fail "The rewrite $rewrite was not weighed, so this shows nothing."
+  words=$(perl -0ne 'my ($taken) = /"planner_pass": "'$rewrite'".*?"taken": (\w+)/s; print $taken eq "true" ? "taken" : "not taken"' "$files/rewrites.json")
+  perl -e 'exit($ARGV[0] !~ /<b>'$rewrite'<\/b>: [a-z]((?!<tr>).)*<td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ us<\/td><td>[0-9.]+ us<\/td><td class="words"><b>'"$words"'<\/b>: It [^<]*\./)' "$table" ||
+    fail "The page does not say what became of the rewrite $rewrite, which was $words: $table"
 done
-! grep -q '<div class="scroll" hidden="">' "$files/forms.dom" || fail "The table of forms is hidden."
-[ "$(grep -c '"mechanism"' "$files/bias_gelu.json" || true)" = 0 ] || fail "A pointwise graph has another form."
-grep -q '<div class="scroll" hidden=""><table id="forms">' "$files/bias_gelu.dom" || fail "A page without other forms has a table of them."
+! grep -q '<div class="scroll" hidden="">' "$files/rewrites.dom" || fail "The table of rewrites is hidden."
+[ "$(grep -c '"planner_pass"' "$files/bias_gelu.json" || true)" = 0 ] || fail "A pointwise graph has a rewrite."
+grep -q '<div class="scroll" hidden=""><table id="rewrites">' "$files/bias_gelu.dom" || fail "A page without rewrites has a table of them."
 
 [ "$(count large 'data-segment=')" -ge 100 ] || fail "The large graph has only $(count large 'data-segment=') kernels: it shows little."
 [ "$(count large 'class="edge')" -ge 100 ] || fail "Only $(count large 'class="edge') values go from kernel to kernel."

@@ -33,10 +33,13 @@ for planner in bytes recompute-all; do
 done
 [ "$(kernels --planner store-all)" -gt 1 ] || fail "Storing all that several ops read leaves one kernel."
 [ "$(kernels --without fusion)" = 7 ] || fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
-for name in identities reorder triples siblings horizontal moves windows exact cut joined statistics recompute memo; do
+for name in identities reorder triples siblings horizontal moves local-search exhaustive min-cut merged-matmuls partial-statistics rematerialization memo; do
   [ "$(kernels --without $name)" = 1 ] || fail "Without $name the program is $(kernels --without $name) kernels."
 done
-[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Without all that merges, something is merged."
+[ "$(kernels --without vertical,triples,siblings,horizontal,moves,local-search,exhaustive,min-cut,rematerialization)" = 7 ] || fail "Without all that merges, something is merged."
+# Names of version 0.1.
+[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Old names of planner passes are not read."
+for name in joined statistics; do [ "$(kernels --without $name)" = 1 ] || fail "The old name $name is not read."; done
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
 grep -q "'magic' is no planner pass to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
 # What there is to do without, this page tries: but for fusion and vertical, which are above and below, each by itself.

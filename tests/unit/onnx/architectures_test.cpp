@@ -588,14 +588,14 @@ TEST(OnnxModels, StartWarmWithoutACompiler) {
       };
       allocate(program.inputs(), bindings.inputs);
       allocate(program.outputs(), bindings.outputs);
-      const Ticket ticket = test::must(program.submit(bindings));
+      const Submission submission = test::must(program.submit(bindings));
       const auto end = Clock::now();
-      test::must(ticket.wait());
+      test::must(submission.wait());
       const auto done = Clock::now();
       double least = 1e9;
       for (int i = 0; i < 20; ++i) {
         const auto start = Clock::now();
-        const Ticket again = test::must(program.submit(bindings));
+        const Submission again = test::must(program.submit(bindings));
         least = std::min(least, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
         test::must(again.wait());
       }

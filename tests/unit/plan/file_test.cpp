@@ -126,7 +126,7 @@ TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
             "The plan is for the device 'fabricated discrete GPU', whose limits and features are not those of 'a "
             "lesser one' as it is used here.");
   for (const char* name :
-       {"version", "graph", "nodes", "graph_digest", "device", "device_digest", "segments", "boundaries"}) {
+       {"version", "graph", "nodes", "graph_digest", "device", "device_digest", "segments", "fusion_boundaries"}) {
     const std::string said = error_of(forged(file, [&](Json& json) { json.erase(name); }));
     EXPECT_EQ(said, std::string(name) == "version"                                        ? ""
                     : said.substr(0, 43) == "This is not a plan that vkfuse has saved: i" ? said

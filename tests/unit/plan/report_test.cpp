@@ -1,4 +1,4 @@
-// What a plan says of itself: the forms of the graph that were weighed, and what work was taken to cost.
+// What a plan says of itself: the rewrites of the graph that were weighed, and what work was taken to cost.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -56,7 +56,7 @@ std::string paragraph(const std::string& text, const std::string& from) {
 struct Case {
   std::string text;
   Target target;
-  PlannerPass form;
+  PlannerPass planner_pass;
   Result<std::optional<passes::Rewritten>> (*make)(const ir::Graph&);
   bool taken;
 };
@@ -71,15 +71,15 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
         Case{kNormBetweenProducts, cpu_driver(), PlannerPass::partial_statistics, passes::split_rows, false}}) {
     const ir::Graph graph = prepared(one.text);
     partition::Options without;
-    without.without = {one.form};
+    without.without = {one.planner_pass};
     const plan::Totals before = must(plan::totals(must(plan::make_plan(graph, one.target, without)), {}));
     const plan::Totals with =
         must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
     const plan::Plan made = must(plan::make_plan(graph, one.target));
-    const Json rewrites = json_of(made)["forms"];
+    const Json rewrites = json_of(made)["rewrites"];
     ASSERT_EQ(rewrites.size(), 1U) << rewrites;
-    EXPECT_EQ(rewrites[0]["mechanism"], partition::name_of(one.form));
-    EXPECT_EQ(rewrites[0]["form"], plan::rewrite_text(one.form));
+    EXPECT_EQ(rewrites[0]["planner_pass"], partition::name_of(one.planner_pass));
+    EXPECT_EQ(rewrites[0]["rewrite"], plan::rewrite_text(one.planner_pass));
     EXPECT_EQ(rewrites[0]["planned"], true);
     EXPECT_EQ(rewrites[0]["taken"], one.taken) << rewrites;
     EXPECT_EQ(rewrites[0]["bytes_without"], before.bytes);
@@ -93,9 +93,9 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
         << reason;
     EXPECT_EQ(reason.find("longer") != std::string::npos, with.modelled_us > before.modelled_us) << reason;
     // As text the same.
-    const std::string block = paragraph(text_of(made), "other forms of the graph");
+    const std::string block = paragraph(text_of(made), "rewrites of the graph");
     for (const std::string& line :
-         {fmt::format("  {}: ", partition::name_of(one.form)),
+         {fmt::format("  {}: ", partition::name_of(one.planner_pass)),
           fmt::format("    bytes moved{:>25}{:>16}\n", before.bytes, with.bytes),
           fmt::format("    modelled us{:>25.1f}{:>16.1f}\n", before.modelled_us, with.modelled_us),
           std::string(one.taken ? "    taken: It " : "    not taken: It ")}) {
@@ -116,34 +116,34 @@ TEST(PlanReport, TheTextIsWhatAPersonReads) {
                     std::nullopt,
                     false,
                     "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
-  EXPECT_EQ(paragraph(text_of(made), "other forms of the graph"), R"(other forms of the graph
-  joined: products of one value with several others as one product
+  EXPECT_EQ(paragraph(text_of(made), "rewrites of the graph"), R"(rewrites of the graph
+  merged-matmuls: products of one value with several others as one product
                                  without         with it
     bytes moved                  7340032         6291456
     modelled us                     20.5            18.0
     taken: It is modelled 12 % faster.
-  joined: products of one value with several others as one product
+  merged-matmuls: products of one value with several others as one product
                                  without         with it
     bytes moved                      100             110
     modelled us                     20.0            17.0
     taken: It moves more bytes and is modelled 15 % faster; 13 % is asked for
            then.
-  joined: products of one value with several others as one product
+  merged-matmuls: products of one value with several others as one product
                                  without         with it
     bytes moved                      100             110
     modelled us                     20.0            19.0
     not taken: It moves more bytes and is modelled 5.0 % faster; 13 % is asked
                for then.
-  statistics: statistics of norms and softmax in parts, joined by their readers
+  partial-statistics: norms and softmax combine partial statistics
                                  without         with it
     bytes moved                      100             100
     modelled us                     20.0            20.0
     not taken: It is modelled to take as long.
-  statistics: statistics of norms and softmax in parts, joined by their readers
+  partial-statistics: norms and softmax combine partial statistics
     not planned: The value %12 of 96 bytes is larger than what a kernel of the
                  device 'a small one' can bind.
 )");
-  const Json refused = json_of(made)["forms"][4];
+  const Json refused = json_of(made)["rewrites"][4];
   EXPECT_EQ(refused["planned"], false);
   EXPECT_EQ(refused["reason"], made.rewrites[4].refusal);
   EXPECT_FALSE(refused.contains("bytes_with") || refused.contains("modelled_us_with"));
@@ -161,10 +161,10 @@ TEST(PlanReport, AFormThatFewBuffersAreTooFewForIsPlannedInParts) {
   target.caps.storage_buffers = 4;
   const ir::Graph graph = prepared(text + "}");
   const plan::Plan made = must(plan::make_plan(graph, target));
-  const Json rewrites = json_of(made)["forms"];
+  const Json rewrites = json_of(made)["rewrites"];
   ASSERT_EQ(rewrites.size(), 1U);
   EXPECT_EQ(rewrites[0]["taken"], true) << rewrites;
-  // Who reads the plan finds the same form.
+  // Who reads the plan finds the same rewrite.
   const std::string file = must(plan::to_file(made));
   EXPECT_EQ(must(plan::to_file(must(plan::from_file(file, graph, target)))), file);
 }
@@ -181,8 +181,8 @@ TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
        {rewrites(kPointwise, h200(), {}), rewrites(projections_text(384), h200(), off),
         rewrites(projections_text(384), h200(), policy), rewrites(projections_text(384), h200(), unfused)}) {
     EXPECT_TRUE(made.rewrites.empty());
-    EXPECT_EQ(json_of(made)["forms"], Json::array());
-    EXPECT_EQ(text_of(made).find("other forms"), std::string::npos);
+    EXPECT_EQ(json_of(made)["rewrites"], Json::array());
+    EXPECT_EQ(text_of(made).find("rewrites of the graph"), std::string::npos);
   }
 }
 
@@ -218,7 +218,7 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
       {PlannerPass::partial_statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 is too large."});
   const std::string file = must(plan::to_file(made));
   const plan::Plan read = must(plan::from_file(file, graph, h200()));
-  EXPECT_EQ(json_of(read)["forms"], json_of(made)["forms"]);
+  EXPECT_EQ(json_of(read)["rewrites"], json_of(made)["rewrites"]);
   EXPECT_EQ(must(plan::to_file(read)), file);
 
   const auto changed = [&](const std::function<void(Json&)>& change) {
@@ -228,23 +228,23 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
     json["digest"] = plan::file_digest(json.dump());
     return plan::from_file(json.dump(), graph, h200());
   };
-  EXPECT_TRUE(must(changed([](Json& json) { json.erase("forms"); })).rewrites.empty())
+  EXPECT_TRUE(must(changed([](Json& json) { json.erase("rewrites"); })).rewrites.empty())
       << "as earlier versions wrote them";
   const auto said = [&](const std::function<void(Json&)>& change) { return changed(change).error().message; };
   const std::string broken = "This is not a plan that vkfuse has saved: ";
-  EXPECT_EQ(said([](Json& json) { json["forms"] = 7; }), broken + "its 'forms' are no list.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0] = 7; }), broken + "it has no 'mechanism'.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "vertical"; }),
-            broken + "'vertical' is no form of a graph.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "joint"; }),
-            broken + "'joint' is no form of a graph.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["taken"] = 1; }),
-            broken + "of the form 'joined' it does not say whether it was taken.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0].erase("without"); }), broken + "a form has no 'without'.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["without"]["bytes"] = -1; }).substr(0, 60),
-            broken + "a form costs -1 by");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
-  EXPECT_EQ(said([](Json& json) { json["forms"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"] = 7; }), broken + "its 'rewrites' are no list.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0] = 7; }), broken + "it has no 'planner_pass'.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["planner_pass"] = "vertical"; }),
+            broken + "'vertical' is no rewrite of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["planner_pass"] = "joint"; }),
+            broken + "'joint' is no rewrite of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["taken"] = 1; }),
+            broken + "of the rewrite 'merged-matmuls' it does not say whether it was taken.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0].erase("without"); }), broken + "a rewrite has no 'without'.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["without"]["bytes"] = -1; }).substr(0, 60),
+            broken + "a rewrite costs -1 by");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ TEST(Concurrency, EightThreadsSubmitOnBuffersOfTheirOwn) {
       std::vector<std::byte> got(expected.size());
       for (int i = 0; i < runs; ++i) {
         const Bindings& own = bindings[i % 3 == 0 ? 1 : 0];
-        const auto ticket = program.submit(own);
-        if (!ticket || !ticket->wait().ok() || !own.outputs.at("y").read(got).ok() || got != expected) ++wrong;
+        const auto submission = program.submit(own);
+        if (!submission || !submission->wait().ok() || !own.outputs.at("y").read(got).ok() || got != expected) ++wrong;
       }
     });
   }

@@ -26,12 +26,12 @@ TEST(Donations, AChainRunsInItsInput) {
   bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
   bindings.donated = {"x"};
   WatchedDevice::counts().clear();
-  const Ticket ticket = must(program.submit(bindings));
-  must(ticket.wait());
+  const Submission submission = must(program.submit(bindings));
+  must(submission.wait());
   EXPECT_EQ(WatchedDevice::counts().allocations, 0);
-  EXPECT_EQ(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+  EXPECT_EQ(submission.outputs().at("y").state(), bindings.inputs.at("x").state());
   std::vector<float> result(10000, 1.0F);
-  must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
+  must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
   for (const float value : result) ASSERT_EQ(value, 0.0F);
 }
 
@@ -53,11 +53,11 @@ TEST(Donations, WhatIsReadAgainIsKept) {
     Bindings bindings;
     bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
     bindings.donated = {"x"};
-    const Ticket ticket = must(program.submit(bindings));
-    must(ticket.wait());
-    EXPECT_NE(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+    const Submission submission = must(program.submit(bindings));
+    must(submission.wait());
+    EXPECT_NE(submission.outputs().at("y").state(), bindings.inputs.at("x").state());
     std::vector<float> result(10000);
-    must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
+    must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
     for (std::size_t i = 0; i < 10000; ++i) ASSERT_EQ(result[i], data[i % 100 * 100 + i / 100] - data[i]) << i;
   }
 }
@@ -72,14 +72,14 @@ TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
     Bindings bindings;
     bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
     bindings.donated = {"x"};
-    const Ticket ticket = must(program->submit(bindings));
-    must(ticket.wait());
+    const Submission submission = must(program->submit(bindings));
+    must(submission.wait());
     if (program == &wide) {
-      EXPECT_NE(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+      EXPECT_NE(submission.outputs().at("y").state(), bindings.inputs.at("x").state());
       continue;
     }
     float sum = 0;
-    must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(&sum, 1))));
+    must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(&sum, 1))));
     EXPECT_EQ(sum, 2000.0F);
   }
 }
@@ -95,9 +95,10 @@ TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
   Bindings bindings;
   bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
   bindings.donated = {"x"};
-  const Ticket ticket = must(program.submit(bindings));
-  must(ticket.wait());
-  for (const auto& [name, buffer] : ticket.outputs()) EXPECT_NE(buffer.state(), bindings.inputs["x"].state()) << name;
+  const Submission submission = must(program.submit(bindings));
+  must(submission.wait());
+  for (const auto& [name, buffer] : submission.outputs())
+    EXPECT_NE(buffer.state(), bindings.inputs["x"].state()) << name;
 }
 
 TEST(Donations, AreRefusedWhereTheyMeanNothing) {
@@ -127,14 +128,14 @@ int judge_donated(const ir::Graph& graph, const Data& data, bool fusion, const s
     must(bindings.inputs[name].write(bytes));
     bindings.donated.insert(name);
   }
-  const Ticket ticket = must(program.submit(bindings));
-  must(ticket.wait());
+  const Submission submission = must(program.submit(bindings));
+  must(submission.wait());
   NamedBytes outputs;
   int reused = 0;
   for (const ir::Output& output : graph.outputs()) {
     std::vector<std::byte>& bytes = outputs[output.name];
     bytes.resize(bytes_of(graph, output.value, data.symbols));
-    const Buffer& buffer = ticket.outputs().at(output.name);
+    const Buffer& buffer = submission.outputs().at(output.name);
     must(buffer.read(bytes));
     reused += std::any_of(bindings.inputs.begin(), bindings.inputs.end(),
                           [&](const auto& input) { return input.second.state() == buffer.state(); })

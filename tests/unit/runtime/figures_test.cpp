@@ -78,15 +78,15 @@ class Recorded {
   /// Of a run: the median, the queue kept full, after as long as clocks take to rise.
   [[nodiscard]] double device_us(double settle_us, std::size_t samples) const {
     vulkan::Device& own = *program_.state()->program->context()->device();
-    vulkan::Submission tickets[2] = {must(own.submit(commands_[0])), must(own.submit(commands_[1]))};
+    vulkan::Submission submissions[2] = {must(own.submit(commands_[0])), must(own.submit(commands_[1]))};
     std::vector<double> times;
     const auto start = Clock::now();
     for (std::size_t turn = 0; times.size() < samples; ++turn) {
-      must(tickets[turn % 2].wait());
+      must(submissions[turn % 2].wait());
       if (microseconds_since(start) > settle_us) times.push_back(must(stamps_[turn % 2].nanoseconds())[1] * 1e-3);
-      tickets[turn % 2] = must(own.submit(commands_[turn % 2]));
+      submissions[turn % 2] = must(own.submit(commands_[turn % 2]));
     }
-    for (const vulkan::Submission& ticket : tickets) must(ticket.wait());
+    for (const vulkan::Submission& submission : submissions) must(submission.wait());
     return median(times);
   }
 
@@ -157,9 +157,9 @@ TEST(Figures, ADependentKernelTakesTheDeviceLittle) {
     std::vector<double> calls;
     for (int i = 0; i < (outcome() ? 200 : 5); ++i) {
       const auto start = Clock::now();
-      const Ticket ticket = must(program.submit(recorded.bindings()));
+      const Submission submission = must(program.submit(recorded.bindings()));
       calls.push_back(microseconds_since(start));
-      must(ticket.wait());
+      must(submission.wait());
     }
     fmt::print(
         "{} kernels that wait for one another: {:.1f} us of the device, {:.2f} a kernel; submit() {:.1f} us of the "

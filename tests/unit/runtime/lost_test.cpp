@@ -48,8 +48,8 @@ Result<double> whole_flow(const Device& device) {
   bindings.inputs["x"] = in;
   bindings.outputs["y"] = out;
   VKF_CHECK_OK(in.write(std::as_bytes(std::span(data()))));
-  VKF_TRY(ticket, program.submit(bindings));
-  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(submission, program.submit(bindings));
+  VKF_CHECK_OK(submission.wait());
   std::vector<float> values(600);
   VKF_CHECK_OK(out.read(std::as_writable_bytes(std::span(values))));
   double sum = 0;
@@ -125,18 +125,18 @@ TEST(Lost, ARunInFlightIsAnErrorAndNothingCrashes) {
   const Device own = must(Device::open());
   const Executable program = must(compile_text(own, chain_text(600, {"neg", "exp"})));
   must(program.run({{"x", HostView(data())}}));
-  std::optional<Ticket> ticket;
+  std::optional<Submission> submission;
   {
     Faults faults(own);
     Bindings bindings;
     bindings.inputs["x"] = must(own.allocate(2400));
     bindings.outputs["y"] = must(own.allocate(2400));
-    ticket = must(program.submit(bindings));
+    submission = must(program.submit(bindings));
     faults.plan.fail_call = faults.plan.calls;
     faults.plan.result = VK_ERROR_DEVICE_LOST;
-    EXPECT_EQ(ticket->wait().error().code, ErrorCode::device_lost);
+    EXPECT_EQ(submission->wait().error().code, ErrorCode::device_lost);
   }
-  EXPECT_TRUE(ticket->done()) << "there is nothing left to wait for";
+  EXPECT_TRUE(submission->done()) << "there is nothing left to wait for";
   EXPECT_EQ(program.run({{"x", HostView(data())}}).error().code, ErrorCode::device_lost);
 }
 

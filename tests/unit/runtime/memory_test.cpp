@@ -76,9 +76,9 @@ TEST_P(MemoryUse, TooMuchIsRefusedBeforeAnythingIsAllocated) {
   Bindings bindings;
   bindings.inputs["x"] = must(watched.device().allocate(400000));
   bindings.outputs["y"] = must(watched.device().allocate(400000));
-  const auto ticket = program.submit(bindings);
-  ASSERT_FALSE(ticket.ok());
-  EXPECT_EQ(ticket.error().code, ErrorCode::out_of_memory);
+  const auto submission = program.submit(bindings);
+  ASSERT_FALSE(submission.ok());
+  EXPECT_EQ(submission.error().code, ErrorCode::out_of_memory);
   bindings = {};
   const std::vector<float> less = ramp(20000);
   must(chain(watched.device(), 20000, {"neg", "exp", "abs"})

@@ -150,9 +150,9 @@ TEST(ProgramStore, AWarmStartOfAHundredNodesIsQuick) {
     const std::uint64_t calls = spirv::compiler_calls();
     const auto begin = Clock::now();
     const Executable program = must(compile(device, {blocks(10)}));
-    const Ticket ticket = must(program.submit(bindings));
+    const Submission submission = must(program.submit(bindings));
     const double taken = ms(begin, Clock::now());
-    must(ticket.wait());
+    must(submission.wait());
     std::vector<std::byte> got(data.size() * 4);
     must(bindings.outputs["y"].read(got));
     if (start == 0) {

@@ -81,7 +81,7 @@ TEST(Replay, OfASubmissionOnTheSameBuffersRecordsNothing) {
   }
   // One that is in flight, or that somebody holds, is not recorded over.
   {
-    const Ticket held = must(program.submit(one));
+    const Submission held = must(program.submit(one));
     must(held.wait());
     EXPECT_EQ(dispatches(one), 3);
   }

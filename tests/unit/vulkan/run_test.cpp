@@ -28,7 +28,7 @@ TEST_P(RunTest, VectorAddReadsBackAndReplays) {
   EXPECT_EQ(device->instance()->validation_errors(), 0);
 }
 
-TEST_P(RunTest, TicketsComeInOrder) {
+TEST_P(RunTest, SubmissionsComeInOrder) {
   const auto device = open_device(GetParam().options);
   const auto add = must(VectorAdd::create(device, /*concurrent=*/true));
   must(add->record());

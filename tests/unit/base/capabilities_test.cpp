@@ -1,0 +1,48 @@
+// The table of limits and features: names are unique, and every row that kernels depend on is in the text that stored
+// plans are compared by.
+#include "base/capabilities.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace vkfuse {
+namespace {
+
+TEST(CapabilitiesTest, NamesAndMembersAreUnique) {
+  std::set<std::string_view> names;
+  for (const LimitRow& limit : limit_rows()) EXPECT_TRUE(names.insert(limit.name).second) << limit.name;
+  for (const FeatureRow& feature : feature_rows()) EXPECT_TRUE(names.insert(feature.name).second) << feature.name;
+  // Two rows of one member would both change with it.
+  for (const FeatureRow& feature : feature_rows()) {
+    Caps caps;
+    caps.*feature.member = true;
+    int set = 0;
+    for (const FeatureRow& other : feature_rows()) set += caps.*other.member ? 1 : 0;
+    EXPECT_EQ(set, 1) << feature.name;
+  }
+}
+
+TEST(CapabilitiesTest, TextTellsEveryRowThatKernelsDependOn) {
+  const std::string before = capabilities_text({});
+  for (const LimitRow& limit : limit_rows()) {
+    Caps caps;
+    set_value(caps, limit, value_of(caps, limit) + 1);
+    EXPECT_EQ(value_of(caps, limit), value_of({}, limit) + 1) << limit.name;
+    EXPECT_NE(capabilities_text(caps), before) << limit.name;
+  }
+  for (const FeatureRow& feature : feature_rows()) {
+    Caps caps;
+    caps.*feature.member = true;
+    EXPECT_EQ(capabilities_text(caps) != before, feature.shapes_kernels) << feature.name;
+  }
+  Caps caps;
+  caps.matrix_shapes.push_back({16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32});
+  const std::string shaped = capabilities_text(caps);
+  EXPECT_NE(shaped, before);
+  caps.matrix_sub_byte = caps.matrix_shapes.front();
+  EXPECT_NE(capabilities_text(caps), shaped);
+}
+
+}  // namespace
+}  // namespace vkfuse
