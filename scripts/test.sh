@@ -15,6 +15,7 @@ if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; 
 scripts/check-layers.sh
 scripts/check-format.sh
 scripts/check-words.sh
+scripts/check-counts.py
 cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build --preset release -j "$jobs"
 scripts/check-clang.py
