@@ -37,19 +37,19 @@ int power_of_two_at_least(std::int64_t n) {
 /// with more of them wins.
 double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return -1;
-  constexpr std::int64_t kFarApart = 32;  // elements: each is in a cache line of its own
+  constexpr std::int64_t kCacheLineElements = 32;  // elements: each is in a cache line of its own
   double bytes = 0;
   const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
-    std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
+    std::int64_t stride = by_data ? kCacheLineElements : index::stride_of(offset, axis).value_or(kCacheLineElements);
     // Threads that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
     for (int outer = axis - 1;
          stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::reduction;
          --outer) {
-      stride = index::stride_of(offset, outer).value_or(kFarApart);
+      stride = index::stride_of(offset, outer).value_or(kCacheLineElements);
     }
     if (stride == 0) return;
     bytes += static_cast<double>(elements * size_of(graph.node(node).type.dtype)) /
-             static_cast<double>(std::min(std::abs(stride), kFarApart));
+             static_cast<double>(std::min(std::abs(stride), kCacheLineElements));
   };
   for (const Value& value : loops.values) {
     if (value.kind != Value::Kind::load) continue;
