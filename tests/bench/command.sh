@@ -94,7 +94,7 @@ TERMINAL
     "$program" $least --disable T1 --filter '^(softmax f16|sums of four|law unary 2 small)' --check --json "$files/a.json" > "$files/out" || fail "A row is wrong on a device with less: $(cat "$files/out")"
     json "$files/a.json" "1 / (len(d['rows']) >= 3 and all(r['outcome'] == 'checked' for r in d['rows']))" > /dev/null || fail "A row was not checked: $(cat "$files/out")"
     json "$files/a.json" "1 / (d['environment']['limits']['max_invocations'] == 128 and d['environment']['limits']['storage_buffers'] == 4)" > /dev/null || fail "The report has other limits."
-    [ "$(json "$files/a.json" "d['environment']['feature tiers']['T1'] == 'yes'")" = False ] || fail "T1 was to be done without."
+    [ "$(json "$files/a.json" "d['environment']['feature_tiers']['T1'] == 'yes'")" = False ] || fail "T1 was to be done without."
     "$program" $least --case softmax:f16:8x512 > "$files/out" && grep -q '^softmax:f16:8x512 ' "$files/out" || fail "Nothing is timed on a device with less: $(cat "$files/out")"
     [ "$(status "$program" --limit storage_bufers=4 --list)" = 0 ] && [ "$(status "$program" --limit storage_bufers=4 --check --case softmax:f32:8x512)" = 2 ] || fail "A limit that is none is taken." ;;
   devices)

@@ -124,7 +124,7 @@ static void test_options(const vkf_device* device) {
   options.name = NULL;
   options.disable = names;
   options.disable_count = 1;
-  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "'T9' is neither a rung");
+  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "'T9' is neither a feature tier");
   options.disable = missing;
   REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The name to disable is null.");
   options.disable = NULL;

@@ -60,7 +60,7 @@ TEST(DeviceErrors, LimitsAndFeaturesByName) {
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit storage_buffers cannot be 0");
   options.limits = {};
   options.disable = {"T9"};
-  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "'T9' is neither a rung");
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "'T9' is neither a feature tier");
 }
 
 TEST(RunErrors, InputsByNameAndSize) {
@@ -238,7 +238,7 @@ TEST(CompileErrors, OptionsThatThereAreNone) {
   }
   DeviceOptions opening;
   opening.disable = {"T0"};
-  expect_part(refused(Device::open(opening)), ErrorCode::invalid_argument, "'T0' is neither a rung (T1 to T5)");
+  expect_part(refused(Device::open(opening)), ErrorCode::invalid_argument, "'T0' is neither a feature tier (T1 to T5)");
 }
 
 // What a function of the caller throws, whatever it is, is the error of the call that it ended.

@@ -47,7 +47,7 @@ for graph in "$graphs"/*.vkf "$files/large.vkf"; do
   # The namespace of SVG is a name and no address.
   ! grep -v 'http://www.w3.org/2000/svg' "$files/$name.html" | grep -q 'https\?://\|<link\|src=' || fail "The page of $name asks for something else."
   draw "$name" "" ""
-  wanted=$(grep -c '"kind": "\(pointwise\|rows\|sort\|matrix\|attention\|tiled\|alias\)"' "$files/$name.json")
+  wanted=$(grep -c '"kind": "\(pointwise\|reduction\|sort\|matmul\|attention\|tiled\|alias\)"' "$files/$name.json")
   [ "$(count "$name" 'data-segment="[0-9]*"')" = "$wanted" ] || fail "$name has $wanted segments, and $(count "$name" 'data-segment="[0-9]*"') boxes."
   # Not in the script, nor in shaders, which speak of NaN.
   ! perl -0pe 's/<(script|pre)>.*?<\/\1>//gs' "$files/$name.dom" | grep -q 'undefined\|NaN' || fail "The page of $name shows a value that is none."

@@ -107,8 +107,8 @@ TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
   const std::string file = must(plan::to_file(must(plan::make_plan(prepared(), discrete_gpu()))));
   EXPECT_EQ(error_of(""), "This is not a plan that vkfuse has saved: it is not JSON.");
   EXPECT_EQ(error_of("[1, 2]"), "This is not a plan that vkfuse has saved: it has no 'vkfuse_plan'.");
-  EXPECT_EQ(error_of(forged(file, [](Json& json) { json["vkfuse_plan"] = 2; })),
-            "The plan has the format 2; this version of vkfuse reads 1.");
+  EXPECT_EQ(error_of(forged(file, [](Json& json) { json["vkfuse_plan"] = 1; })),
+            "The plan has the format 1; this version of vkfuse reads 2.");
   EXPECT_EQ(error_of(forged(file, [](Json& json) { json["segments"][1]["schedule"]["workgroup"] = 7; })).substr(0, 67),
             "The plan is stale: its segment 1 has 7 for 'workgroup', where this ");
   // Another graph: one number differs.

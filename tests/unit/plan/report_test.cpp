@@ -242,7 +242,7 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
             broken + "of the rewrite 'merged-matmuls' it does not say whether it was taken.");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0].erase("without"); }), broken + "a rewrite has no 'without'.");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["without"]["bytes"] = -1; }).substr(0, 60),
-            broken + "a rewrite costs -1 by");
+            broken + "a rewrite costs -1");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
 }
