@@ -9,7 +9,7 @@ uint f16x2_bits(vec2 v) {
   return f16_bits(v.x) | (f16_bits(v.y) << 16);
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

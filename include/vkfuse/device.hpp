@@ -29,7 +29,7 @@ struct DeviceDescription {
   std::uint64_t memory_bytes = 0;               ///< of the largest device-local heap
   std::map<std::string, std::uint64_t> limits;  ///< by name; these names are accepted by DeviceOptions::limits
   std::vector<std::string> features;            ///< optional features it has
-  /// For each rung of the ladder (T0 to T5): "yes", or one sentence that says what is missing.
+  /// For each feature tier (T0 to T5): "yes", or one sentence that says what is missing.
   std::map<std::string, std::string> feature_tiers;
   /// What the planner takes work to cost, as measured (and kept in the store): copy_gb_per_s, launch_us, gflops (fused
   /// multiply-adds), accesses_per_us. Empty where the constants of the device's type are used, as on CPUs.
@@ -71,8 +71,8 @@ struct DeviceOptions {
   /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
   /// before integrated before virtual before CPU).
   std::string name;
-  /// Rungs or features to do without, by name: "T2", "int64"; "calibration": plan with the constants of the device's
-  /// type.
+  /// Feature tiers or features to do without, by name: "T2", "int64"; "calibration": plan with the constants of the
+  /// device's type.
   std::vector<std::string> disable;
   /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
   std::map<std::string, std::uint64_t> limits;

@@ -23,9 +23,9 @@ namespace vkfuse VKFUSE_PUBLIC {
 enum class Numerics : std::uint8_t {
   standard,  ///< computed in f32 through a kernel; explicit casts and stored values are rounded
   strict,    ///< every op rounds to its dtype; fused and unfused runs of elementwise ops and views are bit-identical
-  /// Standard, but products of f16 matrices may be added up in f16 where matrix units do so (T4): up to half the
-  /// registers. A sum of n products is then off by up to n * 2^-11 of the sum of their magnitudes, and infinite beyond
-  /// 65504.
+  /// Standard, but products of f16 matrices may be added up in f16 where cooperative matrices do so (T4): up to half
+  /// the registers. A sum of n products is then off by up to n * 2^-11 of the sum of their magnitudes, and infinite
+  /// beyond 65504.
   f16_accumulation,
 };
 

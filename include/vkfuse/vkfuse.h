@@ -70,7 +70,7 @@ typedef enum vkf_dtype {
  * until the next call of this thread that fails. */
 VKF_API const char* vkf_last_error(void);
 
-/* "0.1.0". */
+/* As "MAJOR.MINOR.PATCH". */
 VKF_API const char* vkf_version(void);
 
 /* Bytes of one element; 0 for what is no dtype. */
@@ -267,8 +267,8 @@ typedef struct vkf_program vkf_program;
 typedef enum vkf_numerics {
   VKF_NUMERICS_STANDARD = 0, /* 16-bit floats are computed in f32 through a kernel; casts and stores round */
   VKF_NUMERICS_STRICT = 1,   /* every op rounds to its dtype: fused and unfused runs are bit-identical */
-  /* Standard, but matrix units may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the sum of
-   * their magnitudes, and infinite beyond 65504. */
+  /* Standard, but cooperative matrices may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the
+   * sum of their magnitudes, and infinite beyond 65504. */
   VKF_NUMERICS_F16_ACCUMULATION = 2
 } vkf_numerics;
 
@@ -292,7 +292,7 @@ typedef struct vkf_compile_options {
   size_t size;
   vkf_numerics numerics;
   int no_fusion;              /* not 0: one kernel per op, for comparison */
-  const char* const* without; /* mechanisms of the planner to do without, by the names of docs/command-line.md */
+  const char* const* without; /* passes of the planner to do without, by the names of docs/command-line.md */
   size_t without_count;
   const char* planner; /* "bytes", or for comparison "store-all", "recompute-all" or "greedy-io"; null: "bytes" */
   const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null:

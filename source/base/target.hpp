@@ -163,7 +163,7 @@ struct Target {
   DriverWorkarounds workarounds;
   std::optional<CostModel> costs;  ///< as measured on the device
   KernelBudget budget;
-  /// Rungs in use: offered by the device, compilable by the linked shaderc, passed by the
+  /// Feature tiers in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.
   std::array<bool, kFeatureTierCount> tiers = {true, false, false, false, false, false};
 

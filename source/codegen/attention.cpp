@@ -79,7 +79,7 @@ Result<std::vector<RelocatableKernel>> Attention::run() {
 void Attention::declare() {
   if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->k_extent * first_->stride());
   const int others = std::max(second_ ? second_->k_extent * second_->stride() : 0, third_.k_extent * third_.stride());
-  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one tile_operand, then of the other" : "");
+  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one operand, then of the other" : "");
   shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.threads_m + 1));
   shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                tile_.threads_k * tile_.tile_m());

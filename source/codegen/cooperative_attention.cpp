@@ -112,7 +112,7 @@ Result<void> CooperativeAttention::element_functions() {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
     return {};
   }));
-  if (softcapped()) functions_.line("// Scores that are capped have the tile_operand log2(e) already.");
+  if (softcapped()) functions_.line("// Scores that are capped have the factor log2(e) already.");
   VKF_CHECK_OK(of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
     main_.line("precise float fallen = score - base;");
     main_.line("return {};", softcapped() ? "exp2(fallen)" : apply("exp", {"fallen"}));

@@ -216,7 +216,7 @@ Result<void> OperandEmitter::tile_operand_function(TileOperand& tile_operand) {
   std::vector<std::string> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " tile_operand"};
   for (const auto& [id, name] : tile_operand.beside)
     results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
-  functions_.line("// One element of a tile_operand.");
+  functions_.line("// One element of an operand.");
   return element_function(
       tile_operand.part,
       [&](Scope& scope) {

@@ -364,9 +364,8 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
     plan.fusion_boundaries.push_back({value, std::move(reason)});
   }
-  // Earlier versions wrote none.
-  if (json.contains("rewrites") && !json["rewrites"].is_array()) return broken("its 'rewrites' are no list");
-  for (const Json& one : json.value("rewrites", Json::array())) {
+  if (!json.contains("rewrites") || !json["rewrites"].is_array()) return broken("it has no list 'rewrites'");
+  for (const Json& one : json["rewrites"]) {
     VKF_TRY(rewrite, rewrite_in(one));
     plan.rewrites.push_back(std::move(rewrite));
   }

@@ -87,7 +87,8 @@ struct StructuralDuplicate {
 /// One entry per step; nothing for the first of its kind.
 using StructuralDuplicates = std::vector<std::optional<StructuralDuplicate>>;
 
-/// Every step of a plan at given sizes, in order. Steps that are as a duplicate of theirs is share what it has.
+/// Every step of a plan at given sizes, in order. A step that computes what an earlier one does shares what that one
+/// has.
 class ScheduledKernels {
  public:
   ScheduledKernels() = default;
@@ -97,13 +98,13 @@ class ScheduledKernels {
 
   void reserve(std::size_t count) { at_.reserve(count); }
   void add(ScheduledKernel step);
-  /// The next one is as its duplicate is, which is no alias.
+  /// The next one is as its original is, which is no alias.
   void add_duplicate();
 
   [[nodiscard]] std::size_t size() const { return at_.size(); }
   /// Whether the step shares what an earlier one has: its loops then name that one's values.
   [[nodiscard]] bool is_duplicate(std::size_t step) const;
-  /// The loops are those of the duplicate, and have its values.
+  /// The loops are those of the original, and have its values.
   const ScheduledKernel& operator[](std::size_t step) const { return own_[at_[step]]; }
   [[nodiscard]] const ScheduledKernel& at(std::size_t step) const { return own_.at(at_.at(step)); }
   [[nodiscard]] const ScheduledKernel& front() const { return at(0); }
@@ -147,7 +148,7 @@ class ScheduledKernels {
 /// Chooses how a step runs whose loops have been built; nothing: as is best.
 using Choose = std::function<std::optional<ScheduledKernel>(std::size_t step, const segment::Loops& loops)>;
 
-/// Whether a step runs as its duplicate among those before it, so that its loops need not be built.
+/// Whether a step runs as its original among those before it, so that its loops need not be built.
 using Reuse = std::function<bool(std::size_t step)>;
 
 /// Every step at these sizes, in order.

@@ -174,11 +174,11 @@ class Context {
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };
 
-/// A device as users see it described. Rung sentences are filled in by the caller.
+/// A device as users see it described. Sentences of tiers are filled in by the caller.
 DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps& caps);
 
 /// Lowers named limits and switches named features off; an error names what does not exist or what
-/// would be raised. Rung names are left to the caller.
+/// would be raised. Names of tiers are left to the caller.
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
 
 /// The limit "memory_bytes": of the main heap, lowered where the options say so.

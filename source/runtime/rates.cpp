@@ -126,8 +126,7 @@ Result<std::string> compare(Context& context, const Products& products) {
 
 std::string slower_than_scalar(double rate, double lanes) {
   return rate < lanes
-             ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of threads without.", rate,
-                           lanes)
+             ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} without it.", rate, lanes)
              : "";
 }
 

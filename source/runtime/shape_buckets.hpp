@@ -99,7 +99,7 @@ class ShapeBuckets {
     std::vector<codegen::SizeBinding> size_bindings;              ///< of each
     std::vector<std::shared_ptr<const codegen::Kernel>> kernels;  ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
-    std::shared_ptr<const BucketKernels> original;  ///< the form of the step's duplicate, if the texts are the same
+    std::shared_ptr<const BucketKernels> original;  ///< the form of the step's original, if the texts are the same
     /// Whether the texts are those of another step.
     [[nodiscard]] bool has_text_of(const BucketKernels& other) const;
   };

@@ -416,6 +416,7 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
                        target.caps.storage_buffers);
   }
+  if (loops.empty) return {};  // nothing is launched, and of nothing the other dimensions are counted
   if (schedule.scratch_bytes > 0 &&
       static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
     return unsupported(

@@ -6,7 +6,7 @@
 
 namespace vkfuse::schedule {
 
-/// Whether the thread type of a dtype has vectors of four 32-bit registers.
+/// Whether the register type of a dtype has vectors of four 32-bit registers.
 bool has_vectors(DType dtype);
 
 /// Whether the reduction adds up products that nobody else reads, in registers of which there are vectors.

@@ -296,7 +296,7 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
 std::optional<Schedule> at_other_sizes(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                        const Tuning& tuning, const Schedule& model);
 
-/// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with operands
+/// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with factors
 /// after sums, where it says so.
 segment::Loops scheduled_loops(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
 

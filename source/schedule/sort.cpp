@@ -126,7 +126,9 @@ void choose_sort_passes(Schedule& schedule) {
 
 Result<void> choose_scratch(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   if (schedule.sort_passes.size() == 1) return {};
-  const auto bytes = checked_mul(schedule.parallel_chunks * schedule.slots, pair_bytes(graph, loops));
+  // Of nothing the other dimensions are counted, and nothing is launched: one pair is enough.
+  const std::int64_t pairs = loops.empty ? 1 : schedule.parallel_chunks * schedule.slots;
+  const auto bytes = checked_mul(pairs, pair_bytes(graph, loops));
   if (!bytes || static_cast<std::uint64_t>(*bytes) > target.caps.storage_buffer_range) {
     return make_error(ErrorCode::out_of_memory,
                       "Sorting {} rows of {} elements takes {} bytes from one dispatch to the next, and one storage "

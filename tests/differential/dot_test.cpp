@@ -274,9 +274,9 @@ TEST(Dot, FactorsOfPositions) {
 TEST(Dot, WholeTiles) {
   const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix2));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
-  constexpr FeatureTier kRungs[] = {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2};
+  constexpr FeatureTier kTiers[] = {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2};
   constexpr DType kHalves[] = {DType::f16};
-  const Target offered = must(device().state()->context->target(kRungs, kHalves));
+  const Target offered = must(device().state()->context->target(kTiers, kHalves));
   if (!offered.caps.matrix2_workgroup_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
@@ -347,8 +347,8 @@ TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
 TEST(Dot, HalfSumsStayWithinTheirBound) {
   const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
-  constexpr FeatureTier kRungs[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
-  const auto shapes = must(device().state()->context->target(kRungs)).caps.matrix_shapes;
+  constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
+  const auto shapes = must(device().state()->context->target(kTiers)).caps.matrix_shapes;
   const bool halves =
       std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
   if (!halves)

@@ -15,8 +15,8 @@ namespace {
 std::string missing() {
   const std::string reason = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
   if (!reason.empty()) return "T4 is not in use here: " + reason;
-  constexpr FeatureTier kRungs[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
-  return must(device().state()->context->target(kRungs, {}, true)).caps.matrix_sub_byte
+  constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
+  return must(device().state()->context->target(kTiers, {}, true)).caps.matrix_sub_byte
              ? ""
              : "The device's fragments do not hold bits of any kind.";
 }

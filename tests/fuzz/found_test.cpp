@@ -185,6 +185,23 @@ TEST(FoundByFuzzing, SortsAlongSymbolsAreNotTooLarge) {
   compare_with_reference(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "a sort");
 }
 
+// The same in a run, whose other sizes would take more than a storage buffer holds.
+TEST(FoundByFuzzing, NothingOfManyRowsIsNotTooLarge) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : u64[n, m, k]
+  %1 = bit_not %0 : u64[n, m, k]
+  %2 = argsort axis=1 descending=true count=0 %0 : i32[n, m, k]
+  output "y" = %1
+  output "y1" = %2
+})"));
+  const Executable program = compile_graph(graph, {});
+  for (const char* nothing : {"n", "m", "k"}) {
+    SymbolValues sizes = {{"n", 8192}, {"m", 8192}, {"k", 8192}};
+    sizes[nothing] = 0;
+    compare_with_reference(program, graph, data_for({graph, sizes, 1, false}), std::string("nothing along ") + nothing);
+  }
+}
+
 // The same, where a symbol that is never more than nothing made the sizes that stand for others as large as can be.
 TEST(FoundByFuzzing, NothingAlongASymbolIsNotTooLarge) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {

@@ -128,11 +128,6 @@ std::string fault_of_refusal(const Executable& program, const Case& one, Tally& 
   return std::string_view(error.what()).find("which is empty.") != std::string_view::npos ? "" : error.what();
 }
 
-/// Whether a run was refused because a value is larger than a storage buffer of this device may be.
-bool is_refused_by_limit(std::string_view message) {
-  return message.find("one storage buffer of this device holds") != std::string_view::npos;
-}
-
 /// A program that has run, to be run again among others.
 struct Earlier {
   Executable program;
@@ -174,16 +169,9 @@ std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier
       continue;
     }
     ran = symbols;
-    try {
-      for (int i = 0; i < (unfused ? 2 : 1); ++i) {
-        const std::string fault = fault_at(i == 0 ? fused : *unfused, one, tally, outputs[i]);
-        if (!fault.empty()) return (i == 0 ? "Fused: " : "Unfused: ") + fault;
-      }
-    } catch (const std::exception& error) {
-      if (!is_refused_by_limit(error.what())) throw;
-      ++tally.refused;
-      outputs[0].clear();
-      continue;
+    for (int i = 0; i < (unfused ? 2 : 1); ++i) {
+      const std::string fault = fault_at(i == 0 ? fused : *unfused, one, tally, outputs[i]);
+      if (!fault.empty()) return (i == 0 ? "Fused: " : "Unfused: ") + fault;
     }
     if (unfused && way.how.numerics == Numerics::strict && keeps_bits(one.graph)) {
       const std::string differs = first_difference(one.graph, outputs[0], outputs[1]);

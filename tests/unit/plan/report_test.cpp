@@ -228,11 +228,10 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
     json["digest"] = plan::file_digest(json.dump());
     return plan::from_file(json.dump(), graph, h200());
   };
-  EXPECT_TRUE(must(changed([](Json& json) { json.erase("rewrites"); })).rewrites.empty())
-      << "as earlier versions wrote them";
   const auto said = [&](const std::function<void(Json&)>& change) { return changed(change).error().message; };
   const std::string broken = "This is not a plan that vkfuse has saved: ";
-  EXPECT_EQ(said([](Json& json) { json["rewrites"] = 7; }), broken + "its 'rewrites' are no list.");
+  EXPECT_EQ(said([](Json& json) { json.erase("rewrites"); }), broken + "it has no list 'rewrites'.");
+  EXPECT_EQ(said([](Json& json) { json["rewrites"] = 7; }), broken + "it has no list 'rewrites'.");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0] = 7; }), broken + "it has no 'planner_pass'.");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["planner_pass"] = "vertical"; }),
             broken + "'vertical' is no rewrite of a graph.");

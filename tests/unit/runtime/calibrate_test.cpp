@@ -78,8 +78,7 @@ TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
 
 TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
   EXPECT_EQ(slower_than_scalar(30000, 30000), "");
-  EXPECT_EQ(slower_than_scalar(900, 30000),
-            "It is slower than without: 900 G multiply-adds/s, and 30000 of threads without.");
+  EXPECT_EQ(slower_than_scalar(900, 30000), "It is slower than without: 900 G multiply-adds/s, and 30000 without it.");
 }
 
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
