@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README.md, docs/performance.md and the chart beside them show of the H200, of both software drivers, and of planners there and of models on lavapipe, from the files in bench/results.
+"""What README.md, docs/results.md and the chart beside them show of the H200, of both software drivers, and of planners there and of models on lavapipe, from the files in bench/results.
 usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and <!-- end -->, and the chart
        scripts/draw-results.py --check    writes nothing; exit status 1 if something would change"""
 import json
@@ -199,14 +199,15 @@ def main():
         sys.exit(__doc__)
     rows, opponents = rows_of("h200-full.json"), best_times("h200-pytorch-full.jsonl", "h200-xla-full.jsonl")
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
-    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions({**rows, **rows_of("h200-contractions.json")}),
+    latest = {**rows, **rows_of("h200-contractions.json")}
+    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(latest),
              "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
              "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
     on_card = RESULTS / "h200-planners-models.json"
     if on_card.exists():
         parts["models_h200"] = planners_of_models(json.loads(on_card.read_text())["models"])
-    wanted = {ROOT / name: filled(ROOT / name, parts) for name in ("README.md", "docs/performance.md")}
+    wanted = {ROOT / name: filled(ROOT / name, parts) for name in ("README.md", "docs/results.md")}
     wanted[ROOT / "docs/chain-h200.svg"] = chart(environment, [rows[name] for name in CHAINS])
     shown = {name for path in wanted for name in re.findall(r"<!-- results: (\w+) -->", wanted[path])}
     if shown != set(parts):

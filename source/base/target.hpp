@@ -136,7 +136,7 @@ struct CostModel {
 
 /// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its
 /// call and take longer than in proportion, some exponentially in conditions that follow each other: what is within
-/// these compiles in seconds on the drivers that were measured (docs/performance.md, "How long drivers compile").
+/// these compiles in seconds on the drivers that were measured (docs/results.md, "How long drivers compile").
 struct KernelBudget {
   std::int64_t statements = 5000;  ///< of GLSL, functions in place of their calls, for all elements of an item
   std::int64_t unrolled_statements = 10'000;  ///< the same, with all iterations of a row that stays in registers

@@ -32,7 +32,7 @@ constexpr DeviceModel kH200 = {
     // From what NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two operands and of
     // three. With many more than 128, AMD's compiler spills.
     .pressure = {.matmul_registers = 80, .attention_registers = 128, .slowdown = 0.01},
-    // Transposes of many shapes (docs/performance.md).
+    // Transposes of many shapes (docs/experiments.md has one of them).
     .transposition = {.workgroup_bytes = 2560, .run_bytes = 8},
     // bench/results/h200-packed-rows.txt: a kilobyte of every row side by side. Half as many subgroups take half as
     // much of a row side by side, and 1.3 to 1.6 times as long. A thread has some 110 registers.

@@ -95,7 +95,7 @@ void append_needed(std::string_view text, std::set<std::string_view>& done, std:
 }
 
 constexpr int kStatementsOfBranch = 16;
-/// lavapipe takes 0.6 s for 16 inlined loops, 3 s for 32 and 30 s for 64 (docs/performance.md).
+/// lavapipe takes 0.6 s for 16 inlined loops, 3 s for 32 and 30 s for 64 (docs/results.md).
 constexpr int kStatementsOfLoop = 150;
 
 int occurrences(std::string_view text, std::string_view word) {

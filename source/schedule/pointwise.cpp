@@ -11,7 +11,7 @@ using segment::Value;
 
 namespace {
 
-/// Workgroup sizes, measured on an H200 (docs/performance.md). Starting a workgroup costs about as much
+/// Workgroup sizes, measured on an H200 (docs/experiments.md). Starting a workgroup costs about as much
 /// as 2.5 KiB of traffic there, so large ones win; with much arithmetic they leave too few to overlap.
 int preferred_workgroup(const Target& target, double cost, const Schedule& schedule) {
   if (target.type == DeviceType::cpu) return 256;

@@ -21,7 +21,7 @@ constexpr std::int64_t kSharedBytes = 16 << 10;
 constexpr int kMostInvocations = 256;
 
 /// Loads and stores that an element's way through shared memory takes as long as: it is written and read. A CPU
-/// also puts every invocation of a workgroup aside at the barrier, with all that it holds (docs/performance.md).
+/// also puts every invocation of a workgroup aside at the barrier, with all that it holds.
 std::int64_t accesses_of_staged_load(DeviceType type) { return type == DeviceType::cpu ? 8 : 2; }
 
 std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }

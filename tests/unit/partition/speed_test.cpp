@@ -1,4 +1,4 @@
-// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/performance.md has what was
+// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/results.md has what was
 // measured.
 #include <gtest/gtest.h>
 
