@@ -117,6 +117,19 @@ def contractions(rows):
                    time(rows[name]["unfused_us"])] for name, label in {**CONTRACTIONS, **MATVECS}.items()])
 
 
+# What the README shows of the tables above.
+SUMMARY = ["textbook f32", "bias+gelu tanh f16", "softmax f16", "add+rmsnorm f16", "cross-entropy f16", "matmul 8192 f16", "attention causal f16",
+           "int4 matvec large f16"]
+
+
+def summary(rows, opponents):
+    labels = {**CHAINS, **ROWS, **CONTRACTIONS, "attention causal f16": "attention, causal, f16 [2,32,4096,128]", **MATVECS}
+    speed = lambda name: reached(rows[name], name) if name in {**CONTRACTIONS, **MATVECS} else f'{rows[name]["copy_percent"]:.0f} % of copy speed'
+    return table(["graph", "kernels: fused / op by op", "fused", "op by op", "reached", "best of others"],
+                 [[labels[name], f'{rows[name]["kernels_fused"]} / {rows[name]["kernels_framework"]}', time(rows[name]["fused_us"]), time(rows[name]["framework_us"]),
+                   speed(name), time(opponents.get(OPPONENTS.get(name)))] for name in SUMMARY])
+
+
 def against(rows, opponents):
     ratios = {name: opponents[case] / rows[name]["fused_us"] for name, case in OPPONENTS.items()}
     mean = math.exp(sum(math.log(ratio) for ratio in ratios.values()) / len(ratios))
@@ -201,7 +214,7 @@ def main():
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
     latest = {**rows, **rows_of("h200-contractions.json")}
     parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(latest),
-             "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
+             "summary": summary(latest, opponents), "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
              "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
     on_card = RESULTS / "h200-planners-models.json"
