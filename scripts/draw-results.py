@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What README.md, docs/results.md and the chart beside them show of the H200, of both software drivers, and of planners there and of models on lavapipe, from the files in bench/results.
+"""What README.md, docs/results.md and the chart beside them show of the H200, of both software drivers, and of planners
+there and of models on lavapipe, from the files in bench/results.
 usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and <!-- end -->, and the chart
        scripts/draw-results.py --check    writes nothing; exit status 1 if something would change"""
 import json
@@ -118,16 +119,23 @@ def contractions(rows):
 
 
 # What the README shows of the tables above.
-SUMMARY = ["textbook f32", "bias+gelu tanh f16", "softmax f16", "add+rmsnorm f16", "cross-entropy f16", "matmul 8192 f16", "attention causal f16",
-           "int4 matvec large f16"]
+SUMMARY = ["textbook f32", "bias+gelu tanh f16", "softmax f16", "add+rmsnorm f16", "cross-entropy f16",
+           "matmul 8192 f16", "attention causal f16", "int4 matvec large f16"]
 
 
 def summary(rows, opponents):
-    labels = {**CHAINS, **ROWS, **CONTRACTIONS, "attention causal f16": "attention, causal, f16 [2,32,4096,128]", **MATVECS}
-    speed = lambda name: reached(rows[name], name) if name in {**CONTRACTIONS, **MATVECS} else f'{rows[name]["copy_percent"]:.0f} % of copy speed'
+    labels = {**CHAINS, **ROWS, **CONTRACTIONS, **MATVECS}
+    labels["attention causal f16"] = "attention, causal, f16 [2,32,4096,128]"
+
+    def line(name, row):
+        counts = f'{row["kernels_fused"]} / {row["kernels_framework"]}'
+        of_copy = f'{row["copy_percent"]:.0f} % of copy speed'
+        speed = reached(row, name) if name in CONTRACTIONS or name in MATVECS else of_copy
+        others = time(opponents.get(OPPONENTS.get(name)))
+        return [labels[name], counts, time(row["fused_us"]), time(row["framework_us"]), speed, others]
+
     return table(["graph", "kernels: fused / op by op", "fused", "op by op", "reached", "best of others"],
-                 [[labels[name], f'{rows[name]["kernels_fused"]} / {rows[name]["kernels_framework"]}', time(rows[name]["fused_us"]), time(rows[name]["framework_us"]),
-                   speed(name), time(opponents.get(OPPONENTS.get(name)))] for name in SUMMARY])
+                 [line(name, rows[name]) for name in SUMMARY])
 
 
 def against(rows, opponents):
@@ -213,8 +221,10 @@ def main():
     rows, opponents = rows_of("h200-full.json"), best_times("h200-pytorch-full.jsonl", "h200-xla-full.jsonl")
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
     latest = {**rows, **rows_of("h200-contractions.json")}
-    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(latest),
-             "summary": summary(latest, opponents), "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
+    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS),
+             "contractions": contractions(latest), "summary": summary(latest, opponents),
+             "against": against(rows, opponents),
+             "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
              "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
     on_card = RESULTS / "h200-planners-models.json"
