@@ -199,7 +199,7 @@ def chart(environment, rows):
 <rect width="800" height="{y + 8}" fill="#ffffff"/>
 <text x="16" y="24" font-size="15" font-weight="bold">Speed relative to copying the same bytes: {device}</text>
 <rect x="16" y="36" width="11" height="11" fill="#2a78d6"/><text x="32" y="46" class="small">fused</text>
-<rect x="82" y="36" width="11" height="11" fill="#9aa4b2"/><text x="98" y="46" class="small">one kernel per op</text>
+<rect x="82" y="36" width="11" height="11" fill="#9aa4b2"/><text x="98" y="46" class="small">one kernel per node</text>
 <line x1="{line:.1f}" y1="{TOP - 8}" x2="{line:.1f}" y2="{y - 4}" stroke="#1c2430" stroke-dasharray="3 3"/>
 <text x="{line:.1f}" y="{TOP - 12}" text-anchor="middle" class="small">copy</text>
 {chr(10).join(parts)}
