@@ -405,18 +405,9 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   }
 }
 
-}  // namespace
-
-Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
-  const std::vector<ir::NodeId> reads = buffers_read(loops);
-  std::set<ir::NodeId> written;
-  for (const segment::Store& store : loops.stores) written.insert(store.node);
-  const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
-  if (buffers > target.caps.storage_buffers) {
-    return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
-                       target.caps.storage_buffers);
-  }
-  if (loops.empty) return {};  // nothing is launched, and of nothing the other dimensions are counted
+/// Whether every buffer of the segment, and what it leaves for a later dispatch, is within what can be bound.
+Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                const Schedule& schedule) {
   if (schedule.scratch_bytes > 0 &&
       static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
     return unsupported(
@@ -444,6 +435,22 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   }
   for (const segment::Store& store : loops.stores)
     VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  const std::vector<ir::NodeId> reads = buffers_read(loops);
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
+  if (buffers > target.caps.storage_buffers) {
+    return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
+                       target.caps.storage_buffers);
+  }
+  // Of nothing the other dimensions are counted, and nothing is launched.
+  if (!loops.empty) VKF_CHECK_OK(check_buffer_sizes(graph, loops, target, schedule));
   const std::uint32_t largest = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
   if (schedule.workgroup > static_cast<std::int64_t>(largest)) {
     return unsupported(

@@ -40,7 +40,8 @@ done
 # Names of version 0.1.
 [ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Old names of planner passes are not read."
 for name in joined statistics; do [ "$(kernels --without $name)" = 1 ] || fail "The old name $name is not read."; done
-"$vkfuse" plan "$files/seed.vkf" --half-sums --limit lane_registers=64 > "$files/out" || fail "Old names of options are not read."
+"$vkfuse" plan "$files/seed.vkf" --half-sums --limit lane_registers=64 > "$files/out" ||
+  fail "Old names of options are not read."
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
 grep -q "'magic' is no planner pass to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
 # What there is to do without, this page tries: but for fusion and vertical, which are above and below, each by itself.
