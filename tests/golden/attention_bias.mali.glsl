@@ -16,7 +16,7 @@ layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec2 w[]; } in_k;  // %4
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %6 : f16[4, 256, 256]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } v7;  // %7 : f16[2, 4, 256, 256]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -28,7 +28,7 @@ uint f16x2_bits_native(vec2 v) {
 shared vec4 v3_tile[272];
 shared vec4 in_k_tile[272];
 
-// One element of a tile_operand.
+// One element of an operand.
 void v3_factor_element(float in_q_e, out float tile_operand) {
   precise float v3 = in_q_e * 0.125;
   tile_operand = v3;
@@ -194,7 +194,7 @@ bvec4 boolx4_values(uint word) {
   return notEqual(u8x4_values(word), uvec4(0u));
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -339,7 +339,7 @@ float f32_div(float x, float y) {
   return quotient;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -358,7 +358,7 @@ float v14_join(float a, float b) {
   return both;
 }
 
-// One element of a tile_operand.
+// One element of an operand.
 void v13_e_factor_element(float v13_e, out float tile_operand, out float v14_partial) {
   tile_operand = v13_e;
   v14_partial = v13_e;

@@ -52,7 +52,7 @@ bvec4 boolx4_values(uint word) {
   return notEqual(u8x4_values(word), uvec4(0u));
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -63,7 +63,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 tiles[1600];  // of the first operand, then of the others, then of the results
 
-// One element of a tile_operand.
+// One element of an operand.
 void v3_factor_element(float in_q_e, out float tile_operand) {
   precise float v3 = in_q_e * 0.125;
   tile_operand = v3;

@@ -28,7 +28,7 @@ float f32_div(float x, float y) {
   return quotient;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -57,13 +57,13 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 shared vec4 v7_tile[288];
-shared vec4 others[288];  // of one tile_operand, then of the other
+shared vec4 others[288];  // of one operand, then of the other
 shared vec4 weights[288];
 shared float rows[256];  // of each row, what each thread found
 shared float most[256];  // of four rows, of each thread
 shared float total[256];  // of four rows, of each thread
 
-// One element of a tile_operand.
+// One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
   tile_operand = v7;

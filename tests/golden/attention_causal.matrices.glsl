@@ -42,7 +42,7 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -53,7 +53,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 tiles[2176];  // of the first operand, then of the others, then of the results
 
-// One element of a tile_operand.
+// One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
   tile_operand = v7;

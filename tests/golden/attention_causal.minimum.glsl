@@ -83,11 +83,11 @@ uint f16x2_bits(vec2 v) {
 }
 
 shared vec4 v7_tile[64];
-shared vec4 others[96];  // of one tile_operand, then of the other
+shared vec4 others[96];  // of one operand, then of the other
 shared vec4 weights[16];
 shared float rows[8];  // of each row, what each thread found
 
-// One element of a tile_operand.
+// One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
   tile_operand = v7;

@@ -40,7 +40,7 @@ float f32_div(float x, float y) {
   return quotient;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
@@ -51,7 +51,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 tiles[2176];  // of the first operand, then of the others, then of the results
 
-// One element of a tile_operand.
+// One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
   precise float v7 = in_q_e * 0.17675781;
   tile_operand = v7;
@@ -93,7 +93,7 @@ float base_of(const in uint row, const in uint column, const in float top) {
   return top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
 }
 
-// Scores that are capped have the tile_operand log2(e) already.
+// Scores that are capped have the factor log2(e) already.
 float power_of(const in uint row, const in uint column, const in float score, const in float base) {
   precise float fallen = score - base;
   return exp2(fallen);

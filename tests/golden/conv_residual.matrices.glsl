@@ -39,7 +39,7 @@ float f32_max_bits(float x, float y) {
   return f32_is_nan(x) ? x : f32_max(x, y);
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

@@ -19,7 +19,7 @@ layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_x;  // %2 
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_bias;  // %11 : f16[64, 1, 1]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %12 : f16[8, 64, 28, 28]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

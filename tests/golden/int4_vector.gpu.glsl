@@ -18,7 +18,7 @@ layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_weights; 
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_scale;  // %16 : f16[256, 4]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint16_t w[]; } out_y;  // %24 : f16[1, 256]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

@@ -27,7 +27,7 @@ void f32_add_term(inout float high, inout float low, float x) {
   low = lost;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

@@ -25,7 +25,7 @@ bool f32_is_finite(float x) {
   return f32_magnitude_bits(x) < 0x7f800000u;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

@@ -18,7 +18,7 @@ layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_row;  // 
 layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_matrix;  // %5 : f16[4, 64]
 layout(set = 0, binding = 4) ALIASED writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %6 : f16[6, 5, 4, 64]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

@@ -21,7 +21,7 @@ layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_weight;  
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } out_sum;  // %2 : f16[n, 4096]
 layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %11 : f16[n, 4096]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }

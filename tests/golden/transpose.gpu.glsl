@@ -18,7 +18,7 @@ layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %4 : f16[n]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %5 : f16[m, n]
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
