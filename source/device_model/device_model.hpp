@@ -36,7 +36,7 @@ struct Caches {
 
 /// How many workgroups and rows a device is given before threads get more work each. Of one compute unit.
 struct Occupancy {
-  double rows_to_overlap = 0;  ///< rows in flight, above which loads need not be ahead of their use
+  double rows_to_overlap = 0;  ///< from so many on, long rows have fewer threads each: workgroups wait at other times
   double workgroups = 0;       ///< that fill it a few times
 };
 

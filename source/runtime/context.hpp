@@ -59,8 +59,8 @@ class Context {
   [[nodiscard]] const Target& base_target() const { return base_; }
   /// The device as kernels may use it. A feature tier is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
-  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights
-  /// of four bits.
+  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `sub_byte`, so are
+  /// weights of four bits.
   Result<Target> target(std::span<const FeatureTier> requested, std::span<const DType> whole = {},
                         bool sub_byte = false);
 
@@ -201,7 +201,7 @@ Result<std::string> self_test_workgroup_tiles(Context& context, DType dtype);
 Result<std::string> self_test_sub_byte(Context& context, const MatrixShape& shape);
 
 /// What is wrong with a tier's speed, measured once a device and driver: empty where it multiplies at least as fast as
-/// lanes do without it, or where nothing can be measured.
+/// threads do without it, or where nothing can be measured.
 Result<std::string> compare_integer_dot(Context& context);
 Result<std::string> compare_matrices(Context& context, const MatrixShape& shape);
 /// 10^9 multiply-adds of bytes in a second; nothing where they cannot be measured.
