@@ -87,7 +87,22 @@ limits() {
 # Every limit at every number from 0 up, 25 graphs: right, or one sentence.
 sweep() {
   release
-  for driver in lavapipe swiftshader; do VKFUSE_LIMITS=all on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Limits.*'; done
+  local shard shards=$jobs results
+  for driver in lavapipe swiftshader; do
+    results=$(mktemp -d)
+    for ((shard = 0; shard < shards; ++shard)); do
+      (
+        failed=()
+        VKFUSE_LIMITS=all GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard \
+          on "$driver" build/release/tests/vkfuse-test-differential '--gtest_filter=Limits.*:Limits/*'
+        printf '%s\n' "${failed[@]}" >"$results/$shard"
+      ) &
+    done
+    wait
+    for ((shard = 0; shard < shards; ++shard)); do
+      [ -z "$(cat "$results/$shard" 2>&1)" ] || failed+=("$driver: the sweep of limits, part $shard of $shards")
+    done
+  done
 }
 
 # Planning of graphs of 100,000 nodes takes about ten times as long as of 10,000.
