@@ -82,6 +82,21 @@ Tensor without(const Tensor& scores, const Tensor& allowed) {
   return select(allowed, scores, Tensor::scalar(scores.dtype(), -INFINITY));
 }
 
+/// What the options add to the scores [batch, heads, queries, keys], and what they leave out.
+Tensor with_bias_and_masks(Tensor scores, const AttentionOptions& options) {
+  const Tensor distance = distances(scores.shape()[2], scores.shape()[3], options.first_query);
+  const auto reach = [&](std::int64_t most) { return Tensor::scalar_int(DType::i32, most); };
+  // Before anything is added: a mask of -infinity must stay one.
+  if (options.softcap > 0) scores = tanh(scores / options.softcap) * options.softcap;
+  if (options.bias) scores = scores + *options.bias;
+  if (options.alibi_slopes) scores = with_alibi(scores, *options.alibi_slopes, distance);
+  if (options.mask) scores = without(scores, *options.mask);
+  if (options.causal) scores = without(scores, le(distance, reach(0)));
+  if (options.window_before) scores = without(scores, ge(distance, reach(-*options.window_before)));
+  if (options.window_after) scores = without(scores, le(distance, reach(*options.window_after)));
+  return scores;
+}
+
 }  // namespace
 
 Tensor attention_scores(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
@@ -98,16 +113,7 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, const AttentionOptions
   const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(size.size()));
   Tensor scores = by_head(scale == 1 ? q : q * scale, k, *each, 3);
   if (!scores.valid()) return scores;
-  const Tensor distance = distances(scores.shape()[2], scores.shape()[3], options.first_query);
-  const auto reach = [&](std::int64_t most) { return Tensor::scalar_int(DType::i32, most); };
-  // Before anything is added: a mask of -infinity must stay one.
-  if (options.softcap > 0) scores = tanh(scores / options.softcap) * options.softcap;
-  if (options.bias) scores = scores + *options.bias;
-  if (options.alibi_slopes) scores = with_alibi(scores, *options.alibi_slopes, distance);
-  if (options.mask) scores = without(scores, *options.mask);
-  if (options.causal) scores = without(scores, le(distance, reach(0)));
-  if (options.window_before) scores = without(scores, ge(distance, reach(-*options.window_before)));
-  if (options.window_after) scores = without(scores, le(distance, reach(*options.window_after)));
+  scores = with_bias_and_masks(scores, options);
   if (scores.valid() && (scores.shape().size() != 4 || scores.shape()[1] != q.shape()[1])) {
     return Tensor::failed(invalid("'attention' of {} and {} has a bias or mask that makes the scores {}.", type_text(q),
                                   type_text(k), type_text(scores)));

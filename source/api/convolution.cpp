@@ -26,19 +26,26 @@ struct Problem {
 
 constexpr std::int64_t kFar = std::int64_t{1} << 30;  // products and sums of a few of these do not overflow
 
-Result<std::int64_t> entry(std::string_view op, std::string_view name, const std::vector<std::int64_t>& list,
-                           std::size_t axis, std::size_t count, std::int64_t otherwise) {
-  if (list.empty()) return otherwise;
-  if (list.size() != count) {
-    return invalid("'{}' takes one entry of {} for each of {} spatial axes, but {} {} given.", op, name, count,
-                   list.size(), list.size() == 1 ? "was" : "were");
+/// An option with one entry for each spatial axis; where it is empty, each is `otherwise`.
+struct SpatialOption {
+  std::string_view name;
+  const std::vector<std::int64_t>& entries;
+  std::int64_t otherwise = 0;
+};
+
+Result<std::int64_t> entry(std::string_view op, const SpatialOption& option, std::size_t axis, std::size_t count) {
+  const std::vector<std::int64_t>& entries = option.entries;
+  if (entries.empty()) return option.otherwise;
+  if (entries.size() != count) {
+    return invalid("'{}' takes one entry of {} for each of {} spatial axes, but {} {} given.", op, option.name, count,
+                   entries.size(), entries.size() == 1 ? "was" : "were");
   }
-  const bool is_padding = otherwise == 0;
-  if (list[axis] < (is_padding ? -kFar : 1) || list[axis] > kFar) {
-    return invalid("'{}' has {} in its {}, where entries are {} to {}.", op, list[axis], name, is_padding ? -kFar : 1,
-                   kFar);
+  const bool is_padding = option.otherwise == 0;
+  if (entries[axis] < (is_padding ? -kFar : 1) || entries[axis] > kFar) {
+    return invalid("'{}' has {} in its {}, where entries are {} to {}.", op, entries[axis], option.name,
+                   is_padding ? -kFar : 1, kFar);
   }
-  return list[axis];
+  return entries[axis];
 }
 
 Result<void> check_operands(std::string_view op, const Tensor& x, const Tensor& w, std::int64_t groups) {
@@ -77,10 +84,10 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
   Problem problem{{}, x.shape()[0], groups, channels / groups, is_transposed ? second : first / groups};
   const std::size_t count = x.shape().size() - 2;
   for (std::size_t i = 0; i < count; ++i) {
-    VKF_TRY(stride, entry(op, "strides", options.strides, i, count, 1));
-    VKF_TRY(low, entry(op, "low", options.low, i, count, 0));
-    VKF_TRY(high, entry(op, "high", options.high, i, count, 0));
-    VKF_TRY(dilation, entry(op, "dilations", options.dilations, i, count, 1));
+    VKF_TRY(stride, entry(op, {"strides", options.strides, 1}, i, count));
+    VKF_TRY(low, entry(op, {"low", options.low, 0}, i, count));
+    VKF_TRY(high, entry(op, {"high", options.high, 0}, i, count));
+    VKF_TRY(dilation, entry(op, {"dilations", options.dilations, 1}, i, count));
     const std::int64_t kernel = w.shape()[i + 2].size();
     if (kernel < 1 || kernel > kFar / dilation || x.shape()[i + 2].size() > kFar) {
       return invalid("'{}' of {} with the kernel {} dilated by {} is too large or empty along axis {}.", op,

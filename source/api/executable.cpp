@@ -293,7 +293,7 @@ std::string names_of(const List& list) {
   return all;
 }
 
-Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
+Result<void> check_ranges(const CompileOptions& options) {
   const int numerics = static_cast<int>(options.numerics);
   if (numerics > static_cast<int>(Numerics::f16_accumulation))
     return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
@@ -301,8 +301,12 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   if (tune > static_cast<int>(Tune::background))
     return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
   if (!(options.tune_ms >= 0)) return invalid("{} ms are no budget.", options.tune_ms);
-  runtime::ProgramOptions made;
-  for (const std::string& name : options.without) {
+  return {};
+}
+
+/// Turns off what is named: planner passes, passes over the graph, fusion.
+Result<void> do_without(const std::vector<std::string>& names, runtime::ProgramOptions& made) {
+  for (const std::string& name : names) {
     const auto planner_pass = partition::planner_pass_named(name);
     if (planner_pass) {
       made.planning.without.insert(*planner_pass);
@@ -310,11 +314,21 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
       made.passes.identities = false;
     } else if (name == "reorder") {
       made.passes.reorder = false;
-    } else if (name != "fusion") {
+    } else if (name == "fusion") {
+      made.fusion = false;
+    } else {
       return invalid("'{}' is no planner pass to do without; there are: fusion, identities, reorder, {}.", name,
                      names_of(partition::kPlannerPasses));
     }
   }
+  return {};
+}
+
+Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
+  VKF_CHECK_OK(check_ranges(options));
+  runtime::ProgramOptions made;
+  made.fusion = options.fusion;
+  VKF_CHECK_OK(do_without(options.without, made));
   const auto policy = partition::policy_named(options.planner);
   if (!policy)
     return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
@@ -322,8 +336,6 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
   if (options.numerics == Numerics::f16_accumulation) made.tuning.f16_accumulation = true;
-  made.fusion =
-      options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
   if (!options.plan.empty() && plans) {
     return invalid(

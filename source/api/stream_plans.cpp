@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "api/stream_memory.hpp"
+#include "ir/structured.hpp"
 
 namespace vkfuse::api {
 
@@ -38,46 +39,14 @@ class Text {
 
 void add_payload(Text& text, const ir::Payload& payload) {
   text.add(payload.index());
-  const auto add = [&text](const auto&... members) { (text.add(members), ...); };
-  std::visit(
-      [&](const auto& one) {
-        using T = std::decay_t<decltype(one)>;
-        if constexpr (std::is_same_v<T, ir::ConstantPayload>) {
-          if (one.bytes->size() <= kCompared) {
-            add(*one.bytes);
-          } else {
-            add(one.bytes.get());
-          }
-        } else if constexpr (std::is_same_v<T, ir::IotaPayload> || std::is_same_v<T, ir::AxisPayload>) {
-          add(one.axis);
-        } else if constexpr (std::is_same_v<T, ir::RandomPayload>) {
-          add(one.seed);
-        } else if constexpr (std::is_same_v<T, ir::AxesPayload>) {
-          add(one.axes);
-        } else if constexpr (std::is_same_v<T, ir::SlicePayload>) {
-          add(one.starts, one.steps);
-        } else if constexpr (std::is_same_v<T, ir::PadPayload>) {
-          add(one.low, one.high);
-        } else if constexpr (std::is_same_v<T, ir::WindowPayload>) {
-          add(one.axes, one.sizes, one.strides, one.dilations);
-        } else if constexpr (std::is_same_v<T, ir::ScanPayload>) {
-          add(one.axis, one.exclusive, one.reverse);
-        } else if constexpr (std::is_same_v<T, ir::SortPayload>) {
-          add(one.axis, one.descending, one.count);
-        } else if constexpr (std::is_same_v<T, ir::ScatterPayload>) {
-          add(one.mode);
-        } else if constexpr (std::is_same_v<T, ir::DotPayload>) {
-          add(one.batch_a, one.batch_b, one.contract_a, one.contract_b);
-        } else if constexpr (std::is_same_v<T, ir::CustomPayload>) {
-          add(one.name, one.code, one.ulps, one.cost);
-        } else if constexpr (std::is_same_v<T, ir::KernelPayload>) {
-          add(one.name, one.code, one.workgroup, one.tile);
-        } else {
-          static_assert(std::is_same_v<T, ir::NoPayload> || std::is_same_v<T, ir::InputPayload>,
-                        "a payload of every kind is part of the structure");
-        }
-      },
-      payload);
+  if (const auto* constant = std::get_if<ir::ConstantPayload>(&payload)) {
+    if (constant->bytes->size() <= kCompared) {
+      text.add(*constant->bytes);
+    } else {
+      text.add(constant->bytes.get());
+    }
+  }
+  ir::each_attribute(payload, [&text](const char*, const auto& member) { text.add(member); });
 }
 
 /// Whether the sizes of a node's shape are given and do not follow from its operands.

@@ -90,8 +90,7 @@ std::string attributes(const Node& node) {
   if (const auto* input = std::get_if<InputPayload>(&node.payload)) return " " + quoted(input->name);
   if (std::holds_alternative<ConstantPayload>(node.payload)) return " " + constant_text(node);
   std::string all;
-  Payload payload = node.payload;
-  each_attribute(payload, [&all](std::string_view name, const auto& value) {
+  each_attribute(node.payload, [&all](std::string_view name, const auto& value) {
     all += fmt::format(" {}={}", name, value_text(value));
   });
   return all;

@@ -1,6 +1,8 @@
 // What the builder, the printer and the parser share about ops other than elementwise ones.
 #pragma once
 
+#include <tuple>
+
 #include "ir/graph.hpp"
 
 namespace vkfuse::ir {
@@ -15,55 +17,75 @@ Result<void> check_dims(std::string_view what, const Shape& shape);
 /// Fails where a gather, at these sizes, has elements to pick and none to pick from.
 Result<void> check_picks(const Graph& graph, NodeId id, const SymbolValues& symbols);
 
-/// Calls visit(name, member) for every attribute of a payload, in the order in which the text form writes
-/// them. Payloads whose text is no list of names (inputs, constants) have none.
-template <typename Visit>
-void each_attribute(Payload& payload, Visit&& visit) {
-  if (auto* axes = std::get_if<AxesPayload>(&payload)) {
-    visit("axes", axes->axes);
-  } else if (auto* axis = std::get_if<AxisPayload>(&payload)) {
-    visit("axis", axis->axis);
-  } else if (auto* slice = std::get_if<SlicePayload>(&payload)) {
-    visit("starts", slice->starts);
-    visit("steps", slice->steps);
-  } else if (auto* pad = std::get_if<PadPayload>(&payload)) {
-    visit("low", pad->low);
-    visit("high", pad->high);
-  } else if (auto* window = std::get_if<WindowPayload>(&payload)) {
-    visit("axes", window->axes);
-    visit("sizes", window->sizes);
-    visit("strides", window->strides);
-    visit("dilations", window->dilations);
-  } else if (auto* scan = std::get_if<ScanPayload>(&payload)) {
-    visit("axis", scan->axis);
-    visit("exclusive", scan->exclusive);
-    visit("reverse", scan->reverse);
-  } else if (auto* sort = std::get_if<SortPayload>(&payload)) {
-    visit("axis", sort->axis);
-    visit("descending", sort->descending);
-    visit("count", sort->count);
-  } else if (auto* scatter = std::get_if<ScatterPayload>(&payload)) {
-    visit("mode", scatter->mode);
-  } else if (auto* dot = std::get_if<DotPayload>(&payload)) {
-    visit("batch_a", dot->batch_a);
-    visit("batch_b", dot->batch_b);
-    visit("contract_a", dot->contract_a);
-    visit("contract_b", dot->contract_b);
-  } else if (auto* iota = std::get_if<IotaPayload>(&payload)) {
-    visit("axis", iota->axis);
-  } else if (auto* random = std::get_if<RandomPayload>(&payload)) {
-    visit("seed", random->seed);
-  } else if (auto* custom = std::get_if<CustomPayload>(&payload)) {
-    visit("name", custom->name);
-    visit("code", custom->code);
-    visit("ulps", custom->ulps);
-    visit("cost", custom->cost);
-  } else if (auto* kernel = std::get_if<KernelPayload>(&payload)) {
-    visit("name", kernel->name);
-    visit("code", kernel->code);
-    visit("workgroup", kernel->workgroup);
-    visit("tile", kernel->tile);
-  }
+/// A member of a payload and its name in the text form.
+template <typename Owner, typename Member>
+struct Attribute {
+  const char* name;
+  Member Owner::*member;
+};
+template <typename Owner, typename Member>
+Attribute(const char*, Member Owner::*) -> Attribute<Owner, Member>;
+
+/// A row for every payload: its attributes, in the order in which the text form writes them. Payloads whose text is no
+/// list of names (inputs, constants) have none.
+template <typename P>
+extern const struct NoRow kAttributes;
+template <>
+inline constexpr std::tuple kAttributes<NoPayload>{};
+template <>
+inline constexpr std::tuple kAttributes<InputPayload>{};
+template <>
+inline constexpr std::tuple kAttributes<ConstantPayload>{};
+template <>
+inline constexpr std::tuple kAttributes<IotaPayload>{Attribute{"axis", &IotaPayload::axis}};
+template <>
+inline constexpr std::tuple kAttributes<RandomPayload>{Attribute{"seed", &RandomPayload::seed}};
+template <>
+inline constexpr std::tuple kAttributes<AxesPayload>{Attribute{"axes", &AxesPayload::axes}};
+template <>
+inline constexpr std::tuple kAttributes<AxisPayload>{Attribute{"axis", &AxisPayload::axis}};
+template <>
+inline constexpr std::tuple kAttributes<SlicePayload>{Attribute{"starts", &SlicePayload::starts},
+                                                      Attribute{"steps", &SlicePayload::steps}};
+template <>
+inline constexpr std::tuple kAttributes<PadPayload>{Attribute{"low", &PadPayload::low},
+                                                    Attribute{"high", &PadPayload::high}};
+template <>
+inline constexpr std::tuple kAttributes<WindowPayload>{
+    Attribute{"axes", &WindowPayload::axes}, Attribute{"sizes", &WindowPayload::sizes},
+    Attribute{"strides", &WindowPayload::strides}, Attribute{"dilations", &WindowPayload::dilations}};
+template <>
+inline constexpr std::tuple kAttributes<ScanPayload>{Attribute{"axis", &ScanPayload::axis},
+                                                     Attribute{"exclusive", &ScanPayload::exclusive},
+                                                     Attribute{"reverse", &ScanPayload::reverse}};
+template <>
+inline constexpr std::tuple kAttributes<SortPayload>{Attribute{"axis", &SortPayload::axis},
+                                                     Attribute{"descending", &SortPayload::descending},
+                                                     Attribute{"count", &SortPayload::count}};
+template <>
+inline constexpr std::tuple kAttributes<ScatterPayload>{Attribute{"mode", &ScatterPayload::mode}};
+template <>
+inline constexpr std::tuple kAttributes<DotPayload>{
+    Attribute{"batch_a", &DotPayload::batch_a}, Attribute{"batch_b", &DotPayload::batch_b},
+    Attribute{"contract_a", &DotPayload::contract_a}, Attribute{"contract_b", &DotPayload::contract_b}};
+template <>
+inline constexpr std::tuple kAttributes<CustomPayload>{
+    Attribute{"name", &CustomPayload::name}, Attribute{"code", &CustomPayload::code},
+    Attribute{"ulps", &CustomPayload::ulps}, Attribute{"cost", &CustomPayload::cost}};
+template <>
+inline constexpr std::tuple kAttributes<KernelPayload>{
+    Attribute{"name", &KernelPayload::name}, Attribute{"code", &KernelPayload::code},
+    Attribute{"workgroup", &KernelPayload::workgroup}, Attribute{"tile", &KernelPayload::tile}};
+
+/// Calls visit(name, member) for every attribute of a payload, which may be const, in the order of its row.
+template <typename AnyPayload, typename Visit>
+void each_attribute(AnyPayload& payload, Visit&& visit) {
+  std::visit(
+      [&](auto& one) {
+        const auto visit_all = [&](const auto&... attribute) { (visit(attribute.name, one.*attribute.member), ...); };
+        std::apply(visit_all, kAttributes<std::remove_cvref_t<decltype(one)>>);
+      },
+      payload);
 }
 
 // Shape rules of views, in views.cpp; of the others, in structured.cpp. ----------------------------

@@ -100,17 +100,21 @@ Result<AttentionOptions> options_of(const NodeContext& node, const Tensor& q, co
   return options;
 }
 
-/// What attribute 'qk_matmul_output_mode' asks to see.
-Result<Tensor> seen_scores(const NodeContext& node, const Tensor& q, const Tensor& k, const Tensor& scores,
-                           const Tensor& weights, const AttentionOptions& options) {
+/// What an attention computes before its result.
+struct Intermediates {
+  Tensor q, k, scores, weights;
+};
+
+/// The one of them that attribute 'qk_matmul_output_mode' asks to see.
+Result<Tensor> seen_scores(const NodeContext& node, const Intermediates& made, const AttentionOptions& options) {
   VKF_TRY(mode, node.attributes().integer("qk_matmul_output_mode", 0));
-  if (mode == 3) return weights.cast(q.dtype());
-  if (mode == 2) return scores;
+  if (mode == 3) return made.weights.cast(made.q.dtype());
+  if (mode == 2) return made.scores;
   if (mode != 0 && mode != 1) return invalid("Attribute 'qk_matmul_output_mode' is {}; it must be 0 to 3.", mode);
   AttentionOptions bare;
   bare.scale = options.scale;
   bare.softcap = mode == 1 ? options.softcap : 0;
-  return attention_scores(q, k, bare);
+  return attention_scores(made.q, made.k, bare);
 }
 
 }  // namespace
@@ -139,7 +143,7 @@ Result<Outputs> import_attention(const NodeContext& node) {
     result = result.permute({0, 2, 1, 3}).reshape({shape[0], shape[2], size});
   }
   if (node.outputs() <= 3) return Outputs{result, k, v};
-  VKF_TRY(seen, seen_scores(node, q, k, scores, weights, options));
+  VKF_TRY(seen, seen_scores(node, {q, k, scores, weights}, options));
   return Outputs{result, k, v, seen};
 }
 

@@ -143,6 +143,109 @@ Result<Tensor> with_past(const NodeContext& node, int operand, const Tensor& cur
   return concat({past, current}, 2);
 }
 
+/// Operands and attributes of GroupQueryAttention.
+struct GroupQuery {
+  enum Operand { kQuery, kKey, kValue, kPastKey, kPastValue, kLastKey, kTotal, kCosine, kSine };
+
+  std::int64_t heads = 0, key_heads = 0;
+  std::int64_t rotates = 0, interleaved = 0;
+  std::int64_t window = -1;  ///< of keys, that of the query among them; none unless it is above 0
+  std::int64_t smooth = 0;   ///< 1: a sink of 0 for each head
+  double softcap = 0;
+  std::optional<double> scale;
+};
+
+Result<GroupQuery> group_query_of(const NodeContext& node) {
+  const Attributes& attributes = node.attributes();
+  VKF_TRY(heads, attributes.integer("num_heads", 0));
+  VKF_TRY(key_heads, attributes.integer("kv_num_heads", 0));
+  VKF_TRY(rotates, attributes.integer("do_rotary", 0));
+  VKF_TRY(interleaved, attributes.integer("rotary_interleaved", 0));
+  VKF_TRY(window, attributes.integer("local_window_size", -1));
+  VKF_TRY(softcap, attributes.real("softcap", 0));
+  VKF_TRY(smooth, attributes.integer("smooth_softmax", 0));
+  VKF_TRY(scale, stated_scale(node));
+  return GroupQuery{heads, key_heads, rotates, interleaved, window, smooth, softcap, scale};
+}
+
+/// How many keys a past has; 0 where none is given.
+Result<std::int64_t> past_length(const NodeContext& node, int operand) {
+  if (!node.has(operand)) return 0;
+  VKF_CHECK_OK(check_rank(node, operand, 4));
+  return static_size(node.tensor(operand).shape(), 2);
+}
+
+/// [batch, heads, positions, size] each.
+struct QueriesAndKeys {
+  Tensor q, k;
+};
+
+/// With a rotary embedding, where the node has one; position 0 of either is position `past` of the sequence.
+Result<QueriesAndKeys> with_rotary(const NodeContext& node, const GroupQuery& in, const QueriesAndKeys& plain,
+                                   std::int64_t past) {
+  if (in.rotates == 0) return plain;
+  if (!node.has(GroupQuery::kCosine) || !node.has(GroupQuery::kSine))
+    return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", in.rotates);
+  const Tensor &cosines = node.tensor(GroupQuery::kCosine), &sines = node.tensor(GroupQuery::kSine);
+  VKF_TRY(half, angle_count(cosines));
+  VKF_TRY(cosine, angles_at(cosines, std::nullopt, plain.q.shape()[2], past));
+  VKF_TRY(sine, angles_at(sines, std::nullopt, plain.q.shape()[2], past));
+  VKF_TRY(q, rotated(plain.q, cosine, sine, 2 * half, in.interleaved != 0));
+  VKF_TRY(k, rotated(plain.k, cosine, sine, 2 * half, in.interleaved != 0));
+  return QueriesAndKeys{q, k};
+}
+
+/// True for the keys of each sequence: those shorter than the longest are padded after their end.
+Result<Tensor> padding_mask(const NodeContext& node, const Dim& keys) {
+  if (!node.has(GroupQuery::kLastKey))
+    return invalid("Operand 5 of operator 'GroupQueryAttention' is left out, but is not optional.");
+  VKF_CHECK_OK(check_rank(node, GroupQuery::kLastKey, 1));
+  const Tensor last = node.tensor(GroupQuery::kLastKey).reshape({Dim(-1), 1, 1, 1});
+  const Tensor key = Tensor::iota(last.dtype(), {1, 1, 1, keys}, 3);
+  return op("le", key, last);
+}
+
+/// The weights of MatMulNBits: rows of blocks that share a scale and a zero point.
+struct WeightLayout {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t block_size = 0;
+  std::int64_t bits = 4;
+
+  [[nodiscard]] std::int64_t blocks() const { return (columns + block_size - 1) / block_size; }  ///< of a row
+  [[nodiscard]] Tensor unpacked(const Tensor& bytes) const { return bits == 4 ? unpack_int4(bytes, false) : bytes; }
+};
+
+Result<WeightLayout> weight_layout(const Attributes& attributes) {
+  for (const char* name : {"K", "N", "block_size"}) {
+    if (!attributes.has(name)) return invalid("Attribute '{}' is missing.", name);
+  }
+  VKF_TRY(rows, attributes.integer("N", 0));
+  VKF_TRY(columns, attributes.integer("K", 0));
+  VKF_TRY(block, attributes.integer("block_size", 0));
+  VKF_TRY(bits, attributes.integer("bits", 4));
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (bits != 4 && bits != 8) return unsupported("Weights of {} bits are not supported; there are 4 and 8.", bits);
+  if (rows < 1 || rows > kMost || columns < 1 || columns > kMost || block < 2 || block > kMost || block % 2 != 0) {
+    return invalid("The attributes say {} rows of {} weights in blocks of {}.", rows, columns, block);
+  }
+  return WeightLayout{rows, columns, block, bits};
+}
+
+/// One for each block, packed as the weights are or in the dtype of the scales; else the middle of what the bits hold.
+Result<Tensor> zero_points(const NodeContext& node, const WeightLayout& layout) {
+  const DType dtype = node.dtype(2);
+  if (!node.has(3)) return Tensor::scalar(dtype, layout.bits == 4 ? 8 : 128);
+  const std::int64_t rows = layout.rows, blocks = layout.blocks();
+  const bool is_packed = node.dtype(3) == DType::u8;
+  const std::int64_t row_size = is_packed ? (blocks * layout.bits + 7) / 8 : blocks;
+  VKF_TRY(stored, static_count(node.tensor(3).shape(), 0, node.tensor(3).shape().size()));
+  if (stored != rows * row_size)
+    return invalid("Operand 3 has {} elements; {} rows of {} blocks need {}.", stored, rows, blocks, rows * row_size);
+  const Tensor points =
+      is_packed ? layout.unpacked(node.tensor(3).reshape({rows, row_size})).slice(1, 0, blocks) : node.tensor(3);
+  return points.cast(dtype).reshape({rows, blocks, 1});
+}
+
 }  // namespace
 
 Result<Outputs> import_fused_matmul(const NodeContext& node) {
@@ -234,81 +337,38 @@ Result<Outputs> import_multi_head_attention(const NodeContext& node) {
 }
 
 Result<Outputs> import_group_query_attention(const NodeContext& node) {
-  enum Operand { kQuery, kKey, kValue, kPastKey, kPastValue, kLastKey, kTotal, kCosine, kSine };
-  const Attributes& attributes = node.attributes();
-  VKF_TRY(heads, attributes.integer("num_heads", 0));
-  VKF_TRY(key_heads, attributes.integer("kv_num_heads", 0));
-  VKF_TRY(turns, attributes.integer("do_rotary", 0));
-  VKF_TRY(interleaved, attributes.integer("rotary_interleaved", 0));
-  VKF_TRY(window, attributes.integer("local_window_size", -1));
-  VKF_TRY(softcap, attributes.real("softcap", 0));
-  VKF_TRY(smooth, attributes.integer("smooth_softmax", 0));
-  VKF_TRY(scale, stated_scale(node));
-  if (!node.has(kKey) || !node.has(kValue))
+  VKF_TRY(in, group_query_of(node));
+  if (!node.has(GroupQuery::kKey) || !node.has(GroupQuery::kValue))
     return unsupported("Keys and values packed with the queries are not supported.");
-  VKF_TRY(plain_q, split_heads(node, node.tensor(kQuery), heads, "num_heads"));
-  VKF_TRY(plain_k, split_heads(node, node.tensor(kKey), key_heads, "kv_num_heads"));
-  VKF_TRY(own_v, split_heads(node, node.tensor(kValue), key_heads, "kv_num_heads"));
-  std::int64_t past = 0;
-  if (node.has(kPastKey)) {
-    VKF_CHECK_OK(check_rank(node, kPastKey, 4));
-    VKF_TRY(length, static_size(node.tensor(kPastKey).shape(), 2));
-    past = length;
-  }
-  Tensor q = plain_q, own_k = plain_k;
-  if (turns != 0) {
-    if (!node.has(kCosine) || !node.has(kSine))
-      return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", turns);
-    VKF_TRY(half, angle_count(node.tensor(kCosine)));
-    VKF_TRY(cosine, angles_at(node.tensor(kCosine), std::nullopt, q.shape()[2], past));
-    VKF_TRY(sine, angles_at(node.tensor(kSine), std::nullopt, q.shape()[2], past));
-    VKF_TRY(turned_q, rotated(q, cosine, sine, 2 * half, interleaved != 0));
-    VKF_TRY(turned_k, rotated(own_k, cosine, sine, 2 * half, interleaved != 0));
-    q = turned_q;
-    own_k = turned_k;
-  }
-  VKF_TRY(k, with_past(node, kPastKey, own_k));
-  VKF_TRY(v, with_past(node, kPastValue, own_v));
+  VKF_TRY(plain_q, split_heads(node, node.tensor(GroupQuery::kQuery), in.heads, "num_heads"));
+  VKF_TRY(plain_k, split_heads(node, node.tensor(GroupQuery::kKey), in.key_heads, "kv_num_heads"));
+  VKF_TRY(own_v, split_heads(node, node.tensor(GroupQuery::kValue), in.key_heads, "kv_num_heads"));
+  VKF_TRY(past, past_length(node, GroupQuery::kPastKey));
+  VKF_TRY(own, with_rotary(node, in, {plain_q, plain_k}, past));
+  VKF_TRY(k, with_past(node, GroupQuery::kPastKey, own.k));
+  VKF_TRY(v, with_past(node, GroupQuery::kPastValue, own_v));
   if (!k.valid() || !v.valid()) return Outputs{k.valid() ? v : k};
   AttentionOptions options;
-  options.scale = scale;
-  options.softcap = softcap;
+  options.scale = in.scale;
+  options.softcap = in.softcap;
   options.causal = true;
   options.first_query = past;
-  if (smooth == 1) options.sink = Tensor::scalar(q.dtype(), 0).reshape({1}).broadcast_to({heads});
-  if (window > 0) options.window_before = window - 1;
+  if (in.smooth == 1) options.sink = Tensor::scalar(own.q.dtype(), 0).reshape({1}).broadcast_to({in.heads});
+  if (in.window > 0) options.window_before = in.window - 1;
   if (past == 0) {
-    // Sequences shorter than the longest are padded behind their end.
-    if (!node.has(kLastKey))
-      return invalid("Operand 5 of operator 'GroupQueryAttention' is left out, but is not optional.");
-    VKF_CHECK_OK(check_rank(node, kLastKey, 1));
-    const Tensor last = node.tensor(kLastKey).reshape({Dim(-1), 1, 1, 1});
-    const Tensor key = Tensor::iota(last.dtype(), {1, 1, 1, k.shape()[2]}, 3);
-    options.mask = op("le", key, last);
+    VKF_TRY(mask, padding_mask(node, k.shape()[2]));
+    options.mask = mask;
   }
-  VKF_TRY(joined, join_heads(attention(q, k, v, options)));
+  VKF_TRY(joined, join_heads(attention(own.q, k, v, options)));
   return Outputs{joined, k, v};
 }
 
 Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
-  const Attributes& attributes = node.attributes();
-  for (const char* name : {"K", "N", "block_size"}) {
-    if (!attributes.has(name)) return invalid("Attribute '{}' is missing.", name);
-  }
-  VKF_TRY(rows, attributes.integer("N", 0));
-  VKF_TRY(columns, attributes.integer("K", 0));
-  VKF_TRY(block, attributes.integer("block_size", 0));
-  VKF_TRY(bits, attributes.integer("bits", 4));
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (bits != 4 && bits != 8) return unsupported("Weights of {} bits are not supported; there are 4 and 8.", bits);
-  if (rows < 1 || rows > kMost || columns < 1 || columns > kMost || block < 2 || block > kMost || block % 2 != 0) {
-    return invalid("The attributes say {} rows of {} weights in blocks of {}.", rows, columns, block);
-  }
+  VKF_TRY(layout, weight_layout(node.attributes()));
   if (node.has(4))
     return unsupported("Weights in another order (operand 4 of operator 'MatMulNBits') are not supported.");
-  const std::int64_t blocks = (columns + block - 1) / block;
-  const auto unpacked = [&](const Tensor& bytes) { return bits == 4 ? unpack_int4(bytes, false) : bytes; };
-  const Shape packed{rows, blocks, block * bits / 8};
+  const std::int64_t rows = layout.rows, blocks = layout.blocks();
+  const Shape packed{rows, blocks, layout.block_size * layout.bits / 8};
   if (node.dtype(1) != DType::u8 || node.tensor(1).shape() != packed) {
     return invalid("The weights are {}{}; they must be u8{}.", name_of(node.dtype(1)), to_text(node.tensor(1).shape()),
                    to_text(packed));
@@ -316,22 +376,11 @@ Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
   VKF_TRY(scales, static_count(node.tensor(2).shape(), 0, node.tensor(2).shape().size()));
   if (scales != rows * blocks)
     return invalid("There are {} scales; {} rows of {} blocks need {}.", scales, rows, blocks, rows * blocks);
-  const DType dtype = node.dtype(2);
   const Tensor scale = node.tensor(2).reshape({rows, blocks, 1});
-  Tensor zero = Tensor::scalar(dtype, bits == 4 ? 8 : 128);
-  if (node.has(3)) {
-    const std::int64_t in_row = (blocks * bits + 7) / 8;
-    const bool is_packed = node.dtype(3) == DType::u8;
-    VKF_TRY(stored, static_count(node.tensor(3).shape(), 0, node.tensor(3).shape().size()));
-    if (stored != rows * (is_packed ? in_row : blocks))
-      return invalid("Operand 3 has {} elements; {} rows of {} blocks need {}.", stored, rows, blocks,
-                     rows * (is_packed ? in_row : blocks));
-    const Tensor points =
-        is_packed ? unpacked(node.tensor(3).reshape({rows, in_row})).slice(1, 0, blocks) : node.tensor(3);
-    zero = points.cast(dtype).reshape({rows, blocks, 1});
-  }
-  Tensor weights = ((unpacked(node.tensor(1)).cast(dtype) - zero) * scale).reshape({rows, blocks * block});
-  if (blocks * block != columns) weights = weights.slice(1, 0, columns);
+  VKF_TRY(zero, zero_points(node, layout));
+  const Tensor numbers = layout.unpacked(node.tensor(1)).cast(node.dtype(2));
+  Tensor weights = ((numbers - zero) * scale).reshape({rows, blocks * layout.block_size});
+  if (blocks * layout.block_size != layout.columns) weights = weights.slice(1, 0, layout.columns);
   const Tensor product = matmul(node.tensor(0), weights.transpose());
   return Outputs{plus(node, product, 5)};
 }

@@ -47,6 +47,70 @@ Result<std::vector<std::int64_t>> stated_or_zero(const Attributes& attributes, s
   return list;
 }
 
+/// The axes and directions that a Scan states for its scanned inputs, or for its collected outputs.
+struct StatedAlong {
+  std::vector<std::int64_t> axes, directions;
+};
+Result<StatedAlong> stated_along(const Attributes& attributes, std::string_view axes_name,
+                                 std::string_view directions_name, std::size_t count) {
+  VKF_TRY(axes, stated_or_zero(attributes, axes_name, count));
+  VKF_TRY(directions, stated_or_zero(attributes, directions_name, count));
+  return StatedAlong{std::move(axes), std::move(directions)};
+}
+
+/// The operands from `first` on: the states, and after them the inputs that are scanned.
+Result<void> take_scan_operands(Iterations& scan, const Attributes& attributes,
+                                const std::vector<const Value*>& operands, std::size_t first) {
+  VKF_TRY(scanned, attributes.integer("num_scan_inputs", 0));
+  const std::size_t count = operands.size() - first;
+  if (scanned < 1 || scanned > static_cast<std::int64_t>(count))
+    return invalid("Attribute 'num_scan_inputs' is {}; the Scan has {} inputs.", scanned, count);
+  const std::size_t states = count - static_cast<std::size_t>(scanned);
+  for (std::size_t i = first; i < operands.size(); ++i) {
+    VKF_TRY(value, given(operands, i, "Scan"));
+    if (value->sequence) return invalid("Operand {} of operator 'Scan' is a sequence; it must be a tensor.", i);
+    (i < first + states ? scan.state : scan.scanned).push_back(*value);
+  }
+  return {};
+}
+
+Result<void> take_scan_outputs(Iterations& scan, const StatedAlong& stated) {
+  for (std::size_t i = 0; i < scan.collected.size(); ++i) {
+    if (stated.axes[i] < -64 || stated.axes[i] > 64)
+      return invalid("Attribute 'scan_output_axes' holds {}.", stated.axes[i]);
+    scan.outputs.push_back({static_cast<int>(stated.axes[i]), stated.directions[i] != 0});
+  }
+  return {};
+}
+
+/// The axes of the scanned inputs, and their size, which is the number of iterations. In a batch they are the second.
+Result<void> take_scan_inputs(Iterations& scan, const StatedAlong& stated, bool is_batched) {
+  for (std::size_t i = 0; i < scan.scanned.size(); ++i) {
+    const Shape& shape = scan.scanned[i].tensor.shape();
+    if (is_batched && shape.size() < 2)
+      return invalid("A scanned input of a batch has rank {}; it must be at least 2.", shape.size());
+    VKF_TRY(axis, checked_axis(is_batched ? 1 : stated.axes[i], shape.size(), "Attribute 'scan_input_axes'"));
+    VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
+    if (i > 0 && size != scan.count)
+      return invalid("The scanned inputs have {} and {} elements along their axes; they must be equal.", scan.count,
+                     size);
+    scan.count = size;
+    scan.inputs.push_back({axis, stated.directions[i] != 0});
+  }
+  return {};
+}
+
+/// Fails where the first dimension of one of them is not the batch.
+Result<void> check_batch(const std::vector<Value>& values, std::int64_t batch) {
+  for (const Value& value : values) {
+    const Shape& shape = value.tensor.shape();
+    if (shape.empty() || !(shape[0] == Dim(batch)))
+      return invalid("An input of operator 'Scan' is {}; its first dimension must be the batch of {}.", to_text(shape),
+                     batch);
+  }
+  return {};
+}
+
 }  // namespace
 
 void NodeImport::ask(const Value& value) {
@@ -150,74 +214,50 @@ Result<Iterations> NodeImport::loop_of(const Attributes& attributes, const std::
   return loop;
 }
 
+/// Fails where the sequences of a batch are not all of the length that the scanned inputs have.
+Result<void> NodeImport::check_sequence_lengths(const Value& lengths, std::int64_t length) {
+  ask(lengths);
+  if (!lengths.known)
+    return unsupported("The sequence lengths of operator 'Scan' are only known when the program runs.");
+  for (std::size_t i = 0; i < element_count(*lengths.known); ++i) {
+    if (element_int(*lengths.known, i) != length)
+      return unsupported("A Scan over sequences of different lengths is not supported.");
+  }
+  return {};
+}
+
+/// Opset 8: the iterations of all sequences, one sequence after the other. `lengths` may be left out.
+Result<void> NodeImport::repeat_for_batch(Iterations& scan, const Value* lengths) {
+  VKF_TRY(batch, static_size(scan.scanned[0].tensor.shape(), 0));
+  if (batch < 1 || batch > kMostIterations) return unsupported("A Scan over a batch of {} is not supported.", batch);
+  if (lengths != nullptr) VKF_CHECK_OK(check_sequence_lengths(*lengths, scan.count));
+  VKF_CHECK_OK(check_batch(scan.state, batch));
+  VKF_CHECK_OK(check_batch(scan.scanned, batch));
+  scan.batch = batch;
+  if (scan.count == 0 || scan.count > kMostIterations)
+    return unsupported("A Scan over {} elements is not supported.", scan.count);
+  scan.count *= batch;
+  scan.first_state = scan.state;
+  scan.last_states.resize(scan.state.size());
+  return {};
+}
+
 Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes& attributes,
                                        const std::vector<const Value*>& operands) {
   const bool is_batched = row.until == 8;
-  const std::size_t first = is_batched ? 1 : 0;
   Iterations scan;
   VKF_TRY(body, graph_attribute(attributes, "body"));
   scan.body = body;
-  VKF_TRY(stated, attributes.integer("num_scan_inputs", 0));
-  const std::size_t count = operands.size() - first;
-  if (stated < 1 || stated > static_cast<std::int64_t>(count))
-    return invalid("Attribute 'num_scan_inputs' is {}; the Scan has {} inputs.", stated, count);
-  const auto scanned = static_cast<std::size_t>(stated), states = count - scanned;
-  for (std::size_t i = first; i < operands.size(); ++i) {
-    VKF_TRY(value, given(operands, i, "Scan"));
-    if (value->sequence) return invalid("Operand {} of operator 'Scan' is a sequence; it must be a tensor.", i);
-    (i < first + states ? scan.state : scan.scanned).push_back(*value);
-  }
-  VKF_CHECK_OK(check_body(*body, count, states, "Scan"));
+  VKF_CHECK_OK(take_scan_operands(scan, attributes, operands, is_batched ? 1 : 0));
+  const std::size_t states = scan.state.size();
+  VKF_CHECK_OK(check_body(*body, states + scan.scanned.size(), states, "Scan"));
   scan.collected.resize(static_cast<std::size_t>(body->output_size()) - states);
-  VKF_TRY(axes, stated_or_zero(attributes, "scan_input_axes", scanned));
-  VKF_TRY(directions, stated_or_zero(attributes, is_batched ? "directions" : "scan_input_directions", scanned));
-  VKF_TRY(output_axes, stated_or_zero(attributes, "scan_output_axes", scan.collected.size()));
-  VKF_TRY(output_directions, stated_or_zero(attributes, "scan_output_directions", scan.collected.size()));
-  for (std::size_t i = 0; i < scan.collected.size(); ++i) {
-    if (output_axes[i] < -64 || output_axes[i] > 64)
-      return invalid("Attribute 'scan_output_axes' holds {}.", output_axes[i]);
-    scan.outputs.push_back({static_cast<int>(output_axes[i]), output_directions[i] != 0});
-  }
-  for (std::size_t i = 0; i < scanned; ++i) {
-    const Shape& shape = scan.scanned[i].tensor.shape();
-    if (is_batched && shape.size() < 2)
-      return invalid("A scanned input of a batch has rank {}; it must be at least 2.", shape.size());
-    VKF_TRY(axis, checked_axis(is_batched ? 1 : axes[i], shape.size(), "Attribute 'scan_input_axes'"));
-    VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
-    if (i > 0 && size != scan.count)
-      return invalid("The scanned inputs have {} and {} elements along their axes; they must be equal.", scan.count,
-                     size);
-    scan.count = size;
-    scan.inputs.push_back({axis, directions[i] != 0});
-  }
-  if (is_batched) {
-    VKF_TRY(batch, static_size(scan.scanned[0].tensor.shape(), 0));
-    if (batch < 1 || batch > kMostIterations) return unsupported("A Scan over a batch of {} is not supported.", batch);
-    if (operands[0] != nullptr) {
-      const Value& lengths = *operands[0];
-      ask(lengths);
-      if (!lengths.known)
-        return unsupported("The sequence lengths of operator 'Scan' are only known when the program runs.");
-      for (std::size_t i = 0; i < element_count(*lengths.known); ++i) {
-        if (element_int(*lengths.known, i) != scan.count)
-          return unsupported("A Scan over sequences of different lengths is not supported.");
-      }
-    }
-    for (const auto* values : {&scan.state, &scan.scanned}) {
-      for (const Value& value : *values) {
-        const Shape& shape = value.tensor.shape();
-        if (shape.empty() || !(shape[0] == Dim(batch)))
-          return invalid("An input of operator 'Scan' is {}; its first dimension must be the batch of {}.",
-                         to_text(shape), batch);
-      }
-    }
-    scan.batch = batch;
-    if (scan.count == 0 || scan.count > kMostIterations)
-      return unsupported("A Scan over {} elements is not supported.", scan.count);
-    scan.count *= batch;
-    scan.first_state = scan.state;
-    scan.last_states.resize(states);
-  }
+  const std::string_view directions = is_batched ? "directions" : "scan_input_directions";
+  VKF_TRY(inputs, stated_along(attributes, "scan_input_axes", directions, scan.scanned.size()));
+  VKF_TRY(outputs, stated_along(attributes, "scan_output_axes", "scan_output_directions", scan.collected.size()));
+  VKF_CHECK_OK(take_scan_outputs(scan, outputs));
+  VKF_CHECK_OK(take_scan_inputs(scan, inputs, is_batched));
+  if (is_batched) VKF_CHECK_OK(repeat_for_batch(scan, operands[0]));
   VKF_TRY(initialisers, initialisers_of(*body));
   scan.initialisers = std::move(initialisers);
   return scan;

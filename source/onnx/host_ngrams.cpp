@@ -44,6 +44,23 @@ Result<void> add_entries(Grams& grams, const List& pool, const List& begins) {
   return {};
 }
 
+/// Where the result counts each entry of the pool, and with what weight; fails where there is not one of each.
+Result<void> add_places(Grams& grams, List places, std::vector<double> weights) {
+  if (places.size() != grams.entries.size())
+    return invalid("Attribute 'ngram_indexes' has {} entries; the pool has {} runs.", places.size(),
+                   grams.entries.size());
+  if (!weights.empty() && weights.size() != places.size())
+    return invalid("Attribute 'weights' has {} entries; the pool has {} runs.", weights.size(), places.size());
+  for (const std::int64_t place : places) {
+    if (place < 0 || place >= kMostPositions)
+      return invalid("Attribute 'ngram_indexes' holds {}; it must be 0 to {}.", place, kMostPositions - 1);
+    grams.size = std::max(grams.size, place + 1);
+  }
+  grams.places = std::move(places);
+  grams.weights = std::move(weights);
+  return {};
+}
+
 Result<Grams> grams_of(const NodeContext& node) {
   const Attributes& attributes = node.attributes();
   Grams grams;
@@ -72,18 +89,7 @@ Result<Grams> grams_of(const NodeContext& node) {
   grams.counts = mode != "IDF";
   grams.weighs = mode != "TF";
   VKF_CHECK_OK(add_entries(grams, pool, begins));
-  if (places.size() != grams.entries.size())
-    return invalid("Attribute 'ngram_indexes' has {} entries; the pool has {} runs.", places.size(),
-                   grams.entries.size());
-  if (!weights.empty() && weights.size() != places.size())
-    return invalid("Attribute 'weights' has {} entries; the pool has {} runs.", weights.size(), places.size());
-  for (const std::int64_t place : places) {
-    if (place < 0 || place >= kMostPositions)
-      return invalid("Attribute 'ngram_indexes' holds {}; it must be 0 to {}.", place, kMostPositions - 1);
-    grams.size = std::max(grams.size, place + 1);
-  }
-  grams.places = std::move(places);
-  grams.weights = std::move(weights);
+  VKF_CHECK_OK(add_places(grams, std::move(places), std::move(weights)));
   return grams;
 }
 

@@ -80,6 +80,76 @@ std::uint64_t order_of(const TensorData& x, std::size_t i) {
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
+/// What slices are compared by, element by element.
+class SliceKeys {
+ public:
+  SliceKeys(const TensorData& x, const Slices& slices) {
+    const auto count = static_cast<std::size_t>(slices.count), inner = static_cast<std::size_t>(slices.inner);
+    length_ = static_cast<std::size_t>(slices.outer) * inner;
+    keys_.resize(count * length_);
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      const std::size_t outer = i / inner / count, at = i / inner % count;
+      keys_[at * length_ + outer * inner + i % inner] = order_of(x, i);
+    }
+  }
+
+  /// Whether one slice comes before another.
+  [[nodiscard]] bool is_before(std::size_t a, std::size_t b) const {
+    return std::ranges::lexicographical_compare(key(a), key(b));
+  }
+
+ private:
+  [[nodiscard]] std::span<const std::uint64_t> key(std::size_t slice) const {
+    return std::span(keys_).subspan(slice * length_, length_);
+  }
+
+  std::vector<std::uint64_t> keys_;
+  std::size_t length_ = 0;  ///< of one slice
+};
+
+/// Slices that differ, each for all that are equal to it.
+struct DistinctSlices {
+  std::vector<std::int64_t> first;    ///< the first of the slices that are equal
+  std::vector<std::int64_t> inverse;  ///< for every slice, which of the distinct ones it equals
+  std::vector<std::int64_t> counts;   ///< how many are equal
+};
+
+/// In ascending order.
+DistinctSlices distinct_slices(const SliceKeys& keys, std::size_t count) {
+  const auto is_before = [&](std::size_t a, std::size_t b) { return keys.is_before(a, b); };
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), is_before);
+  DistinctSlices distinct;
+  distinct.inverse.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == 0 || is_before(order[i - 1], order[i])) {
+      distinct.first.push_back(static_cast<std::int64_t>(order[i]));
+      distinct.counts.push_back(0);
+    }
+    distinct.inverse[order[i]] = static_cast<std::int64_t>(distinct.first.size()) - 1;
+    ++distinct.counts.back();
+  }
+  return distinct;
+}
+
+/// Puts them in the order in which they come first.
+void order_by_appearance(DistinctSlices& distinct) {
+  std::vector<std::int64_t> groups(distinct.first.size()), position(distinct.first.size());
+  std::iota(groups.begin(), groups.end(), 0);
+  const auto at = [](auto& list, std::int64_t i) -> auto& { return list[static_cast<std::size_t>(i)]; };
+  std::ranges::sort(groups, {}, [&](std::int64_t group) { return at(distinct.first, group); });
+  for (std::size_t i = 0; i < groups.size(); ++i) at(position, groups[i]) = static_cast<std::int64_t>(i);
+  std::vector<std::int64_t> first, counts;
+  for (const std::int64_t group : groups) {
+    first.push_back(at(distinct.first, group));
+    counts.push_back(at(distinct.counts, group));
+  }
+  for (std::int64_t& group : distinct.inverse) group = at(position, group);
+  distinct.first = std::move(first);
+  distinct.counts = std::move(counts);
+}
+
 Result<const TensorData*> condition_of(const NodeContext& node, const Slices& slices) {
   const TensorData& condition = node.data(1);
   if (condition.dtype != DType::boolean || condition.sizes.size() != 1) {
@@ -139,49 +209,12 @@ Result<HostResults> unique(const NodeContext& node) {
   const TensorData& x = node.data(0);
   VKF_TRY(sorted, node.attributes().integer("sorted", 1));
   VKF_TRY(slices, slices_of(node, x.sizes));
-  // What each slice is compared by, element by element.
   const auto count = static_cast<std::size_t>(slices.count);
-  const auto inner = static_cast<std::size_t>(slices.inner), length = static_cast<std::size_t>(slices.outer) * inner;
-  std::vector<std::uint64_t> keys(count * length);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::size_t outer = i / inner / count, at = i / inner % count;
-    keys[at * length + outer * inner + i % inner] = order_of(x, i);
-  }
-  const auto key = [&](std::size_t slice) { return std::span(keys).subspan(slice * length, length); };
-  const auto before = [&](std::size_t a, std::size_t b) {
-    return std::ranges::lexicographical_compare(key(a), key(b));
-  };
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), before);
-  // Groups of equal slices, each by its first.
-  std::vector<std::int64_t> first, inverse(count), counts;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i == 0 || before(order[i - 1], order[i])) {
-      first.push_back(static_cast<std::int64_t>(order[i]));
-      counts.push_back(0);
-    }
-    inverse[order[i]] = static_cast<std::int64_t>(first.size()) - 1;
-    ++counts.back();
-  }
-  if (sorted == 0) {
-    std::vector<std::int64_t> groups(first.size()), place(first.size());
-    std::iota(groups.begin(), groups.end(), 0);
-    const auto at = [](auto& list, std::int64_t i) -> auto& { return list[static_cast<std::size_t>(i)]; };
-    std::ranges::sort(groups, {}, [&](std::int64_t group) { return at(first, group); });
-    for (std::size_t i = 0; i < groups.size(); ++i) at(place, groups[i]) = static_cast<std::int64_t>(i);
-    std::vector<std::int64_t> first_seen, counts_seen;
-    for (const std::int64_t group : groups) {
-      first_seen.push_back(at(first, group));
-      counts_seen.push_back(at(counts, group));
-    }
-    for (std::int64_t& group : inverse) group = at(place, group);
-    first = std::move(first_seen);
-    counts = std::move(counts_seen);
-  }
-  const auto found = static_cast<std::int64_t>(first.size());
-  return HostResults{picked(x, slices, first), int64_data({found}, first), int64_data({slices.count}, inverse),
-                     int64_data({found}, counts)};
+  DistinctSlices distinct = distinct_slices(SliceKeys(x, slices), count);
+  if (sorted == 0) order_by_appearance(distinct);
+  const auto found = static_cast<std::int64_t>(distinct.first.size());
+  return HostResults{picked(x, slices, distinct.first), int64_data({found}, distinct.first),
+                     int64_data({slices.count}, distinct.inverse), int64_data({found}, distinct.counts)};
 }
 
 Result<HostTypes> most_of_unique(const NodeContext& node) {

@@ -50,29 +50,44 @@ Result<void> check_attributes(const OperatorRow& row, const Attributes& attribut
   return {};
 }
 
-Result<void> check_operands(const OperatorRow& row, std::span<const Value* const> operands) {
+Result<void> check_operand_count(const OperatorRow& row, std::int64_t count) {
+  const auto [least, most] = row.operands;
+  if (count >= least && count <= most) return {};
+  return invalid("Operator {} has {} operands; it takes {}.", in_quotes(row.name), count,
+                 least == most       ? fmt::format("{}", least)
+                 : most == kVariadic ? fmt::format("at least {}", least)
+                                     : fmt::format("{} to {}", least, most));
+}
+
+/// Operands that are not optional are there: all of a list, which has no gaps.
+Result<void> check_required(const OperatorRow& row, std::span<const Value* const> operands) {
   const auto count = static_cast<std::int64_t>(operands.size());
-  if (count < row.operands.least || count > row.operands.most) {
-    return invalid("Operator {} has {} operands; it takes {}.", in_quotes(row.name), count,
-                   row.operands.least == row.operands.most ? fmt::format("{}", row.operands.least)
-                   : row.operands.most == kVariadic        ? fmt::format("at least {}", row.operands.least)
-                                                    : fmt::format("{} to {}", row.operands.least, row.operands.most));
-  }
-  // Which operands of these may be left out, and what they are, is said where they are entered.
-  if (row.control == Control::loop || row.control == Control::scan) return {};
-  // A list has no gaps.
   const std::int64_t required = row.operands.most == kVariadic ? count : row.operands.least;
   for (std::int64_t i = 0; i < required; ++i) {
     if (operands[static_cast<std::size_t>(i)] == nullptr) {
       return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(row.name));
     }
   }
+  return {};
+}
+
+/// The first operand of operators on sequences is one, and no other operand.
+Result<void> check_sequences(const OperatorRow& row, std::span<const Value* const> operands) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const bool requested = row.takes == Takes::sequences && i == 0;
     if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == requested) continue;
     return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
                    requested ? "tensor" : "sequence", requested ? "sequence" : "tensor");
   }
+  return {};
+}
+
+Result<void> check_operands(const OperatorRow& row, std::span<const Value* const> operands) {
+  VKF_CHECK_OK(check_operand_count(row, static_cast<std::int64_t>(operands.size())));
+  // Which operands of these may be left out, and what they are, is said where they are entered.
+  if (row.control == Control::loop || row.control == Control::scan) return {};
+  VKF_CHECK_OK(check_required(row, operands));
+  VKF_CHECK_OK(check_sequences(row, operands));
   if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
     return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),

@@ -166,6 +166,8 @@ class NodeImport {
   Result<Iterations> loop_of(const Attributes& attributes, const std::vector<const Value*>& operands);
   Result<Iterations> scan_of(const OperatorRow& row, const Attributes& attributes,
                              const std::vector<const Value*>& operands);
+  Result<void> check_sequence_lengths(const Value& lengths, std::int64_t length);
+  Result<void> repeat_for_batch(Iterations& scan, const Value* lengths);
   Result<std::int64_t> deciding_integer(const Value& value, std::string_view what);
   void ask(const Value& value);
   const std::vector<int>& order_of(const Nodes& nodes, const std::string& graph);

@@ -81,6 +81,13 @@ class Run {
 
  private:
   Result<Buffer> on_device(const std::string& name);
+  Result<vkfuse::Outputs> all_on_host(const std::vector<Port>& ports);
+  Result<void> bind_inputs(const Executable& program, Bindings& bindings);
+  /// To new buffers.
+  Result<void> bind_outputs(const Executable& program, Bindings& bindings);
+  /// The operands of a step, with their elements.
+  Result<std::vector<std::optional<Value>>> operands_on_host(const PlacedStep& placed, std::uint64_t& bytes_read);
+  Result<HostResults> run_step(const PlacedStep& placed, KernelTime& time);
 
   const State& state_;
   Watcher& watcher_;
@@ -132,11 +139,8 @@ Result<HostTensor> Run::on_host(const std::string& name) {
   return HostTensor{held.dtype, held.sizes, *held.host};
 }
 
-Result<void> Run::run_kernels(const ProgramPart& part) {
-  if (!part.program) return {};
-  Bindings bindings;
-  vkfuse::Outputs read, stored;
-  for (const Port& port : part.program->inputs()) {
+Result<void> Run::bind_inputs(const Executable& program, Bindings& bindings) {
+  for (const Port& port : program.inputs()) {
     VKF_TRY(buffer, on_device(port.name));
     bindings.inputs.emplace(port.name, buffer);
     const Sizes& sizes = held_.at(port.name).sizes;
@@ -148,7 +152,11 @@ Result<void> Run::run_kernels(const ProgramPart& part) {
       }
     }
   }
-  for (const Port& port : part.program->outputs()) {
+  return {};
+}
+
+Result<void> Run::bind_outputs(const Executable& program, Bindings& bindings) {
+  for (const Port& port : program.outputs()) {
     VKF_TRY(sizes, resolve(port.shape, bindings.symbols));
     Held held{port.dtype, std::move(sizes), {}, {}, {}};
     VKF_TRY(buffer, state_.device.allocate(std::max<std::uint64_t>(held.bytes(), 16)));
@@ -156,56 +164,71 @@ Result<void> Run::run_kernels(const ProgramPart& part) {
     held.device = buffer;
     held_.insert_or_assign(port.name, std::move(held));
   }
-  VKF_TRY(submission, part.program->submit(bindings));
+  return {};
+}
+
+Result<vkfuse::Outputs> Run::all_on_host(const std::vector<Port>& ports) {
+  vkfuse::Outputs all;
+  for (const Port& port : ports) {
+    VKF_TRY(tensor, on_host(port.name));
+    all.emplace(port.name, std::move(tensor));
+  }
+  return all;
+}
+
+Result<void> Run::run_kernels(const ProgramPart& part) {
+  if (!part.program) return {};
+  const Executable& program = *part.program;
+  Bindings bindings;
+  VKF_CHECK_OK(bind_inputs(program, bindings));
+  VKF_CHECK_OK(bind_outputs(program, bindings));
+  VKF_TRY(submission, program.submit(bindings));
   VKF_CHECK_OK(submission.wait());
-  watcher_.kernels += part.program->kernel_count();
+  watcher_.kernels += program.kernel_count();
   if (watcher_.times) {
-    VKF_TRY(times, part.program->profile(bindings));
+    VKF_TRY(times, program.profile(bindings));
     watcher_.measured.insert(watcher_.measured.end(), times.begin(), times.end());
   }
   if (!watcher_.part) return {};
-  for (const Port& port : part.program->inputs()) {
-    VKF_TRY(tensor, on_host(port.name));
-    read.emplace(port.name, std::move(tensor));
-  }
-  for (const Port& port : part.program->outputs()) {
-    VKF_TRY(tensor, on_host(port.name));
-    stored.emplace(port.name, std::move(tensor));
-  }
+  VKF_TRY(read, all_on_host(program.inputs()));
+  VKF_TRY(stored, all_on_host(program.outputs()));
   return watcher_.part({*part.graph, read, stored});
+}
+
+Result<std::vector<std::optional<Value>>> Run::operands_on_host(const PlacedStep& placed, std::uint64_t& bytes_read) {
+  std::vector<std::optional<Value>> operands = placed.step.operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i] || operands[i]->known) continue;
+    VKF_TRY(tensor, on_host(placed.operands[i]));
+    bytes_read += tensor.bytes.size();
+    operands[i]->known = std::make_shared<const TensorData>(
+        TensorData{{}, tensor.dtype, std::move(tensor.sizes), std::move(tensor.bytes)});
+  }
+  return operands;
+}
+
+Result<HostResults> Run::run_step(const PlacedStep& placed, KernelTime& time) {
+  const HostStep& step = placed.step;
+  VKF_TRY(operands, operands_on_host(placed, time.bytes));
+  std::vector<const Value*> values;
+  for (const std::optional<Value>& operand : operands) values.push_back(operand ? &*operand : nullptr);
+  auto results = step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, values));
+  if (!results)
+    return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
+  for (const TensorData& result : *results) time.bytes += result.bytes.size();
+  return results;
 }
 
 Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
   std::vector<HostTypes> types;
   const std::vector<PlacedStep>& steps = part.import.part().steps;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const HostStep& step = steps[i].step;
     const auto begin = std::chrono::steady_clock::now();
-    KernelTime time{fmt::format("host {}", step.row->name), 0, 0};
-    std::vector<Value> values;
-    values.reserve(step.operands.size());
-    std::vector<const Value*> operands;
-    for (std::size_t k = 0; k < step.operands.size(); ++k) {
-      operands.push_back(nullptr);
-      if (!step.operands[k]) continue;
-      Value value = *step.operands[k];
-      if (!value.known) {
-        VKF_TRY(tensor, on_host(steps[i].operands[k]));
-        time.bytes += tensor.bytes.size();
-        value.known = std::make_shared<const TensorData>(
-            TensorData{{}, tensor.dtype, std::move(tensor.sizes), std::move(tensor.bytes)});
-      }
-      values.push_back(std::move(value));
-      operands.back() = &values.back();
-    }
-    auto results =
-        step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands));
-    if (!results)
-      return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
+    KernelTime time{fmt::format("host {}", steps[i].step.row->name), 0, 0};
+    VKF_TRY(results, run_step(steps[i], time));
     types.emplace_back();
-    for (std::size_t k = 0; k < results->size(); ++k) {
-      TensorData& result = (*results)[k];
-      time.bytes += result.bytes.size();
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      TensorData& result = results[k];
       types.back().emplace_back(result.dtype, result.sizes);
       Held held{result.dtype, result.sizes, std::move(result.bytes), {}, {}};
       held_.insert_or_assign(part.import.result_name(static_cast<int>(i), static_cast<int>(k)), std::move(held));
@@ -363,7 +386,7 @@ Result<OnnxProgram> compile_file(const Device& device, const std::filesystem::pa
   return guarded("the import of a model", [&]() -> Result<OnnxProgram> {
     VKF_TRY(read, read_model_file(path));
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    Result<OnnxProgram> made = compile_model(device, std::make_unique<const pb::ModelProto>(std::move(read)), folder,
+    Result<OnnxProgram> made = compile_model(device, {std::make_unique<const pb::ModelProto>(std::move(read)), folder},
                                              options, compile_options, runs_decide);
     if (made) return made;
     return std::move(made).error().within(fmt::format("importing {}", in_quotes(path.string())));
@@ -382,14 +405,13 @@ Result<OnnxProgram> compile_given(const Device& device, const std::filesystem::p
   return compile_file(device, path, options, compile_options, false);
 }
 
-Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model,
-                                  const std::filesystem::path& folder, const OnnxOptions& options,
+Result<OnnxProgram> compile_model(const Device& device, ParsedModel model, const OnnxOptions& options,
                                   const CompileOptions& compile_options, bool runs_decide) {
-  VKF_TRY(weights, ModelImport::load(*model, folder, options, HostUse::allowed));
+  VKF_TRY(weights, ModelImport::load(*model.proto, model.folder, options, HostUse::allowed));
   // Sizes that the options state decide the symbols of every run.
   VKF_CHECK_OK(weights.take_input_sizes());
-  auto state = std::make_shared<State>(device, std::move(model), std::move(weights), GivenInputs(options.input_values),
-                                       compile_options);
+  auto state = std::make_shared<State>(device, std::move(model.proto), std::move(weights),
+                                       GivenInputs(options.input_values), compile_options);
   state->notes = state->weights.model().notes;
   state->runs_decide = runs_decide;
   VKF_TRY(inputs, state->weights.stated_inputs());

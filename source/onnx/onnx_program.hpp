@@ -49,10 +49,13 @@ struct OnnxProgram::State {
   std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> by_sizes;
 };
 
-/// The program of a parsed model; `folder` is where external data may lie, empty refuses it. `runs_decide` as in the
-/// state.
-Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model,
-                                  const std::filesystem::path& folder, const OnnxOptions& options,
+struct ParsedModel {
+  std::unique_ptr<const pb::ModelProto> proto;
+  std::filesystem::path folder;  ///< where external data may lie; empty refuses it
+};
+
+/// The program of a parsed model. `runs_decide` as in the state.
+Result<OnnxProgram> compile_model(const Device& device, ParsedModel model, const OnnxOptions& options,
                                   const CompileOptions& compile_options, bool runs_decide = true);
 
 /// The first part for inputs of the sizes given, and of the elements that it needs of them; and what follows a part for

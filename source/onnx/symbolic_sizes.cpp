@@ -85,10 +85,35 @@ class Walk {
   }
 
  private:
+  /// One element of a node whose operands are all lists or numbers.
+  struct RequestedElement {
+    const Tensor::Node& node;
+    std::int64_t index = 0;
+    int depth = 0;
+  };
+  using Rule = Element (Walk::*)(const RequestedElement&);
+
   Element look(const Tensor& tensor, std::int64_t index, int depth);
   Element constant(const Tensor::Node& node, std::int64_t index) const;
   Element counted(const Tensor::Node& node) const;
-  Element joined(const Tensor::Node& node, std::int64_t index, int depth);
+
+  /// How an element of the op follows from its operands; null where it is not known.
+  static Rule rule_of(std::string_view op);
+  /// The element of operand `i` at the same index; of one that is a number, the number.
+  Element operand(const RequestedElement& requested, std::size_t i);
+  Element copied(const RequestedElement& requested) { return operand(requested, 0); }
+  Element sum(const RequestedElement& requested) { return plus(operand(requested, 0), operand(requested, 1), 1); }
+  Element difference(const RequestedElement& requested) {
+    return plus(operand(requested, 0), operand(requested, 1), -1);
+  }
+  Element product(const RequestedElement& requested) { return times(operand(requested, 0), operand(requested, 1)); }
+  Element quotient(const RequestedElement& requested) { return over(operand(requested, 0), operand(requested, 1)); }
+  Element sliced(const RequestedElement& requested);
+  Element concatenated(const RequestedElement& requested);
+  Element equality(const RequestedElement& requested);
+  Element selected(const RequestedElement& requested);
+  Element product_of_all(const RequestedElement& requested);
+  Element gathered(const RequestedElement& requested);
 
   std::map<std::pair<const Tensor::Node*, std::int64_t>, Element> found_;
   int visits_ = 0;
@@ -115,14 +140,70 @@ Element Walk::counted(const Tensor::Node& node) const {
   return Product{1, {ones.type.shape[0]}};
 }
 
-Element Walk::joined(const Tensor::Node& node, std::int64_t index, int depth) {
-  for (const Tensor& part : node.operands) {
+Element Walk::operand(const RequestedElement& requested, std::size_t i) {
+  const Tensor& tensor = requested.node.operands[i];
+  const bool is_one = tensor.shape().empty() || tensor.shape()[0] == Dim(1);
+  return at(tensor, is_one ? 0 : requested.index, requested.depth);
+}
+
+Element Walk::sliced(const RequestedElement& requested) {
+  const auto& slice = std::get<ir::SlicePayload>(requested.node.payload);
+  if (slice.starts.size() != 1) return operand(requested, 0);
+  return at(requested.node.operands[0], slice.starts[0] + requested.index * slice.steps[0], requested.depth);
+}
+
+Element Walk::concatenated(const RequestedElement& requested) {
+  std::int64_t index = requested.index;
+  for (const Tensor& part : requested.node.operands) {
     if (!is_list(part) || part.shape().empty()) return std::nullopt;
     const std::int64_t size = part.shape()[0].size();
-    if (index < size) return at(part, index, depth);
+    if (index < size) return at(part, index, requested.depth);
     index -= size;
   }
   return std::nullopt;
+}
+
+Element Walk::equality(const RequestedElement& requested) {
+  const auto equal = are_equal(operand(requested, 0), operand(requested, 1));
+  return number(equal ? std::optional<std::int64_t>(*equal ? 1 : 0) : std::nullopt);
+}
+
+Element Walk::selected(const RequestedElement& requested) {
+  const Element condition = operand(requested, 0);
+  if (!condition || !condition->is_number()) return std::nullopt;
+  return operand(requested, condition->factor != 0 ? 1 : 2);
+}
+
+Element Walk::product_of_all(const RequestedElement& requested) {
+  const Tensor& list = requested.node.operands[0];
+  const Shape& shape = list.shape();
+  Element all = Product{1, {}};
+  for (std::int64_t i = 0; i < (shape.empty() ? 1 : std::min(shape[0].size(), kMostElements + 1)); ++i)
+    all = times(all, at(list, i, requested.depth));
+  return !shape.empty() && shape[0].size() > kMostElements ? std::nullopt : all;
+}
+
+Element Walk::gathered(const RequestedElement& requested) {
+  const Tensor& list = requested.node.operands[0];
+  const Element position = at(requested.node.operands[1], requested.index, requested.depth);
+  if (!position || !position->is_number() || list.shape().empty()) return std::nullopt;
+  return at(list, std::clamp<std::int64_t>(position->factor, 0, list.shape()[0].size() - 1), requested.depth);
+}
+
+Walk::Rule Walk::rule_of(std::string_view op) {
+  struct Row {
+    std::string_view op;
+    Rule rule;
+  };
+  static constexpr Row kRows[] = {
+      {"reshape", &Walk::copied},  {"broadcast", &Walk::copied},    {"cast", &Walk::copied},
+      {"slice", &Walk::sliced},    {"concat", &Walk::concatenated}, {"add", &Walk::sum},
+      {"sub", &Walk::difference},  {"mul", &Walk::product},         {"div", &Walk::quotient},
+      {"eq", &Walk::equality},     {"select", &Walk::selected},     {"reduce_prod", &Walk::product_of_all},
+      {"gather", &Walk::gathered},
+  };
+  const auto* const row = std::ranges::find(kRows, op, &Row::op);
+  return row == std::end(kRows) ? nullptr : row->rule;
 }
 
 Element Walk::look(const Tensor& tensor, std::int64_t index, int depth) {
@@ -135,45 +216,8 @@ Element Walk::look(const Tensor& tensor, std::int64_t index, int depth) {
   if (op == "reduce_sum") return counted(node);
   // Lists and numbers alone: an element of one is an element of its operand.
   if (node.operands.empty() || !std::ranges::all_of(node.operands, is_list)) return std::nullopt;
-  const auto operand = [&](std::size_t i) {
-    const Shape& shape = node.operands[i].shape();
-    const bool is_one = shape.empty() || shape[0] == Dim(1);
-    return at(node.operands[i], is_one ? 0 : index, depth);
-  };
-  if (op == "reshape" || op == "broadcast" || op == "cast") return operand(0);
-  if (op == "slice") {
-    const auto& slice = std::get<ir::SlicePayload>(node.payload);
-    return slice.starts.size() == 1 ? at(node.operands[0], slice.starts[0] + index * slice.steps[0], depth)
-                                    : operand(0);
-  }
-  if (op == "concat") return joined(node, index, depth);
-  if (op == "add") return plus(operand(0), operand(1), 1);
-  if (op == "sub") return plus(operand(0), operand(1), -1);
-  if (op == "mul") return times(operand(0), operand(1));
-  if (op == "div") return over(operand(0), operand(1));
-  if (op == "eq") {
-    const auto equal = are_equal(operand(0), operand(1));
-    return number(equal ? std::optional<std::int64_t>(*equal ? 1 : 0) : std::nullopt);
-  }
-  if (op == "select") {
-    const Element condition = operand(0);
-    if (!condition || !condition->is_number()) return std::nullopt;
-    return operand(condition->factor != 0 ? 1 : 2);
-  }
-  if (op == "reduce_prod") {
-    const Shape& shape = node.operands[0].shape();
-    Element product = Product{1, {}};
-    for (std::int64_t i = 0; i < (shape.empty() ? 1 : std::min(shape[0].size(), kMostElements + 1)); ++i)
-      product = times(product, at(node.operands[0], i, depth));
-    return !shape.empty() && shape[0].size() > kMostElements ? std::nullopt : product;
-  }
-  if (op == "gather") {
-    const Element position = at(node.operands[1], index, depth);
-    if (!position || !position->is_number() || node.operands[0].shape().empty()) return std::nullopt;
-    return at(node.operands[0], std::clamp<std::int64_t>(position->factor, 0, node.operands[0].shape()[0].size() - 1),
-              depth);
-  }
-  return std::nullopt;
+  const Rule rule = rule_of(op);
+  return rule != nullptr ? (this->*rule)({node, index, depth}) : std::nullopt;
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST(OnnxGiven, FloatsThatAreParameters) {
 /// The same of a program: elements that decide are those of each run, and each has a program.
 TEST(OnnxGiven, AProgramIsCompiledForTheElementsOfARun) {
   const Result<OnnxProgram> program =
-      compile_model(test::device(), std::make_unique<const ModelProto>(reshape_by_input()), {}, {}, {});
+      compile_model(test::device(), {std::make_unique<const ModelProto>(reshape_by_input()), {}}, {}, {});
   ASSERT_TRUE(program.ok()) << program.error().text();
   const std::vector<float> x(12, 0);
   const std::vector<std::vector<std::int64_t>> shapes = {{2, 6}, {12, 1}, {2, 6}};
@@ -186,7 +186,7 @@ TEST(OnnxGiven, AProgramTakesOneNameOfTwoSizes) {
   set_symbol(model, 0, 0, "n");
   set_symbol(model, 0, 1, "n");
   const Result<OnnxProgram> program =
-      compile_model(test::device(), std::make_unique<const ModelProto>(model), {}, {}, {});
+      compile_model(test::device(), {std::make_unique<const ModelProto>(model), {}}, {}, {});
   ASSERT_TRUE(program.ok()) << program.error().text();
   const std::vector<float> x(12, 0);
   for (const auto& sizes : {Sizes{3, 4}, Sizes{2, 6}}) {

@@ -21,7 +21,7 @@ using Floats = std::vector<float>;
 using Longs = std::vector<std::int64_t>;
 
 Result<OnnxProgram> compiled(const ModelProto& model, const OnnxOptions& options = {}) {
-  return compile_model(test::device(), std::make_unique<const ModelProto>(model), {}, options, {});
+  return compile_model(test::device(), {std::make_unique<const ModelProto>(model), {}}, options, {});
 }
 
 struct Ran {
