@@ -112,8 +112,8 @@ typedef struct vkf_device_options {
   uint64_t cache_limit;    /* bytes it may hold, about; 0: 256 MiB */
   const vkf_limit* limits; /* to lower */
   size_t limit_count;
-  vkf_log log; /* null: nobody is told */
-  void* log_user;
+  vkf_log log;    /* null: nothing is logged */
+  void* log_user; /* passed to `log` */
   int self_check; /* not 0: each run is made twice, on memory filled with 0xA5 and with 0x5A, and fails where results
                      differ */
 } vkf_device_options;
@@ -157,8 +157,8 @@ typedef uint32_t vkf_value;
 /* One dimension: a size, or a symbol whose size is known when the program runs, and what is promised of it. Symbols are
  * equal when their names are. */
 typedef struct vkf_dim {
-  int64_t size; /* in elements, if symbol is null */
-  const char* symbol;
+  int64_t size;        /* in elements, if symbol is null */
+  const char* symbol;  /* its name; null: the dimension has a size */
   int64_t min;         /* of a symbol, as the next two */
   int64_t max;         /* 0: no bound */
   int64_t multiple_of; /* 0 or 1: nothing is promised */
@@ -185,7 +185,7 @@ typedef struct vkf_type {
 /* A type that a function reports. */
 typedef struct vkf_type_report {
   vkf_dim* shape;  /* room for dimensions, outermost first; names of symbols in it are valid as long as the graph,
-                      program  or tensor is */
+                      program or tensor is */
   size_t capacity; /* dimensions there is room for */
   vkf_dtype dtype; /* set by the function, as the next */
   size_t rank;
@@ -406,7 +406,7 @@ typedef struct vkf_tune_options {
   size_t symbol_count;
   void (*progress)(void* user, const vkf_tune_progress* so_far); /* called after each kernel; must not call vkfuse.
                                                                     Null: nothing is called */
-  void* progress_user;
+  void* progress_user;                                           /* passed to `progress` */
 } vkf_tune_options;
 
 /* Measures other schedules of the kernels for about `budget_ms`, checks their results against the kernels' own, and
