@@ -400,6 +400,7 @@ typedef struct vkf_memory {
 VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count,
                                       vkf_memory* memory);
 
+/* How vkf_program_tune() measures. */
 typedef struct vkf_tune_options {
   size_t size;
   const vkf_symbol* symbols; /* the sizes to measure at, every symbol one; none: representative ones */
