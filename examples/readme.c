@@ -12,12 +12,13 @@ int main(void) {
   vkf_program* program;
   vkf_value x, scale, scaled, y;
   const vkf_dim shape[2] = {vkf_any("n"), vkf_size(4)}; /* n may differ from run to run */
+  const vkf_type rows = {VKF_F32, shape, 2};
   TRY(vkf_device_open(NULL, &device));
   TRY(vkf_graph_create("readme", &graph));
-  TRY(vkf_input(graph, "x", VKF_F32, shape, 2, &x));
+  TRY(vkf_input(graph, "x", &rows, &x));
   TRY(vkf_scalar(graph, VKF_F32, 2.0, &scale));
-  TRY(vkf_apply(graph, "mul", (vkf_value[]){x, scale}, 2, NULL, 0, &scaled));
-  TRY(vkf_apply(graph, "relu", &scaled, 1, NULL, 0, &y));
+  TRY(vkf_apply(graph, &(vkf_op){.name = "mul"}, (vkf_value[]){x, scale}, 2, &scaled));
+  TRY(vkf_apply(graph, &(vkf_op){.name = "relu"}, &scaled, 1, &y));
   TRY(vkf_output(graph, "y", y));
   TRY(vkf_compile(device, graph, NULL, &program)); /* one kernel */
 

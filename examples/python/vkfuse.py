@@ -24,9 +24,21 @@ class _Dim(ctypes.Structure):
     _fields_ = [("size", I64), ("symbol", ctypes.c_char_p), ("min", I64), ("max", I64), ("multiple_of", I64)]
 
 
+class _Type(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int), ("shape", ctypes.POINTER(_Dim)), ("rank", SIZE)]
+
+
+class _TypeReport(ctypes.Structure):
+    _fields_ = [("shape", ctypes.POINTER(_Dim)), ("capacity", SIZE), ("dtype", ctypes.c_int), ("rank", SIZE)]
+
+
 class _Attribute(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("integer", I64), ("integers", ctypes.POINTER(I64)),
                 ("text", ctypes.c_char_p), ("shape", ctypes.POINTER(_Dim)), ("count", SIZE)]
+
+
+class _Op(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("attributes", ctypes.POINTER(_Attribute)), ("attribute_count", SIZE)]
 
 
 class _DeviceOptions(ctypes.Structure):
@@ -53,6 +65,10 @@ class _HostOutput(ctypes.Structure):
 
 class _KernelTime(ctypes.Structure):
     _fields_ = [("kernel", ctypes.c_char * 64), ("microseconds", ctypes.c_double), ("bytes", ctypes.c_uint64)]
+
+
+class _ProfileReport(ctypes.Structure):
+    _fields_ = [("times", ctypes.POINTER(_KernelTime)), ("capacity", SIZE), ("count", SIZE)]
 
 
 class Error(Exception):
@@ -113,6 +129,20 @@ def _text_of(function, *arguments):
 def _dims(shape):
     dims = [_Dim(symbol=size.encode()) if isinstance(size, str) else _Dim(size=size) for size in shape]
     return (_Dim * len(dims))(*dims)
+
+
+def _type(dtype, shape):
+    return _Type(dtype=_number_of(dtype), shape=_dims(shape), rank=len(shape))
+
+
+def _reported_type(function, *arguments):
+    """The number of a dtype, and a shape, as a function reports them."""
+    report = _TypeReport()
+    _check(function(*arguments, ctypes.byref(report)))  # the rank, as there is room for nothing
+    dims = (_Dim * report.rank)()
+    report.shape, report.capacity = dims, report.rank
+    _check(function(*arguments, ctypes.byref(report)))
+    return report.dtype, [one.symbol.decode() if one.symbol else one.size for one in dims]
 
 
 def _names(names):
@@ -187,11 +217,11 @@ class Graph(_Handle):
         _check(_library.vkf_graph_create(name.encode(), ctypes.byref(self._handle)))
 
     def input(self, name, dtype, shape=()):
-        return self._add(_library.vkf_input, name.encode(), _number_of(dtype), _dims(shape), SIZE(len(shape)))
+        return self._add(_library.vkf_input, name.encode(), ctypes.byref(_type(dtype, shape)))
 
     def constant(self, array):
         array = np.ascontiguousarray(array)
-        return self._add(_library.vkf_constant, _number_of(array.dtype), _dims(array.shape), SIZE(array.ndim),
+        return self._add(_library.vkf_constant, ctypes.byref(_type(array.dtype, array.shape)),
                          array.ctypes.data_as(ctypes.c_void_p), SIZE(array.nbytes))
 
     def scalar(self, dtype, value):
@@ -204,8 +234,9 @@ class Graph(_Handle):
         if any(one.graph is not self for one in values):
             raise ValueError(f"An operand of '{op}' is a value of another graph.")
         made = [_attribute(name, value) for name, value in attributes.items()]
-        return self._add(_library.vkf_apply, op.encode(), (ctypes.c_uint32 * len(values))(*[one.id for one in values]), SIZE(len(values)),
-                         (_Attribute * len(made))(*made), SIZE(len(made)))
+        descriptor = _Op(name=op.encode(), attributes=(_Attribute * len(made))(*made), attribute_count=len(made))
+        return self._add(_library.vkf_apply, ctypes.byref(descriptor), (ctypes.c_uint32 * len(values))(*[one.id for one in values]),
+                         SIZE(len(values)))
 
     def output(self, name, value):
         _check(_library.vkf_output(self._handle, name.encode(), ctypes.c_uint32(value.id)))
@@ -224,12 +255,8 @@ class Value:
 
     def __init__(self, graph, number):
         self.graph, self.id = graph, number
-        dtype, rank = ctypes.c_int(), SIZE()
-        _check(_library.vkf_value_type(graph._handle, ctypes.c_uint32(number), ctypes.byref(dtype), None, SIZE(0), ctypes.byref(rank)))
-        dims = (_Dim * rank.value)()
-        _check(_library.vkf_value_type(graph._handle, ctypes.c_uint32(number), None, dims, rank, None))
-        self.dtype = _DTYPES[dtype.value]
-        self.shape = [one.symbol.decode() if one.symbol else one.size for one in dims]
+        dtype, self.shape = _reported_type(_library.vkf_value_type, graph._handle, ctypes.c_uint32(number))
+        self.dtype = _DTYPES[dtype]
 
     def __getattr__(self, op):
         if op.startswith("_"):
@@ -315,17 +342,14 @@ class Program(_Handle):
     def profile(self, **arrays):
         """Device time of every kernel of one run: (name, microseconds, bytes moved)."""
         given, _ = self._inputs(arrays)
-        count = SIZE()
         times = (_KernelTime * 4096)()
-        _check(_library.vkf_profile_host(self._handle, given, SIZE(len(given)), times, SIZE(len(times)), ctypes.byref(count)))
-        return [(one.kernel.decode(), one.microseconds, one.bytes) for one in times[:count.value]]
+        report = _ProfileReport(times=times, capacity=len(times))
+        _check(_library.vkf_profile_host(self._handle, given, SIZE(len(given)), ctypes.byref(report)))
+        return [(one.kernel.decode(), one.microseconds, one.bytes) for one in times[:report.count]]
 
     def _type(self, name):
-        dtype, rank = ctypes.c_int(), SIZE()
-        _check(_library.vkf_program_type(self._handle, name.encode(), ctypes.byref(dtype), None, SIZE(0), ctypes.byref(rank)))
-        dims = (_Dim * rank.value)()
-        _check(_library.vkf_program_type(self._handle, name.encode(), None, dims, rank, None))
-        return _numpy_of(dtype.value), [one.symbol.decode() if one.symbol else one.size for one in dims]
+        dtype, shape = _reported_type(_library.vkf_program_type, self._handle, name.encode())
+        return _numpy_of(dtype), shape
 
     def _inputs(self, arrays):
         given = (_HostInput * len(arrays))()

@@ -9,13 +9,17 @@
  * in are copied. Devices, programs and submissions may be used by several threads at once; graphs and buffers by one at
  * a time.
  *
- * Structures whose first member is `size` are set to zero and that member to sizeof: later versions add members at the
- * end, and zero always means the default.
+ * An array is a pointer and a count, as two parameters or as two members of a structure: null is allowed where the
+ * count is 0. What a structure points to is read during the call alone, unless it says otherwise. Members set to zero
+ * mean nothing, or the default. Structures whose first member is `size` have that member set to sizeof: later versions
+ * add members at the end. A report is filled by a function; where it holds an array, the caller gives room for
+ * `capacity` elements, and is told how many there are even if they do not fit.
  *
  *     vkf_graph* graph;   vkf_graph_create("example", &graph);
  *     vkf_dim shape[2] = {vkf_any("n"), vkf_size(4)};
- *     vkf_value x, y;     vkf_input(graph, "x", VKF_F32, shape, 2, &x);
- *     vkf_apply(graph, "exp", &x, 1, NULL, 0, &y);
+ *     vkf_type rows = {VKF_F32, shape, 2};
+ *     vkf_value x, y;     vkf_input(graph, "x", &rows, &x);
+ *     vkf_apply(graph, &(vkf_op){.name = "exp"}, &x, 1, &y);
  *     vkf_output(graph, "y", y);
  *     vkf_program* program;
  *     if (vkf_compile(device, graph, NULL, &program) != VKF_OK) puts(vkf_last_error());
@@ -83,10 +87,10 @@ VKF_API void vkf_string_free(char* string);
 
 typedef struct vkf_device vkf_device;
 
-/* A limit to lower, by one of the names that `vkfuse devices` lists. */
+/* A limit to lower. */
 typedef struct vkf_limit {
-  const char* name;
-  uint64_t value;
+  const char* name; /* one that `vkfuse devices` lists; not null */
+  uint64_t value;   /* in the limit's unit */
 } vkf_limit;
 
 typedef enum vkf_log_level {
@@ -108,8 +112,8 @@ typedef struct vkf_device_options {
   uint64_t cache_limit;    /* bytes it may hold, about; 0: 256 MiB */
   const vkf_limit* limits; /* to lower */
   size_t limit_count;
-  vkf_log log; /* null: nobody is told */
-  void* log_user;
+  vkf_log log;    /* null: nothing is logged */
+  void* log_user; /* passed to `log` */
   int self_check; /* not 0: each run is made twice, on memory filled with 0xA5 and with 0x5A, and fails where results
                      differ */
 } vkf_device_options;
@@ -153,8 +157,8 @@ typedef uint32_t vkf_value;
 /* One dimension: a size, or a symbol whose size is known when the program runs, and what is promised of it. Symbols are
  * equal when their names are. */
 typedef struct vkf_dim {
-  int64_t size; /* in elements, if symbol is null */
-  const char* symbol;
+  int64_t size;        /* in elements, if symbol is null */
+  const char* symbol;  /* its name; null: the dimension has a size */
   int64_t min;         /* of a symbol, as the next two */
   int64_t max;         /* 0: no bound */
   int64_t multiple_of; /* 0 or 1: nothing is promised */
@@ -171,6 +175,22 @@ static inline vkf_dim vkf_any(const char* symbol) {
   return dim;
 }
 
+/* The dtype and shape of a value. */
+typedef struct vkf_type {
+  vkf_dtype dtype;
+  const vkf_dim* shape; /* the dimensions, outermost first */
+  size_t rank;          /* how many there are; 0: the value is one element */
+} vkf_type;
+
+/* A type that a function reports. */
+typedef struct vkf_type_report {
+  vkf_dim* shape;  /* room for dimensions, outermost first; names of symbols in it are valid as long as the graph,
+                      program or tensor is */
+  size_t capacity; /* dimensions there is room for */
+  vkf_dtype dtype; /* set by the function, as the next */
+  size_t rank;
+} vkf_type_report;
+
 typedef enum vkf_attribute_kind {
   VKF_ATTRIBUTE_INTEGER = 0, /* also true and false, as 1 and 0 */
   VKF_ATTRIBUTE_INTEGERS = 1,
@@ -181,12 +201,12 @@ typedef enum vkf_attribute_kind {
 
 /* What an op takes beside its operands; the functions below make one. */
 typedef struct vkf_attribute {
-  const char* name;
-  vkf_attribute_kind kind;
+  const char* name;        /* of docs/text-ir.md; not null */
+  vkf_attribute_kind kind; /* says which of the next ones counts; the others are not looked at */
   int64_t integer;         /* or the dtype */
   const int64_t* integers; /* `count` of them */
-  const char* text;
-  const vkf_dim* shape; /* `count` dimensions */
+  const char* text;        /* not null */
+  const vkf_dim* shape;    /* `count` dimensions, outermost first */
   size_t count;
 } vkf_attribute;
 
@@ -224,6 +244,13 @@ static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t ran
   return made;
 }
 
+/* An op: what it computes, but for its operands. */
+typedef struct vkf_op {
+  const char* name;                /* of docs/ops.md; not null */
+  const vkf_attribute* attributes; /* in any order. One that is left out is 0, false, "set" or an empty list */
+  size_t attribute_count;
+} vkf_op;
+
 /* An empty graph. `name` appears in plans and messages; null: "graph". */
 VKF_API vkf_status vkf_graph_create(const char* name, vkf_graph** made);
 /* The graph of a text in the form of docs/text-ir.md; its value %N is the vkf_value N. Code of the text's own (custom,
@@ -240,25 +267,20 @@ VKF_API void vkf_graph_free(vkf_graph* graph);
 /* The text form. A graph without outputs has none. */
 VKF_API vkf_status vkf_graph_text(const vkf_graph* graph, char** made);
 
-/* A named input. `shape` has `rank` dimensions, outermost first; a rank of 0 is one element. */
-VKF_API vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank,
-                             vkf_value* added);
-/* A dense literal, row-major: `bytes` bytes at `data`, exactly the elements of the shape, which has no symbols. */
-VKF_API vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data,
-                                size_t bytes, vkf_value* added);
+/* A named input. */
+VKF_API vkf_status vkf_input(vkf_graph* graph, const char* name, const vkf_type* type, vkf_value* added);
+/* A dense literal, row-major: `bytes` bytes at `data`, exactly the elements of the type, which has no symbols. */
+VKF_API vkf_status vkf_constant(vkf_graph* graph, const vkf_type* type, const void* data, size_t bytes,
+                                vkf_value* added);
 /* One element, rounded to the dtype. */
 VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value* added);
-/* Any op of docs/ops.md by its name, with the attributes of docs/text-ir.md by theirs, in any order. An attribute that
- * is left out is 0, false, "set" or an empty list. Dtypes and shapes are checked here, and nothing is added if they are
- * wrong. */
-VKF_API vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count,
-                             const vkf_attribute* attributes, size_t attribute_count, vkf_value* added);
+/* Any op but an input or constant. Dtypes and shapes are checked here, and nothing is added if they are wrong. */
+VKF_API vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
+                             vkf_value* added);
 /* Names a result. */
 VKF_API vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value);
-/* The dtype of a value, its rank, and its first `capacity` dimensions at `shape`, which may be null if `capacity` is 0.
- * Names of symbols are valid as long as the graph is. Any of the results may be null. */
-VKF_API vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape,
-                                  size_t capacity, size_t* rank);
+/* The type of a value. */
+VKF_API vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_type_report* report);
 
 /* ---- programs ---- */
 
@@ -310,16 +332,9 @@ VKF_API void vkf_program_free(vkf_program* program);
  * of its own graph it may hand over. */
 VKF_API vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options);
 
-/* One operand of vkf_supports_op(). */
-typedef struct vkf_type {
-  vkf_dtype dtype;
-  const vkf_dim* shape;
-  size_t rank;
-} vkf_type;
-
 /* The same for one op on inputs of these types. */
-VKF_API vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands,
-                                   size_t operand_count, const vkf_attribute* attributes, size_t attribute_count);
+VKF_API vkf_status vkf_supports_op(const vkf_device* device, const vkf_op* op, const vkf_type* operands,
+                                   size_t operand_count);
 
 VKF_API size_t vkf_program_input_count(const vkf_program* program);
 VKF_API size_t vkf_program_output_count(const vkf_program* program);
@@ -349,22 +364,26 @@ VKF_API vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_s
  * text that was changed, or is of another graph or device, is one sentence of an error when it is compiled with, and
  * never a wrong result. */
 VKF_API vkf_status vkf_program_save_plan(const vkf_program* program, char** made);
-/* The dtype of an input or output by its name, its rank, and its first `capacity` dimensions; names of symbols are
- * valid as long as the program lives. Any of the results may be null. */
-VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape,
-                                    size_t capacity, size_t* rank);
+/* The type of an input or output by its name. */
+VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_type_report* report);
 
 /* The size of a symbolic dimension for one run. */
 typedef struct vkf_symbol {
-  const char* name;
-  int64_t size;
+  const char* name; /* not null */
+  int64_t size;     /* in elements */
 } vkf_symbol;
 
-/* Sizes of an input or output (by name) when symbols have these sizes: `bytes`, and its rank and first `capacity`
- * dimensions. Any of the results may be null. */
+/* How large an input or output is. */
+typedef struct vkf_sizes_report {
+  int64_t* sizes;  /* room for the sizes of its dimensions in elements, outermost first */
+  size_t capacity; /* sizes there is room for */
+  size_t rank;     /* set by the function, as the next */
+  uint64_t bytes;  /* of all elements, as vkf_run() takes them */
+} vkf_sizes_report;
+
+/* The sizes of an input or output (by name) when symbols have these sizes. */
 VKF_API vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols,
-                                     size_t symbol_count, uint64_t* bytes, int64_t* sizes, size_t capacity,
-                                     size_t* rank);
+                                     size_t symbol_count, vkf_sizes_report* report);
 
 /* Memory of one run in bytes, as buffers are padded. */
 typedef struct vkf_memory {
@@ -381,20 +400,28 @@ typedef struct vkf_memory {
 VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count,
                                       vkf_memory* memory);
 
-/* Measures other schedules of the kernels at these sizes (nominal ones for no symbols) for about `budget_ms`, checks
- * their results against the kernels' own, and runs what is faster from now on; the device's store keeps it. `progress`
- * is called after each kernel, with `user`, and must not call vkfuse; it and `end` may be null. VKF_UNSUPPORTED where
+/* How vkf_program_tune() measures. */
+typedef struct vkf_tune_options {
+  size_t size;
+  const vkf_symbol* symbols; /* the sizes to measure at, every symbol one; none: representative ones */
+  size_t symbol_count;
+  void (*progress)(void* user, const vkf_tune_progress* so_far); /* called after each kernel; must not call vkfuse.
+                                                                    Null: nothing is called */
+  void* progress_user;                                           /* passed to `progress` */
+} vkf_tune_options;
+
+/* Measures other schedules of the kernels for about `budget_ms`, checks their results against the kernels' own, and
+ * runs what is faster from now on; the device's store keeps it. `options` and `end` may be null. VKF_UNSUPPORTED where
  * the queue has no timestamps. */
-VKF_API vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols,
-                                    size_t symbol_count, void (*progress)(void* user, const vkf_tune_progress* so_far),
-                                    void* user, vkf_tune_progress* end);
+VKF_API vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_tune_options* options,
+                                    vkf_tune_progress* end);
 
 /* ---- runs on host memory ---- */
 
 /* A dense input, read until vkf_run() returns. */
 typedef struct vkf_host_input {
-  const char* name;
-  const void* data;
+  const char* name; /* not null */
+  const void* data; /* its elements, row-major; null allowed if there are none */
   size_t bytes;
   const int64_t* sizes; /* of the dimensions, `rank` of them; null where the shape has at most one symbol */
   size_t rank;
@@ -402,10 +429,10 @@ typedef struct vkf_host_input {
 
 /* Where a result goes. */
 typedef struct vkf_host_output {
-  const char* name;
-  void* data;
-  size_t capacity; /* bytes at `data` */
-  size_t bytes;    /* set by vkf_run() */
+  const char* name; /* not null */
+  void* data;       /* written before vkf_run() returns; null allowed if the result has no elements */
+  size_t capacity;  /* bytes at `data` */
+  size_t bytes;     /* set by vkf_run() */
 } vkf_host_output;
 
 /* Uploads, runs, waits, downloads. Outputs that are not named are computed and dropped. If `capacity` is too small
@@ -420,10 +447,9 @@ typedef struct vkf_submission vkf_submission;
 
 /* Device memory. */
 VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made);
-/* For a tensor of these sizes. What the device does not allocate at once lies in pieces of whole rows of its outermost
- * axis; programs bind such tensors to such buffers alone. */
-VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank,
-                                         vkf_buffer** made);
+/* For a tensor of this type, which has no symbols. What the device does not allocate at once lies in pieces of whole
+ * rows of its outermost axis; programs bind such tensors to such buffers alone. */
+VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, const vkf_type* type, vkf_buffer** made);
 VKF_API void vkf_buffer_free(vkf_buffer* buffer);
 VKF_API uint64_t vkf_buffer_size(const vkf_buffer* buffer);
 /* Copies between host and device; both wait for what was submitted before. */
@@ -432,22 +458,28 @@ VKF_API vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, vo
 
 /* The buffer of an input or output. */
 typedef struct vkf_binding {
-  const char* name;
-  vkf_buffer* buffer;
+  const char* name;   /* not null */
+  vkf_buffer* buffer; /* not null */
 } vkf_binding;
 
-/* Hands one run to the device without waiting, after everything submitted before. Every input and output has a buffer,
- * every symbol a size. The buffers may be given back at once: they live until the run is done. */
-VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                              const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
-                              size_t symbol_count, vkf_submission** made);
-/* The same where nobody needs the inputs `donated` names after the run: their buffers, each bound to that input alone,
- * may take results and intermediate values once the input has been read for the last time, and hold nothing in
- * particular afterwards. Outputs may be left unbound: they take such a buffer if one fits, else a new one. */
-VKF_API vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                                       const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
-                                       size_t symbol_count, const char* const* donated, size_t donated_count,
-                                       vkf_submission** made);
+/* What one run works on. The buffers may be given back at once: they live until the run is done. */
+typedef struct vkf_bindings {
+  size_t size;
+  const vkf_binding* inputs; /* every input of the program */
+  size_t input_count;
+  const vkf_binding* outputs; /* every output. Where an input is donated they may be left out: they take its buffer if
+                                 it fits, else a new one */
+  size_t output_count;
+  const vkf_symbol* symbols; /* the size of every symbol of the program, and of no other */
+  size_t symbol_count;
+  const char* const* donated; /* names of inputs that are not needed after the run: their buffers, each bound to that
+                                 input alone, may take results and intermediate values once the input has been read for
+                                 the last time, and hold nothing in particular afterwards */
+  size_t donated_count;
+} vkf_bindings;
+
+/* Hands one run to the device without waiting, after everything submitted before. */
+VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_bindings* bindings, vkf_submission** made);
 /* The buffer that holds an output of the run, to be given back. */
 VKF_API vkf_status vkf_submission_output(const vkf_submission* submission, const char* name, vkf_buffer** made);
 /* Blocks until the run is done, or the device is lost. */
@@ -459,21 +491,27 @@ VKF_API void vkf_submission_free(vkf_submission* submission);
 
 /* ---- device time ---- */
 
-/* Of one segment of a plan, in running order. */
+/* Of one segment of a plan. */
 typedef struct vkf_kernel_time {
   char kernel[64]; /* its name */
   double microseconds;
   uint64_t bytes; /* that its kernels read and write, each element once */
 } vkf_kernel_time;
 
-/* Runs as vkf_submit() does, some times, waits, and tells the device time of every segment, medians: `count` of them,
- * the first `capacity` at `times`. VKF_UNSUPPORTED where the queue has no timestamps. */
-VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                               const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
-                               size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count);
+/* Of every segment of a plan. */
+typedef struct vkf_profile_report {
+  vkf_kernel_time* times; /* room for them, in running order */
+  size_t capacity;        /* times there is room for */
+  size_t count;           /* set by the function */
+} vkf_profile_report;
+
+/* Runs as vkf_submit() does, some times, waits, and reports the device time of every segment: medians. Buffers that are
+ * read and written, as those of donated inputs are, hold afterwards what so many runs leave in them. VKF_UNSUPPORTED
+ * where the queue has no timestamps. */
+VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_bindings* bindings, vkf_profile_report* report);
 /* The same with inputs from the host. */
 VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
-                                    vkf_kernel_time* times, size_t capacity, size_t* count);
+                                    vkf_profile_report* report);
 
 /* ---- lazy evaluation ---- */
 
@@ -491,25 +529,25 @@ typedef struct vkf_tensor vkf_tensor;
 VKF_API vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options* options, vkf_stream** made);
 VKF_API void vkf_stream_free(vkf_stream* stream);
 
-/* A tensor of these elements: `bytes` bytes at `data`, row-major, which are copied. */
-VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank,
-                                     const void* data, size_t bytes, vkf_tensor** made);
-/* A tensor of what is in a buffer of the stream's device, which is read whenever it is computed with. */
-VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype,
-                                   const int64_t* sizes, size_t rank, vkf_tensor** made);
+/* A tensor of these elements: `bytes` bytes at `data`, row-major, which are copied. The type has no symbols. */
+VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, const vkf_type* type, const void* data, size_t bytes,
+                                     vkf_tensor** made);
+/* A tensor of what is in a buffer of the stream's device, which is read whenever it is computed with. The type has no
+ * symbols. */
+VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, const vkf_type* type,
+                                   vkf_tensor** made);
 /* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
 VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
 /* The op of vkf_apply() on tensors. Operands of two streams are an error. */
-VKF_API vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count,
-                                    const vkf_attribute* attributes, size_t attribute_count, vkf_tensor** made);
+VKF_API vkf_status vkf_tensor_apply(const vkf_op* op, const vkf_tensor* const* operands, size_t operand_count,
+                                    vkf_tensor** made);
 /* `tensor` with `rows` behind it, along axis 0; both get values. In time that goes with the rows, as long as `tensor`
  * is appended to once: a cache. */
 VKF_API vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows,
                                      vkf_tensor** made);
 VKF_API void vkf_tensor_free(vkf_tensor* tensor);
-/* Its dtype, its rank, and its first `capacity` sizes. Any of the results may be null. */
-VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity,
-                                   size_t* rank);
+/* The type of a tensor. */
+VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_type_report* report);
 
 /* Hands the computation of these tensors to the device without waiting for its end. */
 VKF_API vkf_status vkf_stream_eval(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count);
@@ -591,10 +629,9 @@ typedef struct vkf_recording vkf_recording;
  * Two memory barriers are recorded: what compute shaders and transfers did before, on this queue, is done and visible
  * to the kernels; what the kernels wrote is visible to compute shaders, transfers and the host after. Every other stage
  * is the host's to wait for. The compute pipeline, its descriptor set 0 and push constants are others afterwards. After
- * an error the command buffer must be reset. */
-VKF_API vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs,
-                              size_t input_count, const vkf_binding* outputs, size_t output_count,
-                              const vkf_symbol* symbols, size_t symbol_count, vkf_recording** made);
+ * an error the command buffer must be reset. No input may be donated, as the host may submit it again. */
+VKF_API vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_bindings* bindings,
+                              vkf_recording** made);
 VKF_API void vkf_recording_free(vkf_recording* recording);
 
 #ifdef __cplusplus

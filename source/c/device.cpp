@@ -175,13 +175,14 @@ uint64_t vkf_buffer_vulkan_handle(const vkf_buffer* buffer) {
   return buffer == nullptr ? 0 : buffer->buffer.vulkan_handle();
 }
 
-vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs, size_t input_count,
-                      const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
+vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_bindings* bindings,
                       vkf_recording** made) {
   return c::make(made, "recording", [&]() -> Result<vkf_recording> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
-    VKF_TRY(recording, program->executable.record(command_buffer, bindings));
+    VKF_TRY(bound, c::to_bindings(*program, bindings));
+    if (!bound.donated.empty())
+      return invalid("The input '{}' is donated to a recording, which may be submitted again.", *bound.donated.begin());
+    VKF_TRY(recording, program->executable.record(command_buffer, bound));
     return vkf_recording{std::move(recording)};
   });
 }

@@ -148,18 +148,19 @@ class Attributes {
 
 }  // namespace
 
-Result<const ops::OpRow*> op_named(const char* op, std::size_t operands) {
-  VKF_CHECK_OK(need(op, "name of the op"));
-  const ops::OpRow* row = ops::find(op);
-  if (row == nullptr) return invalid("'{}' is not the name of an op.", op);
+Result<const ops::OpRow*> find_op(const vkf_op* op, std::size_t operands) {
+  VKF_CHECK_OK(need(op, "op"));
+  VKF_CHECK_OK(need(op->name, "name of the op"));
+  const ops::OpRow* row = ops::find(op->name);
+  if (row == nullptr) return invalid("'{}' is not the name of an op.", op->name);
   if (row->cls == ops::OpClass::input || row->cls == ops::OpClass::constant)
-    return invalid("An op '{}' has a function of its own, vkf_{}().", op, op);
-  if (row->arity == 0 && operands > 0) return invalid("'{}' takes no operands, but {} are given.", op, operands);
+    return invalid("An op '{}' has a function of its own, vkf_{}().", op->name, op->name);
+  if (row->arity == 0 && operands > 0) return invalid("'{}' takes no operands, but {} are given.", op->name, operands);
   return row;
 }
 
-Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count) {
-  VKF_TRY(given, list(attributes, attribute_count, "attributes"));
+Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op) {
+  VKF_TRY(given, list(op.attributes, op.attribute_count, "attributes"));
   Attributes reader(row->name, given);
   ir::Node node;
   node.op = row;
@@ -171,15 +172,14 @@ Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes,
   return node;
 }
 
-Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count,
-                         const vkf_attribute* attributes, std::size_t attribute_count) {
-  VKF_TRY(row, op_named(op, operand_count));
+Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count) {
+  VKF_TRY(row, find_op(op, operand_count));
   VKF_TRY(values, list(operands, operand_count, "operands"));
   for (const vkf_value value : values) {
     if (value >= graph.size())
-      return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op, graph.size());
+      return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op->name, graph.size());
   }
-  VKF_TRY(node, to_node(row, attributes, attribute_count));
+  VKF_TRY(node, to_node(row, *op));
   return ir::append_copy(graph, node, {values.begin(), values.end()});
 }
 
@@ -209,12 +209,12 @@ void write_dims(const Shape& shape, vkf_dim* to, std::size_t capacity) {
 
 }  // namespace
 
-Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity,
-                       std::size_t* rank) {
-  VKF_TRY(place, list(shape, capacity, "dimensions"));
-  if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(of);
-  if (rank != nullptr) *rank = dims.size();
-  write_dims(dims, shape, place.size());
+Result<void> report_type(DType dtype, const Shape& shape, vkf_type_report* report) {
+  VKF_CHECK_OK(need(report, "place for the type"));
+  VKF_CHECK_OK(list(report->shape, report->capacity, "dimensions"));
+  report->dtype = static_cast<vkf_dtype>(dtype);
+  report->rank = shape.size();
+  write_dims(shape, report->shape, report->capacity);
   return {};
 }
 
@@ -258,23 +258,19 @@ vkf_status vkf_graph_text(const vkf_graph* graph, char** made) {
   });
 }
 
-vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank,
-                     vkf_value* added) {
+vkf_status vkf_input(vkf_graph* graph, const char* name, const vkf_type* type, vkf_value* added) {
   return c::add(graph, added, [&](ir::Graph& to) -> Result<ir::NodeId> {
     VKF_CHECK_OK(c::need(name, "name of the input"));
-    VKF_TRY(known, c::to_dtype(static_cast<int>(dtype)));
-    VKF_TRY(dims, c::to_shape(shape, rank));
-    return to.add_input(name, {known, std::move(dims)});
+    VKF_TRY(known, c::to_type(type));
+    return to.add_input(name, std::move(known));
   });
 }
 
-vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data,
-                        size_t bytes, vkf_value* added) {
+vkf_status vkf_constant(vkf_graph* graph, const vkf_type* type, const void* data, size_t bytes, vkf_value* added) {
   return c::add(graph, added, [&](ir::Graph& to) -> Result<ir::NodeId> {
-    VKF_TRY(known, c::to_dtype(static_cast<int>(dtype)));
-    VKF_TRY(dims, c::to_shape(shape, rank));
+    VKF_TRY(known, c::to_type(type));
     VKF_TRY(given, c::list(static_cast<const std::byte*>(data), bytes, "elements"));
-    return to.add_constant({known, std::move(dims)},
+    return to.add_constant(std::move(known),
                            std::make_shared<const std::vector<std::byte>>(given.begin(), given.end()));
   });
 }
@@ -286,10 +282,9 @@ vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value
   });
 }
 
-vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count,
-                     const vkf_attribute* attributes, size_t attribute_count, vkf_value* added) {
-  return c::add(graph, added,
-                [&](ir::Graph& to) { return c::apply(to, op, operands, operand_count, attributes, attribute_count); });
+vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
+                     vkf_value* added) {
+  return c::add(graph, added, [&](ir::Graph& to) { return c::apply(to, op, operands, operand_count); });
 }
 
 vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {
@@ -302,13 +297,12 @@ vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {
   });
 }
 
-vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity,
-                          size_t* rank) {
+vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_type_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(graph, "graph"));
     if (value >= graph->graph.size())
       return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
     const TensorType& type = graph->graph.node(value).type;
-    return c::copy_type(type.dtype, type.shape, dtype, shape, capacity, rank);
+    return c::report_type(type.dtype, type.shape, report);
   });
 }

@@ -107,19 +107,24 @@ Result<T> options(const T* given, const char* what) {
   return known;
 }
 
+/// A type without symbols, as tensors of streams and buffers have.
+struct SizedType {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+};
+
 Result<DType> to_dtype(std::int64_t dtype);
 Result<Shape> to_shape(const vkf_dim* dims, std::size_t rank);
+Result<TensorType> to_type(const vkf_type* type);
+Result<SizedType> to_sized_type(const vkf_type* type);
 Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count);
 Result<CompileOptions> to_options(const vkf_compile_options* options);
 
 Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count);
-Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count,
-                             const vkf_binding* outputs, std::size_t output_count, const vkf_symbol* symbols,
-                             std::size_t symbol_count);
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_bindings* bindings);
 
-/// The answer to a question about a value's type: any place may be null, `shape` if its capacity is 0.
-Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity,
-                       std::size_t* rank);
+/// The answer to a question about a value's type.
+Result<void> report_type(DType dtype, const Shape& shape, vkf_type_report* report);
 
 /// A string that vkf_string_free() takes.
 Result<char*> copy_of(const std::string& text);
@@ -127,12 +132,11 @@ Result<char*> copy_of(const std::string& text);
 Result<void> hand_out(const std::string& text, char** made);
 
 /// An op that takes operands or attributes, by its name.
-Result<const ops::OpRow*> op_named(const char* op, std::size_t operands);
+Result<const ops::OpRow*> find_op(const vkf_op* op, std::size_t operands);
 /// A node of it with everything that the attributes say, but without operands.
-Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count);
+Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op);
 
 /// Appends an op by its name.
-Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count,
-                         const vkf_attribute* attributes, std::size_t attribute_count);
+Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
 
 }  // namespace vkfuse::c

@@ -7,15 +7,22 @@ namespace vkfuse::c {
 
 namespace {
 
-Result<void> copy_times(const std::vector<KernelTime>& times, vkf_kernel_time* place, std::size_t capacity,
-                        std::size_t* count) {
-  for (std::size_t i = 0; i < std::min(times.size(), capacity); ++i) {
-    place[i] = {};
-    times[i].kernel.copy(place[i].kernel, sizeof place[i].kernel - 1);
-    place[i].microseconds = times[i].microseconds;
-    place[i].bytes = times[i].bytes;
+/// Before anything is measured.
+Result<void> check_report(const vkf_profile_report* report) {
+  VKF_CHECK_OK(need(report, "place for the times"));
+  VKF_CHECK_OK(list(report->times, report->capacity, "times"));
+  return {};
+}
+
+Result<void> report_times(const std::vector<KernelTime>& times, vkf_profile_report& report) {
+  for (std::size_t i = 0; i < std::min(times.size(), report.capacity); ++i) {
+    vkf_kernel_time& place = report.times[i];
+    place = {};
+    times[i].kernel.copy(place.kernel, sizeof place.kernel - 1);
+    place.microseconds = times[i].microseconds;
+    place.bytes = times[i].bytes;
   }
-  if (count != nullptr) *count = times.size();
+  report.count = times.size();
   return {};
 }
 
@@ -25,25 +32,23 @@ Result<void> copy_times(const std::vector<KernelTime>& times, vkf_kernel_time* p
 
 using namespace vkfuse;  // NOLINT: this file is the C side
 
-vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                       const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
-                       vkf_kernel_time* times, size_t capacity, size_t* count) {
+vkf_status vkf_profile(const vkf_program* program, const vkf_bindings* bindings, vkf_profile_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(place, c::list(times, capacity, "times"));
-    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
-    VKF_TRY(measured, program->executable.profile(bindings));
-    return c::copy_times(measured, times, place.size(), count);
+    VKF_CHECK_OK(c::check_report(report));
+    VKF_TRY(bound, c::to_bindings(*program, bindings));
+    VKF_TRY(measured, program->executable.profile(bound));
+    return c::report_times(measured, *report);
   });
 }
 
 vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
-                            vkf_kernel_time* times, size_t capacity, size_t* count) {
+                            vkf_profile_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(place, c::list(times, capacity, "times"));
+    VKF_CHECK_OK(c::check_report(report));
     VKF_TRY(given, c::to_inputs(inputs, input_count));
     VKF_TRY(measured, program->executable.profile_host(given));
-    return c::copy_times(measured, times, place.size(), count);
+    return c::report_times(measured, *report);
   });
 }

@@ -71,16 +71,21 @@ Result<std::map<std::string, Buffer, std::less<>>> to_buffers(const vkf_binding*
 
 }  // namespace
 
-Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count,
-                             const vkf_binding* outputs, std::size_t output_count, const vkf_symbol* symbols,
-                             std::size_t symbol_count) {
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_bindings* given) {
+  VKF_CHECK_OK(need(given, "structure of bindings"));
+  VKF_TRY(known, options(given, "bindings"));
   Bindings bindings;
-  VKF_TRY(bound_inputs, to_buffers(inputs, input_count, program.inputs, "input"));
-  VKF_TRY(bound_outputs, to_buffers(outputs, output_count, program.outputs, "output"));
-  VKF_TRY(values, to_symbols(symbols, symbol_count));
-  bindings.inputs = std::move(bound_inputs);
-  bindings.outputs = std::move(bound_outputs);
-  bindings.symbols = std::move(values);
+  VKF_TRY(inputs, to_buffers(known.inputs, known.input_count, program.inputs, "input"));
+  VKF_TRY(outputs, to_buffers(known.outputs, known.output_count, program.outputs, "output"));
+  VKF_TRY(symbols, to_symbols(known.symbols, known.symbol_count));
+  VKF_TRY(donated, list(known.donated, known.donated_count, "donated inputs"));
+  bindings.inputs = std::move(inputs);
+  bindings.outputs = std::move(outputs);
+  bindings.symbols = std::move(symbols);
+  for (const char* name : donated) {
+    VKF_CHECK_OK(need(name, "name of a donated input"));
+    bindings.donated.insert(name);
+  }
   return bindings;
 }
 
@@ -161,20 +166,18 @@ vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const 
   });
 }
 
-vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count,
-                           const vkf_attribute* attributes, size_t attribute_count) {
+vkf_status vkf_supports_op(const vkf_device* device, const vkf_op* op, const vkf_type* operands, size_t operand_count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_TRY(types, c::list(operands, operand_count, "operands"));
     ir::Graph graph;
     std::vector<vkf_value> values;
-    for (const vkf_type& type : types) {
-      VKF_TRY(dtype, c::to_dtype(static_cast<int>(type.dtype)));
-      VKF_TRY(shape, c::to_shape(type.shape, type.rank));
-      VKF_TRY(id, graph.add_input("operand " + std::to_string(values.size()), {dtype, std::move(shape)}));
+    for (const vkf_type& one : types) {
+      VKF_TRY(type, c::to_type(&one));
+      VKF_TRY(id, graph.add_input("operand " + std::to_string(values.size()), std::move(type)));
       values.push_back(id);
     }
-    VKF_TRY(result, c::apply(graph, op, values.data(), values.size(), attributes, attribute_count));
+    VKF_TRY(result, c::apply(graph, op, values.data(), values.size()));
     VKF_CHECK_OK(graph.add_output("result", result));
     return api::supports_graph(device->device, graph);
   });
@@ -216,55 +219,55 @@ vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage sta
   return c::explain(program, stage, segment, made);
 }
 
-vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape,
-                            size_t capacity, size_t* rank) {
+vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_type_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(port, c::port_named(*program, name));
-    return c::copy_type(port->dtype, port->shape, dtype, shape, capacity, rank);
+    return c::report_type(port->dtype, port->shape, report);
   });
 }
 
 vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols,
-                             size_t symbol_count, uint64_t* bytes, int64_t* sizes, size_t capacity, size_t* rank) {
+                             size_t symbol_count, vkf_sizes_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(place, c::list(sizes, capacity, "sizes"));
+    VKF_CHECK_OK(c::need(report, "place for the sizes"));
+    VKF_CHECK_OK(c::list(report->sizes, report->capacity, "sizes"));
     VKF_TRY(port, c::port_named(*program, name));
     VKF_TRY(values, c::to_symbols(symbols, symbol_count));
     VKF_TRY(resolved, resolve(port->shape, values));
     VKF_TRY(total, byte_count(port->dtype, resolved));
-    if (bytes != nullptr) *bytes = static_cast<uint64_t>(total);
-    if (rank != nullptr) *rank = resolved.size();
-    std::copy_n(resolved.begin(), std::min(place.size(), resolved.size()), sizes);
+    report->bytes = static_cast<uint64_t>(total);
+    report->rank = resolved.size();
+    std::copy_n(resolved.begin(), std::min(report->capacity, resolved.size()), report->sizes);
     return {};
   });
 }
 
-vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols,
-                            size_t symbol_count, void (*progress)(void* user, const vkf_tune_progress* so_far),
-                            void* user, vkf_tune_progress* end) {
+vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_tune_options* options,
+                            vkf_tune_progress* end) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
+    VKF_TRY(known, c::options(options, "tuning options"));
     if (end != nullptr && end->size < offsetof(vkf_tune_progress, candidates))
       return invalid("The progress says that it has {} bytes; set `size` to sizeof.", end->size);
-    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
+    VKF_TRY(values, c::to_symbols(known.symbols, known.symbol_count));
     const auto plain = [](const TuneProgress& p) {
       return vkf_tune_progress{
           sizeof(vkf_tune_progress), p.segment, p.segments, p.candidates, p.adopted, p.spent_ms, p.budget_ms};
     };
     std::function<void(const TuneProgress&)> tell;
-    if (progress != nullptr) {
+    if (known.progress != nullptr) {
       tell = [&](const TuneProgress& so_far) {
         const vkf_tune_progress now = plain(so_far);
-        progress(user, &now);
+        known.progress(known.progress_user, &now);
       };
     }
     VKF_TRY(done, program->executable.tune(budget_ms, Symbols(values.begin(), values.end()), tell));
-    const vkf_tune_progress known = plain(done);
+    const vkf_tune_progress last = plain(done);
     if (end != nullptr)
-      std::memcpy(&end->segment, &known.segment,
-                  std::min(end->size, sizeof known) - offsetof(vkf_tune_progress, segment));
+      std::memcpy(&end->segment, &last.segment,
+                  std::min(end->size, sizeof last) - offsetof(vkf_tune_progress, segment));
     return {};
   });
 }
@@ -310,13 +313,11 @@ vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffe
   });
 }
 
-vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank,
-                                 vkf_buffer** made) {
+vkf_status vkf_buffer_create_for(const vkf_device* device, const vkf_type* type, vkf_buffer** made) {
   return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
     VKF_CHECK_OK(c::need(device, "device"));
-    VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
-    VKF_TRY(list, c::list(sizes, rank, "sizes"));
-    VKF_TRY(buffer, device->device.allocate(type, list));
+    VKF_TRY(sized, c::to_sized_type(type));
+    VKF_TRY(buffer, device->device.allocate(sized.dtype, sized.sizes));
     return vkf_buffer{std::move(buffer)};
   });
 }
@@ -341,30 +342,11 @@ vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data
   });
 }
 
-vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                      const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
-                      vkf_submission** made) {
+vkf_status vkf_submit(const vkf_program* program, const vkf_bindings* bindings, vkf_submission** made) {
   return c::make(made, "submission", [&]() -> Result<vkf_submission> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
-    VKF_TRY(submission, program->executable.submit(bindings));
-    return vkf_submission{std::move(submission)};
-  });
-}
-
-vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
-                               const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
-                               size_t symbol_count, const char* const* donated, size_t donated_count,
-                               vkf_submission** made) {
-  return c::make(made, "submission", [&]() -> Result<vkf_submission> {
-    VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
-    VKF_TRY(names, c::list(donated, donated_count, "donated inputs"));
-    for (const char* name : names) {
-      VKF_CHECK_OK(c::need(name, "name of a donated input"));
-      bindings.donated.insert(name);
-    }
-    VKF_TRY(submission, program->executable.submit(bindings));
+    VKF_TRY(bound, c::to_bindings(*program, bindings));
+    VKF_TRY(submission, program->executable.submit(bound));
     return vkf_submission{std::move(submission)};
   });
 }

@@ -97,6 +97,26 @@ Result<Shape> to_shape(const vkf_dim* dims, std::size_t rank) {
   return shape;
 }
 
+Result<TensorType> to_type(const vkf_type* type) {
+  VKF_CHECK_OK(need(type, "type"));
+  VKF_TRY(dtype, to_dtype(static_cast<int>(type->dtype)));
+  VKF_TRY(shape, to_shape(type->shape, type->rank));
+  return TensorType{dtype, std::move(shape)};
+}
+
+Result<SizedType> to_sized_type(const vkf_type* type) {
+  VKF_CHECK_OK(need(type, "type"));
+  VKF_TRY(dtype, to_dtype(static_cast<int>(type->dtype)));
+  VKF_TRY(dims, list(type->shape, type->rank, "dimensions"));
+  SizedType made{dtype, {}};
+  for (const vkf_dim& dim : dims) {
+    if (dim.symbol != nullptr)
+      return invalid("The dimension '{}' is a symbol, but a tensor of a stream and a buffer have sizes.", dim.symbol);
+    made.sizes.push_back(dim.size);
+  }
+  return made;
+}
+
 Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count) {
   VKF_TRY(given, list(symbols, count, "symbols"));
   SymbolValues values;

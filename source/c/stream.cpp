@@ -8,11 +8,6 @@ namespace vkfuse::c {
 
 namespace {
 
-Result<std::vector<std::int64_t>> to_sizes(const std::int64_t* sizes, std::size_t rank) {
-  VKF_TRY(given, list(sizes, rank, "sizes"));
-  return std::vector<std::int64_t>(given.begin(), given.end());
-}
-
 Result<std::vector<Tensor>> to_tensors(const vkf_tensor* const* tensors, std::size_t count, const char* what) {
   VKF_TRY(given, list(tensors, count, what));
   std::vector<Tensor> all;
@@ -45,26 +40,24 @@ vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options
 
 void vkf_stream_free(vkf_stream* stream) { delete stream; }
 
-vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank,
-                             const void* data, size_t bytes, vkf_tensor** made) {
+vkf_status vkf_tensor_create(const vkf_stream* stream, const vkf_type* type, const void* data, size_t bytes,
+                             vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_CHECK_OK(c::need(stream, "stream"));
-    VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
-    VKF_TRY(shape, c::to_sizes(sizes, rank));
+    VKF_TRY(sized, c::to_sized_type(type));
     VKF_TRY(given, c::list(static_cast<const std::byte*>(data), bytes, "elements"));
-    VKF_TRY(tensor, stream->stream.tensor(type, std::move(shape), given));
+    VKF_TRY(tensor, stream->stream.tensor(sized.dtype, std::move(sized.sizes), given));
     return vkf_tensor{std::move(tensor)};
   });
 }
 
-vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes,
-                           size_t rank, vkf_tensor** made) {
+vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, const vkf_type* type,
+                           vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_CHECK_OK(c::need(stream, "stream"));
     VKF_CHECK_OK(c::need(buffer, "buffer"));
-    VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
-    VKF_TRY(shape, c::to_sizes(sizes, rank));
-    VKF_TRY(tensor, stream->stream.wrap(buffer->buffer, type, std::move(shape)));
+    VKF_TRY(sized, c::to_sized_type(type));
+    VKF_TRY(tensor, stream->stream.wrap(buffer->buffer, sized.dtype, std::move(sized.sizes)));
     return vkf_tensor{std::move(tensor)};
   });
 }
@@ -76,12 +69,12 @@ vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made) {
   });
 }
 
-vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count,
-                            const vkf_attribute* attributes, size_t attribute_count, vkf_tensor** made) {
+vkf_status vkf_tensor_apply(const vkf_op* op, const vkf_tensor* const* operands, size_t operand_count,
+                            vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
-    VKF_TRY(row, c::op_named(op, operand_count));
+    VKF_TRY(row, c::find_op(op, operand_count));
     VKF_TRY(tensors, c::to_tensors(operands, operand_count, "operands"));
-    VKF_TRY(node, c::to_node(row, attributes, attribute_count));
+    VKF_TRY(node, c::to_node(row, *op));
     return c::checked(api::build_tensor(*row, std::move(tensors), std::move(node.type), std::move(node.payload)));
   });
 }
@@ -99,15 +92,10 @@ vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor,
 
 void vkf_tensor_free(vkf_tensor* tensor) { delete tensor; }
 
-vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity, size_t* rank) {
+vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_type_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(tensor, "tensor"));
-    VKF_TRY(place, c::list(sizes, capacity, "sizes"));
-    const Shape& shape = tensor->tensor.shape();
-    if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(tensor->tensor.dtype());
-    if (rank != nullptr) *rank = shape.size();
-    for (std::size_t i = 0; i < std::min(place.size(), shape.size()); ++i) sizes[i] = shape[i].size();
-    return {};
+    return c::report_type(tensor->tensor.dtype(), tensor->tensor.shape(), report);
   });
 }
 

@@ -10,8 +10,12 @@ static void test_null_handles(const vkf_device* device) {
   vkf_recording* recording = NULL;
   vkf_device* other = NULL;
   vkf_store_report report = {0, 0, 0, 0, 0, NULL, NULL};
+  const vkf_type scalar = {VKF_F32, NULL, 0};
+  const vkf_bindings nothing = {sizeof nothing, NULL, 0, NULL, 0, NULL, 0, NULL, 0};
+  vkf_type_report type = {NULL, 0, VKF_F32, 0};
+  vkf_sizes_report sizes = {NULL, 0, 0, 0};
+  vkf_profile_report profile = {NULL, 0, 0};
   uint64_t bytes = 0;
-  size_t rank = 0;
   char* text = NULL;
   int done = 0;
   char byte = 0;
@@ -21,34 +25,41 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_graph_parse(NULL, &failed), VKF_INVALID_ARGUMENT, "The text is null.");
   CHECK(failed == NULL); /* a failed call leaves nothing to be given back */
   REFUSED(vkf_device_open(NULL, NULL), VKF_INVALID_ARGUMENT, "The place for the new device is null.");
-  REFUSED(vkf_input(NULL, "x", VKF_F32, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The graph is null.");
-  REFUSED(vkf_input(graph, NULL, VKF_F32, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The name of the input is null.");
-  REFUSED(vkf_input(graph, "x", VKF_F32, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
-  REFUSED(vkf_input(graph, "x", VKF_F32, NULL, 2, &value), VKF_INVALID_ARGUMENT,
+  REFUSED(vkf_input(NULL, "x", &scalar, &value), VKF_INVALID_ARGUMENT, "The graph is null.");
+  REFUSED(vkf_input(graph, NULL, &scalar, &value), VKF_INVALID_ARGUMENT, "The name of the input is null.");
+  REFUSED(vkf_input(graph, "x", &scalar, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
+  REFUSED(vkf_input(graph, "x", NULL, &value), VKF_INVALID_ARGUMENT, "The type is null.");
+  REFUSED(vkf_input(graph, "x", &(vkf_type){VKF_F32, NULL, 2}, &value), VKF_INVALID_ARGUMENT,
           "The list of dimensions is null, but has a count of 2.");
-  REFUSED(vkf_constant(graph, VKF_F32, NULL, 0, NULL, 4, &value), VKF_INVALID_ARGUMENT, "The list of elements is null");
-  REFUSED(vkf_apply(graph, NULL, NULL, 0, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The name of the op is null.");
-  REFUSED(vkf_apply(graph, "relu", NULL, 1, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The list of operands is null");
-  REFUSED(vkf_apply(graph, "relu", NULL, 0, NULL, 3, &value), VKF_INVALID_ARGUMENT, "The list of attributes is null");
+  REFUSED(vkf_constant(graph, NULL, &byte, 1, &value), VKF_INVALID_ARGUMENT, "The type is null.");
+  REFUSED(vkf_constant(graph, &scalar, NULL, 4, &value), VKF_INVALID_ARGUMENT, "The list of elements is null");
+  REFUSED(vkf_apply(graph, NULL, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The op is null.");
+  REFUSED(vkf_apply(graph, &(vkf_op){NULL, NULL, 0}, NULL, 0, &value), VKF_INVALID_ARGUMENT,
+          "The name of the op is null.");
+  REFUSED(vkf_apply(graph, &(vkf_op){.name = "relu"}, NULL, 1, &value), VKF_INVALID_ARGUMENT,
+          "The list of operands is null");
+  REFUSED(vkf_apply(graph, &(vkf_op){"relu", NULL, 3}, NULL, 0, &value), VKF_INVALID_ARGUMENT,
+          "The list of attributes is null");
   REFUSED(vkf_output(graph, NULL, 0), VKF_INVALID_ARGUMENT, "The name of the output is null.");
   REFUSED(vkf_output(NULL, "y", 0), VKF_INVALID_ARGUMENT, "The graph is null.");
   REFUSED(vkf_graph_text(NULL, &text), VKF_INVALID_ARGUMENT, "The graph is null.");
-  REFUSED(vkf_value_type(NULL, 0, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The graph is null.");
+  REFUSED(vkf_value_type(NULL, 0, &type), VKF_INVALID_ARGUMENT, "The graph is null.");
   REFUSED(vkf_compile(NULL, graph, NULL, &program), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_compile(device, NULL, NULL, &program), VKF_INVALID_ARGUMENT, "The graph is null.");
   REFUSED(vkf_compile(device, graph, NULL, NULL), VKF_INVALID_ARGUMENT, "The place for the new program is null.");
   REFUSED(vkf_supports(NULL, graph, NULL), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_supports(device, NULL, NULL), VKF_INVALID_ARGUMENT, "The graph is null.");
-  REFUSED(vkf_supports_op(NULL, "relu", NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The device is null.");
-  REFUSED(vkf_supports_op(device, NULL, NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The name of the op is null.");
+  REFUSED(vkf_supports_op(NULL, &(vkf_op){.name = "relu"}, NULL, 0), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_supports_op(device, NULL, NULL, 0), VKF_INVALID_ARGUMENT, "The op is null.");
+  REFUSED(vkf_supports_op(device, &(vkf_op){NULL, NULL, 0}, NULL, 0), VKF_INVALID_ARGUMENT,
+          "The name of the op is null.");
   REFUSED(vkf_run(NULL, NULL, 0, NULL, 0), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_submit(NULL, NULL, 0, NULL, 0, NULL, 0, &submission), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_submit(NULL, &nothing, &submission), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_explain(NULL, VKF_STAGE_PLAN, &text), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_program_sizes(NULL, "x", NULL, 0, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_program_sizes(NULL, "x", NULL, 0, &sizes), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_buffer_create(NULL, 16, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
-  REFUSED(vkf_buffer_create_for(NULL, VKF_F32, NULL, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
-  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &submission), VKF_INVALID_ARGUMENT,
-          "The program is null.");
+  REFUSED(vkf_buffer_create_for(NULL, &scalar, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_buffer_create_for(device, NULL, &buffer), VKF_INVALID_ARGUMENT, "The type is null.");
   REFUSED(vkf_buffer_create(device, 16, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
   REFUSED(vkf_buffer_write(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_buffer_read(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
@@ -71,10 +82,10 @@ static void test_null_handles(const vkf_device* device) {
           "The members of the store report say that they have 0 bytes; set `size` to sizeof.");
   REFUSED(vkf_buffer_wrap(NULL, 1, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_buffer_wrap(device, 0, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "A VkBuffer to wrap is null");
-  REFUSED(vkf_record(NULL, NULL, NULL, 0, NULL, 0, NULL, 0, &recording), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_profile(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_profile_host(NULL, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
-  REFUSED(vkf_program_type(NULL, "x", NULL, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_record(NULL, NULL, &nothing, &recording), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_profile(NULL, &nothing, &profile), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_profile_host(NULL, NULL, 0, &profile), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_program_type(NULL, "x", &type), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_save_plan(NULL, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_explain_segment(NULL, VKF_STAGE_GLSL, 0, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   CHECK(vkf_buffer_vulkan_handle(NULL) == 0);

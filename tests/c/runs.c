@@ -9,13 +9,13 @@ static vkf_graph* rows_graph(void) {
   const int64_t axes[1] = {1};
   const vkf_attribute attributes[] = {vkf_attribute_integers("axes", axes, 1)};
   OK(vkf_graph_create("rows", &graph));
-  OK(vkf_input(graph, "x", VKF_F32, shape, 2, &x));
+  OK(vkf_input(graph, "x", &(vkf_type){VKF_F32, shape, 2}, &x));
   OK(vkf_scalar(graph, VKF_F32, 2, &two));
   OK(vkf_scalar(graph, VKF_F32, 1, &one));
-  OK(vkf_apply(graph, "mul", (const vkf_value[]){x, two}, 2, NULL, 0, &y));
-  OK(vkf_apply(graph, "relu", &y, 1, NULL, 0, &y));
-  OK(vkf_apply(graph, "add", (const vkf_value[]){y, one}, 2, NULL, 0, &y));
-  OK(vkf_apply(graph, "reduce_sum", &y, 1, attributes, 1, &z));
+  OK(vkf_apply(graph, &(vkf_op){.name = "mul"}, (const vkf_value[]){x, two}, 2, &y));
+  OK(vkf_apply(graph, &(vkf_op){.name = "relu"}, &y, 1, &y));
+  OK(vkf_apply(graph, &(vkf_op){.name = "add"}, (const vkf_value[]){y, one}, 2, &y));
+  OK(vkf_apply(graph, &(vkf_op){"reduce_sum", attributes, 1}, &y, 1, &z));
   OK(vkf_output(graph, "y", y));
   OK(vkf_output(graph, "z", z));
   return graph;
@@ -100,43 +100,63 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}}, none = {"x", NULL}, nameless = {NULL, x},
                       other = {"q", x}, small = {"x", z};
     const vkf_binding twice[2] = {{"y", y}, {"y", y}};
-    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &submission));
+    const vkf_bindings right = {sizeof right, &in, 1, out, 2, &n, 1, NULL, 0};
+    vkf_bindings run = right;
+    OK(vkf_submit(program, &run, &submission));
     OK(vkf_submission_wait(submission));
     OK(vkf_submission_done(submission, &done));
     CHECK(done == 1);
     REFUSED(vkf_submission_done(submission, NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
     vkf_submission_free(submission);
-    REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &submission), VKF_INVALID_ARGUMENT, "'n'");
+    REFUSED(vkf_submit(program, &run, NULL), VKF_INVALID_ARGUMENT, "The place for the new submission is null.");
+    REFUSED(vkf_submit(program, NULL, &submission), VKF_INVALID_ARGUMENT, "The structure of bindings is null.");
     CHECK(submission == NULL);
-    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &submission), VKF_INVALID_ARGUMENT, "'m'");
-    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &submission), VKF_INVALID_ARGUMENT,
-            "No buffer was bound to the output 'z'.");
-    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
-            "The buffer of a binding is null.");
-    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
-            "The name of a binding is null.");
-    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
-            "The program has no input 'q'.");
-    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
+    run.size = 0;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT,
+            "The bindings say that they have 0 bytes; set `size` to sizeof.");
+    run = right;
+    run.symbol_count = 0;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "'n'");
+    run = right;
+    run.symbols = &wrong;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "'m'");
+    run = right;
+    run.output_count = 1;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "No buffer was bound to the output 'z'.");
+    run = right;
+    run.outputs = twice;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The output 'y' is bound twice.");
+    run = right;
+    run.inputs = &none;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The buffer of a binding is null.");
+    run.inputs = &nameless;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The name of a binding is null.");
+    run.inputs = &other;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The program has no input 'q'.");
+    run.inputs = &small;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT,
             "The input 'x' takes 32 bytes, but its buffer has 8.");
-    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &submission), VKF_INVALID_ARGUMENT,
-            "The output 'y' is bound twice.");
-    REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT,
-            "The place for the new submission is null.");
+    run.inputs = NULL;
+    REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT,
+            "The list of bindings is null, but has a count of 1.");
     {
       /* The results take the place of what nobody needs any more, or new buffers. */
       const char* const names[1] = {"x"};
       const char* const unknown[1] = {"q"};
       const char* const nothing[1] = {NULL};
       vkf_buffer *made_y = NULL, *made_z = NULL, *given = NULL;
-      const int64_t sizes[2] = {2, 4}, below[1] = {-1};
+      const vkf_dim sizes[2] = {vkf_size(2), vkf_size(4)}, below = vkf_size(-1), symbol = vkf_any("n");
+      const vkf_type rows = {VKF_F32, sizes, 2}, negative = {VKF_F32, &below, 1}, any = {VKF_F32, &symbol, 1},
+                     missing = {VKF_F32, NULL, 1}, no_dtype = {(vkf_dtype)99, sizes, 2};
       float donated_y[8];
-      OK(vkf_buffer_create_for(device, VKF_F32, sizes, 2, &given));
+      OK(vkf_buffer_create_for(device, &rows, &given));
       CHECK(vkf_buffer_size(given) == sizeof kX);
       OK(vkf_buffer_write(given, 0, kX, sizeof kX));
       {
         const vkf_binding own = {"x", given};
-        OK(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, &submission));
+        vkf_recording* recording = NULL;
+        run = (vkf_bindings){sizeof run, &own, 1, NULL, 0, &n, 1, names, 1};
+        OK(vkf_submit(program, &run, &submission));
         OK(vkf_submission_output(submission, "y", &made_y));
         OK(vkf_submission_output(submission, "z", &made_z));
         OK(vkf_buffer_read(made_y, 0, donated_y, sizeof donated_y));
@@ -152,27 +172,30 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
         REFUSED(vkf_submission_output(submission, "y", NULL), VKF_INVALID_ARGUMENT,
                 "The place for the new buffer is null.");
         vkf_submission_free(submission);
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &submission), VKF_INVALID_ARGUMENT,
-                "The input 'q' is donated");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &submission), VKF_INVALID_ARGUMENT,
-                "The name of a donated input is null.");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &submission), VKF_INVALID_ARGUMENT,
-                "The list of donated inputs is null");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, NULL), VKF_INVALID_ARGUMENT,
-                "The place for the new submission is null.");
+        REFUSED(vkf_record(program, &done, &run, &recording), VKF_INVALID_ARGUMENT,
+                "The input 'x' is donated to a recording, which may be submitted again.");
+        CHECK(recording == NULL);
+        run.donated = unknown;
+        REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The input 'q' is donated");
+        run.donated = nothing;
+        REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The name of a donated input is null.");
+        run.donated = NULL;
+        REFUSED(vkf_submit(program, &run, &submission), VKF_INVALID_ARGUMENT, "The list of donated inputs is null");
+        CHECK(submission == NULL);
       }
       vkf_buffer_free(given);
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, below, 1, &given), VKF_INVALID_ARGUMENT,
+      REFUSED(vkf_buffer_create_for(device, &negative, &given), VKF_INVALID_ARGUMENT,
               "A buffer is asked for a tensor with the size -1.");
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, NULL, 1, &given), VKF_INVALID_ARGUMENT,
-              "The list of sizes is null");
-      REFUSED(vkf_buffer_create_for(device, (vkf_dtype)99, sizes, 2, &given), VKF_INVALID_ARGUMENT, "99");
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, sizes, 2, NULL), VKF_INVALID_ARGUMENT,
+      REFUSED(vkf_buffer_create_for(device, &missing, &given), VKF_INVALID_ARGUMENT, "The list of dimensions is null");
+      REFUSED(vkf_buffer_create_for(device, &any, &given), VKF_INVALID_ARGUMENT,
+              "The dimension 'n' is a symbol, but a tensor of a stream and a buffer have sizes.");
+      REFUSED(vkf_buffer_create_for(device, &no_dtype, &given), VKF_INVALID_ARGUMENT, "99");
+      REFUSED(vkf_buffer_create_for(device, &rows, NULL), VKF_INVALID_ARGUMENT,
               "The place for the new buffer is null.");
     }
     /* Given back while it runs: the work goes on. */
     OK(vkf_buffer_write(z, 0, kX, sizeof kZ));
-    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &submission));
+    OK(vkf_submit(program, &right, &submission));
     vkf_buffer_free(x);
     vkf_submission_free(submission);
   }
@@ -192,19 +215,23 @@ static void test_times(const vkf_device* device, const vkf_program* program) {
   const int64_t sizes[2] = {2, 4};
   vkf_host_input input;
   vkf_kernel_time times[2];
-  size_t count = 9;
+  vkf_profile_report report = {times, 2, 9};
   memset(&input, 0, sizeof input);
   input.name = "x";
   input.data = kX;
   input.bytes = sizeof kX;
   input.sizes = sizes;
   input.rank = 2;
-  OK(vkf_profile_host(program, &input, 1, times, 2, &count));
-  CHECK(count == 1 && strcmp(times[0].kernel, "segment 0") == 0 && times[0].microseconds >= 0 &&
+  OK(vkf_profile_host(program, &input, 1, &report));
+  CHECK(report.count == 1 && strcmp(times[0].kernel, "segment 0") == 0 && times[0].microseconds >= 0 &&
         times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
-  OK(vkf_profile_host(program, &input, 1, NULL, 0, &count));
-  REFUSED(vkf_profile_host(program, &input, 1, NULL, 2, &count), VKF_INVALID_ARGUMENT,
+  report = (vkf_profile_report){NULL, 0, 9};
+  OK(vkf_profile_host(program, &input, 1, &report));
+  CHECK(report.count == 1);
+  report.capacity = 2;
+  REFUSED(vkf_profile_host(program, &input, 1, &report), VKF_INVALID_ARGUMENT,
           "The list of times is null, but has a count of 2.");
+  REFUSED(vkf_profile_host(program, &input, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the times is null.");
   {
     const vkf_symbol n = {"n", 2};
     vkf_buffer* x = NULL;
@@ -216,14 +243,18 @@ static void test_times(const vkf_device* device, const vkf_program* program) {
     CHECK(vkf_buffer_vulkan_handle(x) != 0 && vkf_buffer_vulkan_handle(x) != vkf_buffer_vulkan_handle(y));
     {
       const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}};
+      vkf_bindings run = {sizeof run, &in, 1, out, 2, &n, 1, NULL, 0};
       float got[8] = {0};
       OK(vkf_buffer_write(x, 0, kX, sizeof kX));
-      count = 9;
-      OK(vkf_profile(program, &in, 1, out, 2, &n, 1, times, 1, &count));
-      CHECK(count == 1 && times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
+      report = (vkf_profile_report){times, 1, 9};
+      OK(vkf_profile(program, &run, &report));
+      CHECK(report.count == 1 && times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
       OK(vkf_buffer_read(y, 0, got, sizeof kY));
       CHECK(memcmp(got, kY, sizeof kY) == 0);
-      REFUSED(vkf_profile(program, &in, 1, out, 1, &n, 1, times, 1, &count), VKF_INVALID_ARGUMENT, "'z'");
+      REFUSED(vkf_profile(program, &run, NULL), VKF_INVALID_ARGUMENT, "The place for the times is null.");
+      REFUSED(vkf_profile(program, NULL, &report), VKF_INVALID_ARGUMENT, "The structure of bindings is null.");
+      run.output_count = 1;
+      REFUSED(vkf_profile(program, &run, &report), VKF_INVALID_ARGUMENT, "'z'");
     }
     vkf_buffer_free(x);
     vkf_buffer_free(y);
@@ -260,9 +291,8 @@ static void test_plans(const vkf_device* device, const vkf_graph* graph, const v
 }
 
 static void test_questions(const vkf_device* device, const vkf_program* program) {
-  uint64_t bytes = 0;
-  int64_t sizes[2] = {0, 0};
-  size_t rank = 0;
+  int64_t numbers[2] = {0, 0};
+  vkf_sizes_report sizes = {numbers, 2, 0, 0};
   char* text = NULL;
   const vkf_symbol n = {"n", 10}, twice[2] = {{"n", 1}, {"n", 2}}, nameless = {NULL, 1};
   const vkf_dim row = {4, NULL, 0, 0, 0};
@@ -273,39 +303,53 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   CHECK(vkf_program_output_count(program) == 2 && strcmp(vkf_program_output_name(program, 1), "z") == 0 &&
         vkf_program_output_name(program, 2) == NULL);
   CHECK(vkf_program_kernel_count(program) == 1);
-  OK(vkf_program_sizes(program, "y", &n, 1, &bytes, sizes, 2, &rank));
-  CHECK(bytes == 160 && rank == 2 && sizes[0] == 10 && sizes[1] == 4);
-  OK(vkf_program_sizes(program, "x", &n, 1, NULL, sizes, 1, NULL));
-  REFUSED(vkf_program_sizes(program, "q", &n, 1, &bytes, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
-  REFUSED(vkf_program_sizes(program, NULL, &n, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "is null");
-  REFUSED(vkf_program_sizes(program, "y", NULL, 0, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "'n'");
-  REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT,
-          "The symbol 'n' is given twice.");
-  REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT,
-          "The name of a symbol is null.");
-  REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT,
-          "The list of sizes is null");
+  OK(vkf_program_sizes(program, "y", &n, 1, &sizes));
+  CHECK(sizes.bytes == 160 && sizes.rank == 2 && numbers[0] == 10 && numbers[1] == 4);
+  sizes.capacity = 1;
+  numbers[1] = 12345;
+  OK(vkf_program_sizes(program, "x", &n, 1, &sizes));
+  CHECK(sizes.rank == 2 && numbers[0] == 10 && numbers[1] == 12345);
+  sizes = (vkf_sizes_report){NULL, 0, 0, 0};
+  OK(vkf_program_sizes(program, "y", &n, 1, &sizes));
+  CHECK(sizes.bytes == 160 && sizes.rank == 2);
+  REFUSED(vkf_program_sizes(program, "q", &n, 1, &sizes), VKF_NOT_FOUND, "no input and no output 'q'.");
+  REFUSED(vkf_program_sizes(program, NULL, &n, 1, &sizes), VKF_INVALID_ARGUMENT, "is null");
+  REFUSED(vkf_program_sizes(program, "y", NULL, 0, &sizes), VKF_INVALID_ARGUMENT, "'n'");
+  REFUSED(vkf_program_sizes(program, "y", twice, 2, &sizes), VKF_INVALID_ARGUMENT, "The symbol 'n' is given twice.");
+  REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &sizes), VKF_INVALID_ARGUMENT, "The name of a symbol is null.");
+  REFUSED(vkf_program_sizes(program, "y", &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the sizes is null.");
+  sizes.capacity = 2;
+  REFUSED(vkf_program_sizes(program, "y", &n, 1, &sizes), VKF_INVALID_ARGUMENT, "The list of sizes is null");
   {
-    vkf_dtype dtype = VKF_BOOL;
     vkf_dim shape[2];
-    OK(vkf_program_type(program, "x", &dtype, shape, 2, &rank));
-    CHECK(dtype == VKF_F32 && rank == 2 && strcmp(shape[0].symbol, "n") == 0 && shape[1].size == 4);
-    OK(vkf_program_type(program, "z", NULL, NULL, 0, &rank));
-    CHECK(rank == 1);
-    REFUSED(vkf_program_type(program, "q", &dtype, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
-    REFUSED(vkf_program_type(program, "x", NULL, NULL, 1, NULL), VKF_INVALID_ARGUMENT,
-            "The list of dimensions is null");
+    vkf_type_report type = {shape, 2, VKF_BOOL, 0};
+    OK(vkf_program_type(program, "x", &type));
+    CHECK(type.dtype == VKF_F32 && type.rank == 2 && strcmp(shape[0].symbol, "n") == 0 && shape[1].size == 4);
+    REFUSED(vkf_program_type(program, "q", &type), VKF_NOT_FOUND, "no input and no output 'q'.");
+    REFUSED(vkf_program_type(program, "x", NULL), VKF_INVALID_ARGUMENT, "The place for the type is null.");
+    type.shape = NULL;
+    REFUSED(vkf_program_type(program, "x", &type), VKF_INVALID_ARGUMENT, "The list of dimensions is null");
+    type.capacity = 0;
+    OK(vkf_program_type(program, "z", &type));
+    CHECK(type.rank == 1);
   }
   {
     vkf_memory memory = {0};
     vkf_tune_progress tuned = {0};
     int calls = 0;
-    REFUSED(vkf_program_tune(NULL, 1, NULL, 0, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
-    REFUSED(vkf_program_tune(program, -1, &n, 1, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "-1 ms are no budget.");
-    REFUSED(vkf_program_tune(program, 20, &n, 1, NULL, NULL, &tuned), VKF_INVALID_ARGUMENT,
+    vkf_tune_options options = {sizeof options, &n, 1, NULL, NULL};
+    REFUSED(vkf_program_tune(NULL, 1, NULL, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
+    REFUSED(vkf_program_tune(program, -1, &options, NULL), VKF_INVALID_ARGUMENT, "-1 ms are no budget.");
+    REFUSED(vkf_program_tune(program, 20, &options, &tuned), VKF_INVALID_ARGUMENT,
             "The progress says that it has 0 bytes");
     tuned.size = sizeof tuned;
-    OK(vkf_program_tune(program, 20, &n, 1, count_call, &calls, &tuned));
+    options.size = 0;
+    REFUSED(vkf_program_tune(program, 20, &options, &tuned), VKF_INVALID_ARGUMENT,
+            "The tuning options say that they have 0 bytes; set `size` to sizeof.");
+    options.size = sizeof options;
+    options.progress = count_call;
+    options.progress_user = &calls;
+    OK(vkf_program_tune(program, 20, &options, &tuned));
     CHECK(tuned.budget_ms == 20 && tuned.segments >= tuned.segment && calls == tuned.segment);
     vkf_symbol more = n;
     uint64_t inputs;
@@ -344,15 +388,16 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   CHECK(text == NULL);
   REFUSED(vkf_program_explain(program, VKF_STAGE_PLAN, NULL), VKF_INVALID_ARGUMENT, "is null");
 
-  OK(vkf_supports_op(device, "relu", &floats, 1, NULL, 0));
-  REFUSED(vkf_supports_op(device, "add", integers, 2, NULL, 0), VKF_INVALID_ARGUMENT, "add");
-  REFUSED(vkf_supports_op(device, "relu", NULL, 1, NULL, 0), VKF_INVALID_ARGUMENT, "The list of operands is null");
-  REFUSED(vkf_supports_op(device, "unheard_of", &floats, 1, NULL, 0), VKF_INVALID_ARGUMENT,
+  OK(vkf_supports_op(device, &(vkf_op){.name = "relu"}, &floats, 1));
+  REFUSED(vkf_supports_op(device, &(vkf_op){.name = "add"}, integers, 2), VKF_INVALID_ARGUMENT, "add");
+  REFUSED(vkf_supports_op(device, &(vkf_op){.name = "relu"}, NULL, 1), VKF_INVALID_ARGUMENT,
+          "The list of operands is null");
+  REFUSED(vkf_supports_op(device, &(vkf_op){.name = "unheard_of"}, &floats, 1), VKF_INVALID_ARGUMENT,
           "'unheard_of' is not the name of an op.");
   if (strstr(vkf_device_name(device), "SwiftShader") != NULL) {
-    REFUSED(vkf_supports_op(device, "neg", &doubles, 1, NULL, 0), VKF_UNSUPPORTED, "has no 64-bit floats.");
+    REFUSED(vkf_supports_op(device, &(vkf_op){.name = "neg"}, &doubles, 1), VKF_UNSUPPORTED, "has no 64-bit floats.");
   } else {
-    OK(vkf_supports_op(device, "neg", &doubles, 1, NULL, 0));
+    OK(vkf_supports_op(device, &(vkf_op){.name = "neg"}, &doubles, 1));
   }
 }
 
@@ -369,15 +414,15 @@ static void test_custom(const vkf_device* device) {
     vkf_program* program = NULL;
     vkf_value in = 0, half = 0, squared = 0, twice = 0, operands[2];
     OK(vkf_graph_create("custom", &graph));
-    OK(vkf_input(graph, "x", VKF_F32, &four, 1, &in));
+    OK(vkf_input(graph, "x", &(vkf_type){VKF_F32, &four, 1}, &in));
     OK(vkf_scalar(graph, VKF_F32, offset, &half));
     operands[0] = in;
     operands[1] = half;
-    OK(vkf_apply(graph, "custom", operands, 2, about, 3, &squared));
-    REFUSED(vkf_apply(graph, "custom", operands, 2, about, 2, &twice), VKF_INVALID_ARGUMENT,
+    OK(vkf_apply(graph, &(vkf_op){"custom", about, 3}, operands, 2, &squared));
+    REFUSED(vkf_apply(graph, &(vkf_op){"custom", about, 2}, operands, 2, &twice), VKF_INVALID_ARGUMENT,
             "The op 'custom' needs the attribute 'dtype'.");
     operands[0] = operands[1] = squared;
-    OK(vkf_apply(graph, "add", operands, 2, NULL, 0, &twice));
+    OK(vkf_apply(graph, &(vkf_op){.name = "add"}, operands, 2, &twice));
     OK(vkf_output(graph, "y", twice));
     if (i == 1) {
       REFUSED(vkf_compile(device, graph, NULL, &program), VKF_INVALID_ARGUMENT,
