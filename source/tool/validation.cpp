@@ -23,7 +23,7 @@ std::string kernels_text(const CaseResult& result) {
 }
 
 /// "0.12 of 'y' at [1, 2]"; no error has no position.
-std::string ratio_text(double ratio, const OutputResult& output, const std::vector<std::int64_t>& position) {
+std::string ratio_at(double ratio, const OutputResult& output, const std::vector<std::int64_t>& position) {
   std::string text = fmt::format("{:.3g}", ratio);
   if (ratio > 0) text += fmt::format(" of '{}' at [{}]", output.name, fmt::join(position, ", "));
   return text;
@@ -67,10 +67,10 @@ ElementCounts count_elements(const CaseResult& result) {
 std::string errors_text(const CaseResult& result) {
   std::vector<std::string> parts;
   if (const OutputResult* one = result.worst_by_reference())
-    parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
+    parts.push_back("largest error / bound " + ratio_at(one->found.by_reference.max_ratio, *one, one->worst));
   if (const OutputResult* one = result.worst_by_file())
     parts.push_back("largest error / tolerance of files " +
-                    ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
+                    ratio_at(one->found.by_file->max_ratio, *one, one->file_worst));
   parts.push_back(result.given ? "given outputs"
                                : kernels_text(result) + (is_idle(result) ? ": computed on import" : ""));
   return fmt::format("{}", fmt::join(parts, ", "));
