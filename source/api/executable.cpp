@@ -213,7 +213,7 @@ Result<std::string> explain_plan(runtime::Program& program, Stage stage, const p
     for (const runtime::Launch& launch : specialization->kernels[i])
       code[i] += (code[i].empty() ? "" : "\n") + launch.kernel->glsl;
   }
-  return plan::to_html(plan, unfused, symbols, figures, code, measured);
+  return plan::to_html(plan, unfused, symbols, {std::move(figures), std::move(code)}, measured);
 }
 
 }  // namespace

@@ -47,9 +47,8 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
 }  // namespace
 
 Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
-                            const std::vector<KernelFigures>& figures, const std::vector<std::string>& code,
-                            const Measured& measured) {
-  VKF_TRY(text, to_json(plan, unfused, symbols, figures, measured));
+                            const CompiledSteps& compiled, const Measured& measured) {
+  VKF_TRY(text, to_json(plan, unfused, symbols, compiled.figures, measured));
   auto json = nlohmann::ordered_json::parse(text);
   json["values"] = values_json(plan, symbols);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -57,7 +56,7 @@ Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolV
     segment["members"] = plan.steps[i].segment.members;
     segment["inputs"] = plan.steps[i].segment.reads;
     segment["outputs"] = plan.steps[i].segment.stores;
-    if (i < code.size()) segment["glsl"] = code[i];
+    if (i < compiled.code.size()) segment["glsl"] = compiled.code[i];
   }
   std::string data = json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   // Inside a script element the only texts that could end it, or begin another one.

@@ -321,6 +321,36 @@ class LargeValues {
   std::vector<std::vector<Lifetime>> values_;  ///< of each buffer
 };
 
+/// A value at sizes of symbols.
+struct SizedValue {
+  Sizes sizes;
+  std::int64_t bytes = 0;
+  std::int64_t padded = 0;  ///< to the alignment of slots
+};
+
+Result<SizedValue> sized(const Plan& plan, ir::NodeId value, const SymbolValues& symbols, std::int64_t alignment) {
+  const TensorType& type = plan.graph.node(value).type;
+  VKF_TRY(sizes, resolve(type.shape, symbols));
+  VKF_TRY(bytes, byte_count(type.dtype, sizes));
+  const auto padded = checked_add(bytes, alignment - 1);
+  if (!padded) return invalid("The value %{} of type {} is too large.", value, to_text(type));
+  return SizedValue{std::move(sizes), bytes, *padded / alignment * alignment};
+}
+
+/// The most bytes of the arena that one buffer holds.
+std::int64_t most_piece_bytes(const Target& target, std::int64_t alignment) {
+  const std::uint64_t most = std::min<std::uint64_t>(target.caps.max_allocation, std::uint64_t{1} << 62);
+  return std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
+}
+
+void add_scratch(const Plan& plan, const ScheduledKernels& steps, std::int64_t alignment,
+                 std::vector<Lifetime>& values) {
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    const std::int64_t bytes = steps[step].schedule.scratch_bytes;
+    if (bytes > 0) values.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
+  }
+}
+
 /// The arena as buffers of the device.
 void split_dispatch(Memory& memory) {
   for (const Slot& slot : memory.slots) {
@@ -337,8 +367,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
                            const Donations& donations) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
   Memory memory;
-  const std::uint64_t most = std::min<std::uint64_t>(plan.target.caps.max_allocation, std::uint64_t{1} << 62);
-  memory.piece_bytes = std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
+  memory.piece_bytes = most_piece_bytes(plan.target, alignment);
 
   std::vector<Lifetime> values = lifetimes(plan, donations.outputs);
   std::stable_sort(values.begin(), values.end(),
@@ -347,29 +376,22 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   std::vector<Lifetime> rest, large;
   LargeValues buffers(memory);
   for (Lifetime& value : values) {
-    const TensorType& type = plan.graph.node(value.value).type;
-    VKF_TRY(sizes, resolve(type.shape, symbols));
-    VKF_TRY(bytes, byte_count(type.dtype, sizes));
-    const auto padded = checked_add(bytes, alignment - 1);
-    if (!padded) return invalid("The value %{} of type {} is too large.", value.value, to_text(type));
-    value.bytes = *padded / alignment * alignment;
+    VKF_TRY(size, sized(plan, value.value, symbols, alignment));
+    value.bytes = size.padded;
     if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.max_allocation) {
       if (value.last == kForever) continue;
-      VKF_CHECK_OK(
-          buffers.place(value, ceil_to(bytes, 16),
-                        schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan.target.caps.max_allocation)));
+      const std::int64_t each = schedule::bytes_of_each_buffer(size_of(plan.graph.node(value.value).type.dtype),
+                                                               size.sizes, plan.target.caps.max_allocation);
+      VKF_CHECK_OK(buffers.place(value, ceil_to(size.bytes, 16), each));
       large.push_back(value);
-    } else if (const auto input = given.take(value, bytes)) {
+    } else if (const auto input = given.take(value, size.bytes)) {
       memory.in_inputs[value.value] = *input;
     } else if (value.last != kForever) {
       rest.push_back(value);
     }
   }
   rest = joined_in_place(plan, steps, std::move(rest));
-  for (std::size_t step = 0; step < steps.size(); ++step) {
-    const std::int64_t bytes = steps[step].schedule.scratch_bytes;
-    if (bytes > 0) rest.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
-  }
+  add_scratch(plan, steps, alignment, rest);
   // Partial results that no buffer of the device holds are no reason not to plan: who runs it is told.
   for (const Lifetime& value : rest) memory.piece_bytes = std::max(memory.piece_bytes, value.bytes);
   const auto packing = best_packing(rest, memory.piece_bytes, largest_live(rest, steps.size()));

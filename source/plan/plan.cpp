@@ -157,64 +157,78 @@ Result<ScheduledKernel> schedule_dispatch_parts(const Plan& plan, const segment:
   return all;
 }
 
-}  // namespace
+/// Makes the steps of a plan at given sizes.
+class StepScheduler {
+ public:
+  /// All must outlive it.
+  StepScheduler(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose)
+      : plan_(plan), symbols_(symbols), tuning_(tuning), choose_(choose), aliases_(plan) {}
 
-namespace {
+  /// Comes before all steps: which kernel would be refused for it, and with which sentence, is chance.
+  [[nodiscard]] Result<void> check_picks() const {
+    for (const PlannedKernel& step : plan_.steps) {
+      for (const ir::NodeId id : step.segment.members) VKF_CHECK_OK(ir::check_picks(plan_.graph, id, symbols_));
+    }
+    return {};
+  }
 
-/// Hands each step to `add`, in order, and asks `skip` before it is made.
-template <typename Skip, typename Add>
-Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
-                           const Choose& choose, const Skip& skip, const Add& add) {
-  Aliases aliases(plan);
-  // First of all: which kernel would be refused for it, and with which sentence, is chance.
-  for (const PlannedKernel& step : plan.steps) {
-    for (const ir::NodeId id : step.segment.members) VKF_CHECK_OK(ir::check_picks(plan.graph, id, symbols));
+  /// Steps come in running order; some may be left out.
+  Result<ScheduledKernel> make(std::size_t step) {
+    auto made = scheduled(step);
+    if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", step));
+    made->alias = aliases_.of(made->loops);
+    return made;
   }
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (skip(i)) continue;
-    const auto make = [&]() -> Result<ScheduledKernel> {
-      VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
-      VKF_TRY(pieces, schedule::split_dispatch(plan.graph, loops, symbols, plan.target));
-      if (!pieces.empty()) return schedule_dispatch_parts(plan, loops, std::move(pieces), tuning);
-      if (auto chosen = choose ? choose(i, loops) : std::nullopt) return *std::move(chosen);
-      VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
-      segment::Loops run = schedule::scheduled_loops(plan.graph, loops, schedule);
-      return ScheduledKernel{std::move(run), std::move(schedule), std::nullopt, {}};
-    };
-    auto made = make();
-    if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));
-    made->alias = aliases.of(made->loops);
-    add(*std::move(made));
+
+ private:
+  [[nodiscard]] Result<ScheduledKernel> scheduled(std::size_t step) const {
+    VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols_));
+    VKF_TRY(pieces, schedule::split_dispatch(plan_.graph, loops, symbols_, plan_.target));
+    if (!pieces.empty()) return schedule_dispatch_parts(plan_, loops, std::move(pieces), tuning_);
+    if (auto chosen = choose_ ? choose_(step, loops) : std::nullopt) return *std::move(chosen);
+    VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning_));
+    segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, schedule);
+    return ScheduledKernel{std::move(run), std::move(schedule), std::nullopt, {}};
   }
-  return {};
-}
+
+  const Plan& plan_;
+  const SymbolValues& symbols_;
+  const schedule::Tuning& tuning_;
+  const Choose& choose_;
+  Aliases aliases_;
+};
 
 }  // namespace
 
 Result<std::vector<ScheduledKernel>> schedule_all(const Plan& plan, const SymbolValues& symbols,
                                                   const schedule::Tuning& tuning, const Choose& choose) {
+  StepScheduler scheduler(plan, symbols, tuning, choose);
+  VKF_CHECK_OK(scheduler.check_picks());
   std::vector<ScheduledKernel> all;
   all.reserve(plan.steps.size());
-  VKF_CHECK_OK(schedule_each(
-      plan, symbols, tuning, choose, [](std::size_t) { return false; },
-      [&](ScheduledKernel step) { all.push_back(std::move(step)); }));
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    VKF_TRY(step, scheduler.make(i));
+    all.push_back(std::move(step));
+  }
   return all;
 }
 
 Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
-                                        const Choose& choose, std::shared_ptr<const StructuralDuplicates> duplicates,
-                                        const Reuse& reuse) {
-  ScheduledKernels all(duplicates);
+                                        const Choose& choose, const DuplicateSteps& repeated) {
+  StepScheduler scheduler(plan, symbols, tuning, choose);
+  VKF_CHECK_OK(scheduler.check_picks());
+  ScheduledKernels all(repeated.duplicates);
   all.reserve(plan.steps.size());
-  const auto skip = [&](std::size_t step) {
-    const std::optional<StructuralDuplicate>& original = (*duplicates)[step];
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const std::optional<StructuralDuplicate>& original = (*repeated.duplicates)[i];
     // What a view stands for differs from duplicate to duplicate.
-    if (!original || segment::window_of(all[original->of].loops) || !reuse(step)) return false;
-    all.add_duplicate();
-    return true;
-  };
-  VKF_CHECK_OK(
-      schedule_each(plan, symbols, tuning, choose, skip, [&](ScheduledKernel step) { all.add(std::move(step)); }));
+    if (original && !segment::window_of(all[original->of].loops) && repeated.reuse(i)) {
+      all.add_duplicate();
+      continue;
+    }
+    VKF_TRY(step, scheduler.make(i));
+    all.add(std::move(step));
+  }
   return all;
 }
 

@@ -151,13 +151,18 @@ using Choose = std::function<std::optional<ScheduledKernel>(std::size_t step, co
 /// Whether a step runs as its original among those before it, so that its loops need not be built.
 using Reuse = std::function<bool(std::size_t step)>;
 
+/// Steps that repeat, and which of them run as their originals.
+struct DuplicateSteps {
+  std::shared_ptr<const StructuralDuplicates> duplicates;
+  Reuse reuse;
+};
+
 /// Every step at these sizes, in order.
 Result<std::vector<ScheduledKernel>> schedule_all(const Plan& plan, const SymbolValues& symbols,
                                                   const schedule::Tuning& tuning = {}, const Choose& choose = {});
 /// The same where steps have duplicates.
 Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
-                                        const Choose& choose, std::shared_ptr<const StructuralDuplicates> duplicates,
-                                        const Reuse& reuse);
+                                        const Choose& choose, const DuplicateSteps& repeated);
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
@@ -230,6 +235,12 @@ struct KernelFigures {
   std::optional<std::int64_t> registers, spills, code_bytes;
 };
 
+/// What is known of the compiled kernels of each step. Both lists have one entry per step, or are empty.
+struct CompiledSteps {
+  std::vector<KernelFigures> figures;
+  std::vector<std::string> code;  ///< the shaders of a step
+};
+
 /// The name of an op; of the user's own with what the user calls it.
 std::string op_text(const ir::Node& node);
 
@@ -247,9 +258,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
 Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures, const Measured& measured = {});
 /// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel.
-/// `code` has the shaders of each step, or is empty.
 Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
-                            const std::vector<KernelFigures>& figures, const std::vector<std::string>& code,
-                            const Measured& measured = {});
+                            const CompiledSteps& compiled, const Measured& measured = {});
 
 }  // namespace vkfuse::plan

@@ -123,20 +123,13 @@ nlohmann::ordered_json rewrite_json(const GraphRewrite& rewrite) {
   return json;
 }
 
-nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step, const ScheduledKernel& scheduled) {
-  const schedule::Schedule& schedule = scheduled.schedule;
-  nlohmann::ordered_json json;
-  json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind);
-  if (scheduled.alias) {
-    json["value"] = fmt::format("%{}", scheduled.loops.stores[0].node);
-    json["of"] = fmt::format("%{}", scheduled.alias->of);
-    json["offset_bytes"] = scheduled.alias->offset;
-    return json;
-  }
-  json["loops"] = space_of(scheduled.loops);
-  json["dispatches"] = schedule.dispatches;
-  json["ops"] = nlohmann::ordered_json::array();
-  for (ir::NodeId id : step.segment.members) json["ops"].push_back(op_text(plan.graph.node(id)));
+/// Of a reduction.
+int rows_per_workgroup(const schedule::Schedule& schedule) {
+  return schedule.parallel_threads * (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows);
+}
+
+/// How a segment runs, and what that moves.
+void add_schedule(const schedule::Schedule& schedule, nlohmann::ordered_json& json) {
   json["bytes_read"] = schedule.bytes_read;
   if (schedule.bytes_read_again > 0) json["bytes_read_again"] = schedule.bytes_read_again;
   json["bytes_written"] = schedule.bytes_written;
@@ -153,14 +146,30 @@ nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step,
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::reduction) {
     json["reduction_threads"] = schedule.reduction_threads;
-    json["rows_per_workgroup"] =
-        schedule.parallel_threads * (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows);
+    json["rows_per_workgroup"] = rows_per_workgroup(schedule);
     json["splits"] = schedule.parts;
     json["passes"] = schedule.passes;
     json["persistent"] = schedule.persistent;
   }
   json["modelled_us"] = schedule.modelled_us;
   json["modelled_registers"] = schedule.registers;
+}
+
+nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step, const ScheduledKernel& scheduled) {
+  const schedule::Schedule& schedule = scheduled.schedule;
+  nlohmann::ordered_json json;
+  json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind);
+  if (scheduled.alias) {
+    json["value"] = fmt::format("%{}", scheduled.loops.stores[0].node);
+    json["of"] = fmt::format("%{}", scheduled.alias->of);
+    json["offset_bytes"] = scheduled.alias->offset;
+    return json;
+  }
+  json["loops"] = space_of(scheduled.loops);
+  json["dispatches"] = schedule.dispatches;
+  json["ops"] = nlohmann::ordered_json::array();
+  for (ir::NodeId id : step.segment.members) json["ops"].push_back(op_text(plan.graph.node(id)));
+  add_schedule(schedule, json);
   json["reads"] = nlohmann::ordered_json::array();
   for (const Read& read : reads_of(scheduled)) {
     json["reads"].push_back(access_json(plan, read.value, name_of(read.plan.kind), read.plan.vector_bytes));
@@ -196,6 +205,94 @@ std::optional<double> Measured::fused_us() const {
   return std::accumulate(steps_us.begin(), steps_us.end(), 0.0);
 }
 
+namespace {
+
+/// A table of what all kernels do, beside one kernel per op.
+std::string totals_text(const Totals& fused, const Totals& unfused, const Measured& measured) {
+  std::string all = fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
+  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) {
+    all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b);
+  };
+  row("kernels", fused.launches, unfused.launches);
+  row("bytes moved", fused.bytes, unfused.bytes);
+  row("loads", fused.loads, unfused.loads);
+  row("stores", fused.stores, unfused.stores);
+  row("128-byte transactions", fused.transactions, unfused.transactions);
+  row("arena bytes", fused.arena_bytes, unfused.arena_bytes);
+  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused.modelled_us, unfused.modelled_us);
+  if (measured.fused_us()) {
+    all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(),
+                       measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
+  }
+  return all + fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
+                           fused.proof.proven, fused.proof.accesses);
+}
+
+std::string accesses_text(const Plan& plan, const segment::Segment& segment, const ScheduledKernel& scheduled) {
+  std::string all;
+  for (const Read& read : reads_of(scheduled)) {
+    all += wrapped("  reads:  ", fmt::format("{} : {}, {}, {} bytes per load", label(plan, read.value),
+                                             vkfuse::to_text(plan.graph.node(read.value).type), name_of(read.plan.kind),
+                                             read.plan.vector_bytes));
+  }
+  for (ir::NodeId stored : segment.stores) {
+    const schedule::AccessPlan& store = store_of(scheduled, stored);
+    all += wrapped("  writes: ",
+                   fmt::format("{} : {}, {}, {} bytes per store", label(plan, stored),
+                               vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind), store.vector_bytes));
+  }
+  return all;
+}
+
+std::string packed_launch_text(const schedule::Schedule& schedule) {
+  const schedule::PackedGemvTile& packed = *schedule.packed;
+  return fmt::format(
+      "  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in "
+      "products of {} x {} x {}\n",
+      schedule.workgroups, schedule.workgroup, packed.rows(), packed.mma.m, packed.subgroups, packed.mma.m,
+      packed.mma.n, packed.mma.k);
+}
+
+std::string reduction_launch_text(const schedule::Schedule& schedule) {
+  std::string all =
+      wrapped("  launch: ", fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}",
+                                        schedule.workgroups, schedule.reduction_threads, rows_per_workgroup(schedule),
+                                        schedule.passes, schedule.passes == 1 ? "" : "es",
+                                        schedule.persistent ? ", rows kept in registers" : ""));
+  if (schedule.parts > 1)
+    all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
+  return all;
+}
+
+std::string launch_text(const schedule::Schedule& schedule) {
+  if (schedule.packed) return packed_launch_text(schedule);
+  if (schedule.kind == schedule::Template::reduction) return reduction_launch_text(schedule);
+  std::string all = fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n",
+                                schedule.workgroups * schedule.parts, schedule.workgroup, schedule.chunk_size,
+                                schedule.unroll_factor);
+  if (schedule.kind == schedule::Template::matmul && schedule.parts > 1)
+    all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
+  if (schedule.kind == schedule::Template::tiled)
+    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "),
+                       schedule.shared_bytes);
+  return all;
+}
+
+std::string segment_text(const Plan& plan, std::size_t step, const ScheduledKernel& scheduled,
+                         const Measured& measured) {
+  if (scheduled.alias) return fmt::format("\nsegment {}: no kernel\n", step) + alias_text(plan, scheduled);
+  const segment::Segment& segment = plan.steps[step].segment;
+  const schedule::Schedule& schedule = scheduled.schedule;
+  std::string all = fmt::format("\nsegment {}: {} over {}\n", step, name_of(schedule.kind), space_of(scheduled.loops));
+  all += wrapped("  ops:    ", ops_of(plan, segment));
+  if (step < measured.steps_us.size())
+    all += fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[step],
+                       schedule.modelled_us);
+  return all + accesses_text(plan, segment, scheduled) + launch_text(schedule);
+}
+
+}  // namespace
+
 Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
                             const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
@@ -204,86 +301,40 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   std::string all = fmt::format("plan of graph \"{}\" for {}\n", plan.graph.name, plan.target.name);
   for (const auto& symbol : symbols) all += fmt::format("  with {} = {}\n", symbol.first, symbol.second);
   all += fmt::format("  modelled with {}\n", costs_text(plan.target));
-  all += fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
-  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) {
-    all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b);
-  };
-  row("kernels", fused_totals.launches, unfused_totals.launches);
-  row("bytes moved", fused_totals.bytes, unfused_totals.bytes);
-  row("loads", fused_totals.loads, unfused_totals.loads);
-  row("stores", fused_totals.stores, unfused_totals.stores);
-  row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
-  row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
-  all +=
-      fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
-  if (measured.fused_us()) {
-    all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(),
-                       measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
-  }
-  all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
-                     fused_totals.proof.proven, fused_totals.proof.accesses);
+  all += totals_text(fused_totals, unfused_totals, measured);
   if (!plan.rewrites.empty()) all += "\nrewrites of the graph\n";
   for (const GraphRewrite& rewrite : plan.rewrites) all += rewrite_block(rewrite);
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const segment::Segment& segment = plan.steps[i].segment;
-    const schedule::Schedule& schedule = schedules[i].schedule;
-    if (schedules[i].alias) {
-      all += fmt::format("\nsegment {}: no kernel\n", i);
-      all += alias_text(plan, schedules[i]);
-      continue;
-    }
-    all += fmt::format("\nsegment {}: {} over {}\n", i, name_of(schedule.kind), space_of(schedules[i].loops));
-    all += wrapped("  ops:    ", ops_of(plan, segment));
-    if (i < measured.steps_us.size())
-      all +=
-          fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[i], schedule.modelled_us);
-    for (const Read& read : reads_of(schedules[i])) {
-      all += wrapped("  reads:  ", fmt::format("{} : {}, {}, {} bytes per load", label(plan, read.value),
-                                               vkfuse::to_text(plan.graph.node(read.value).type),
-                                               name_of(read.plan.kind), read.plan.vector_bytes));
-    }
-    for (ir::NodeId stored : segment.stores) {
-      const schedule::AccessPlan& store = store_of(schedules[i], stored);
-      all += wrapped("  writes: ", fmt::format("{} : {}, {}, {} bytes per store", label(plan, stored),
-                                               vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind),
-                                               store.vector_bytes));
-    }
-    if (schedule.packed) {
-      const schedule::PackedGemvTile& packed = *schedule.packed;
-      all += fmt::format(
-          "  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in "
-          "products of {} x {} x {}\n",
-          schedule.workgroups, schedule.workgroup, packed.rows(), packed.mma.m, packed.subgroups, packed.mma.m,
-          packed.mma.n, packed.mma.k);
-      continue;
-    }
-    if (schedule.kind == schedule::Template::reduction) {
-      all += wrapped("  launch: ",
-                     fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}",
-                                 schedule.workgroups, schedule.reduction_threads,
-                                 schedule.parallel_threads *
-                                     (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows),
-                                 schedule.passes, schedule.passes == 1 ? "" : "es",
-                                 schedule.persistent ? ", rows kept in registers" : ""));
-      if (schedule.parts > 1)
-        all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
-      continue;
-    }
-    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n",
-                       schedule.workgroups * schedule.parts, schedule.workgroup, schedule.chunk_size,
-                       schedule.unroll_factor);
-    if (schedule.kind == schedule::Template::matmul && schedule.parts > 1)
-      all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
-    if (schedule.kind != schedule::Template::tiled) continue;
-    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "),
-                       schedule.shared_bytes);
-  }
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) all += segment_text(plan, i, schedules[i], measured);
   if (!plan.fusion_boundaries.empty()) all += "\nboundaries\n";
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
     all += wrapped(fmt::format("  {} is stored: ", label(plan, fusion_boundary.value)), fusion_boundary.reason);
   }
   return all;
 }
+
+namespace {
+
+void add_totals(const Totals& fused, const Totals& unfused, nlohmann::ordered_json& json) {
+  const auto both = [&](const std::string& name, auto a, auto b) {
+    json[name + "_fused"] = a;
+    json[name + "_unfused"] = b;
+  };
+  both("bytes", fused.bytes, unfused.bytes);
+  both("launches", fused.launches, unfused.launches);
+  both("loads", fused.loads, unfused.loads);
+  both("stores", fused.stores, unfused.stores);
+  both("transactions", fused.transactions, unfused.transactions);
+  both("arena_bytes", fused.arena_bytes, unfused.arena_bytes);
+  both("modelled_us", fused.modelled_us, unfused.modelled_us);
+}
+
+void add_figures(const KernelFigures& figures, nlohmann::ordered_json& segment) {
+  if (figures.registers) segment["registers"] = *figures.registers;
+  if (figures.spills) segment["spills"] = *figures.spills;
+  if (figures.code_bytes) segment["code_bytes"] = *figures.code_bytes;
+}
+
+}  // namespace
 
 Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures, const Measured& measured) {
@@ -296,17 +347,7 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   json["symbols"] = nlohmann::ordered_json::object();
   for (const auto& symbol : symbols) json["symbols"][symbol.first] = symbol.second;
   json["kernels"] = fused_totals.launches;
-  const auto both = [&](const std::string& name, auto a, auto b) {
-    json[name + "_fused"] = a;
-    json[name + "_unfused"] = b;
-  };
-  both("bytes", fused_totals.bytes, unfused_totals.bytes);
-  both("launches", fused_totals.launches, unfused_totals.launches);
-  both("loads", fused_totals.loads, unfused_totals.loads);
-  both("stores", fused_totals.stores, unfused_totals.stores);
-  both("transactions", fused_totals.transactions, unfused_totals.transactions);
-  both("arena_bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
-  both("modelled_us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  add_totals(fused_totals, unfused_totals, json);
   if (measured.fused_us()) json["measured_us_fused"] = *measured.fused_us();
   if (measured.unfused_us) json["measured_us_unfused"] = *measured.unfused_us;
   json["accesses"] = fused_totals.proof.accesses;
@@ -316,12 +357,10 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   for (const GraphRewrite& rewrite : plan.rewrites) json["rewrites"].push_back(rewrite_json(rewrite));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));
-    if (i < measured.steps_us.size() && !schedules[i].alias) json["segments"][i]["measured_us"] = measured.steps_us[i];
-    if (i >= figures.size()) continue;
-    if (figures[i].registers) json["segments"][i]["registers"] = *figures[i].registers;
-    if (figures[i].spills) json["segments"][i]["spills"] = *figures[i].spills;
-    if (figures[i].code_bytes) json["segments"][i]["code_bytes"] = *figures[i].code_bytes;
+    nlohmann::ordered_json segment = segment_json(plan, plan.steps[i], schedules[i]);
+    if (i < measured.steps_us.size() && !schedules[i].alias) segment["measured_us"] = measured.steps_us[i];
+    if (i < figures.size()) add_figures(figures[i], segment);
+    json["segments"].push_back(std::move(segment));
   }
   json["fusion_boundaries"] = nlohmann::ordered_json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {

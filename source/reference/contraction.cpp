@@ -11,6 +11,26 @@ namespace {
 
 constexpr std::int64_t kHeldElements = std::int64_t{1} << 20;  // of lines, at a time
 
+/// Lines of an operand by where they begin.
+using LinesByBegin = std::map<std::int64_t, Elements>;
+
+Indices indices_of(const LinesByBegin& lines, const Indices& offsets) {
+  Indices all;
+  for (const auto& line : lines) {
+    for (std::int64_t offset : offsets) all.push_back(line.first + offset);
+  }
+  return all;
+}
+
+/// Takes the elements at indices_of.
+void fill(LinesByBegin& lines, std::int64_t length, const Elements& elements) {
+  auto from = elements.begin();
+  for (auto& line : lines) {
+    line.second.assign(from, from + length);
+    from += length;
+  }
+}
+
 }  // namespace
 
 Result<Elements> Evaluator::contracted(ir::NodeId id, const Indices& indices) {
@@ -24,26 +44,16 @@ Result<Elements> Evaluator::contracted(ir::NodeId id, const Indices& indices) {
   const Indices offsets_a = shape.along_a.offsets();
   const Indices offsets_b = shape.along_b.offsets();
   const bool coefficients_first = coefficients_of_first(graph_, node);
-  /// Lines by where they begin.
-  using Lines = std::map<std::int64_t, Elements>;
-  const auto fetch = [&](ir::NodeId operand, const Indices& offsets, Lines& lines) -> Result<void> {
-    Indices all;
-    for (const auto& line : lines) {
-      for (std::int64_t offset : offsets) all.push_back(line.first + offset);
-    }
-    VKF_TRY(elements, values(operand, all));
-    auto from = elements.begin();
-    for (auto& line : lines) {
-      line.second.assign(from, from + length);
-      from += length;
-    }
+  const auto read = [&](ir::NodeId operand, const Indices& offsets, LinesByBegin& lines) -> Result<void> {
+    VKF_TRY(elements, values(operand, indices_of(lines, offsets)));
+    fill(lines, length, elements);
     return {};
   };
   const std::int64_t columns = shape.free_b.count(), rows = shape.free_a.count();
   std::size_t done = 0;
   while (done < indices.size()) {
-    Lines lines_a;
-    Lines lines_b;
+    LinesByBegin lines_a;
+    LinesByBegin lines_b;
     std::vector<std::pair<std::int64_t, std::int64_t>> begins;
     for (std::size_t i = done; i < indices.size(); ++i) {
       const std::int64_t n = indices[i] % columns;
@@ -55,8 +65,8 @@ Result<Elements> Evaluator::contracted(ir::NodeId id, const Indices& indices) {
       lines_b[begins.back().second];
       if (static_cast<std::int64_t>(lines_a.size() + lines_b.size()) * length > kHeldElements) break;
     }
-    VKF_CHECK_OK(fetch(a, offsets_a, lines_a));
-    VKF_CHECK_OK(fetch(b, offsets_b, lines_b));
+    VKF_CHECK_OK(read(a, offsets_a, lines_a));
+    VKF_CHECK_OK(read(b, offsets_b, lines_b));
     for (const auto& [begin_a, begin_b] : begins)
       results[done++] = dot_of_lines(node, coefficients_first, lines_a.at(begin_a), lines_b.at(begin_b));
   }

@@ -227,51 +227,75 @@ std::vector<std::int64_t> begins_of(const Digits& lines, std::int64_t batch, std
   return begins;
 }
 
+/// The results of a dot, [batches, rows, columns], in tiles of kTileLines * kTileLines.
+struct Tiling {
+  std::int64_t batches = 1, rows = 1, columns = 1;
+
+  explicit Tiling(const DotShape& shape)
+      : batches(shape.batch_a.count()), rows(shape.free_a.count()), columns(shape.free_b.count()) {}
+  [[nodiscard]] std::int64_t down() const { return (rows + kTileLines - 1) / kTileLines; }
+  [[nodiscard]] std::int64_t across() const { return (columns + kTileLines - 1) / kTileLines; }
+  [[nodiscard]] std::int64_t count() const { return batches * down() * across(); }
+  /// Elements of the largest tile.
+  [[nodiscard]] double largest() const {
+    return static_cast<double>(std::min(rows, kTileLines)) * static_cast<double>(std::min(columns, kTileLines));
+  }
+};
+
+/// Where a tile lies.
+struct TileRange {
+  std::int64_t batch = 0, row = 0, row_end = 0, column = 0, column_end = 0;
+
+  TileRange(const Tiling& tiling, std::int64_t number)
+      : batch(number / (tiling.down() * tiling.across())),
+        row(number / tiling.across() % tiling.down() * kTileLines),
+        row_end(std::min(tiling.rows, row + kTileLines)),
+        column(number % tiling.across() * kTileLines),
+        column_end(std::min(tiling.columns, column + kTileLines)) {}
+};
+
+void set_all(const Element& element, Dense& into) {
+  for (std::int64_t i = 0; i < into.count; ++i) into.set(i, element);
+}
+
 }  // namespace
 
 void dense_dot(ir::NodeId id, const Reader& reader, const Deadline& deadline, Dense& into) {
   const ir::Node& node = reader.graph().node(id);
   const ir::NodeId a = node.operands[0], b = node.operands[1];
   const DotShape shape(std::get<ir::DotPayload>(node.payload), reader.sizes(a), reader.sizes(b));
-  const std::int64_t length = shape.length(), rows = shape.free_a.count(), columns = shape.free_b.count(),
-                     batches = shape.batch_a.count();
+  const std::int64_t length = shape.length();
+  if (length == 0) {
+    reader.count(id, into.count);
+    return set_all(Reducer(node.op->reduction, node.type.dtype, 0).result(), into);
+  }
+  const Tiling tiling(shape);
   const DotBounds bounds(node.type.dtype, length);
   const bool coefficients_first = coefficients_of_first(reader.graph(), node);
-  if (length == 0) {
-    const Element empty = Reducer(node.op->reduction, node.type.dtype, 0).result();
-    reader.count(id, into.count);
-    for (std::int64_t i = 0; i < into.count; ++i) into.set(i, empty);
-    return;
-  }
   const std::vector<std::int64_t> offsets_a = shape.along_a.offsets(), offsets_b = shape.along_b.offsets();
-  const std::int64_t down = (rows + kTileLines - 1) / kTileLines, across = (columns + kTileLines - 1) / kTileLines;
-  const auto tile_at = [&](std::int64_t number) {
-    const std::int64_t batch = number / (down * across), row = number / across % down * kTileLines,
-                       column = number % across * kTileLines;
-    const std::int64_t row_end = std::min(rows, row + kTileLines), column_end = std::min(columns, column + kTileLines);
+  const auto compute_tile = [&](const TileRange& range) {
     Side left{.id = a,
               .dtype = node.type.dtype,
               .has_coefficients = coefficients_first,
-              .begins = begins_of(shape.free_a, shape.batch_a.offset(batch), row, row_end),
+              .begins = begins_of(shape.free_a, shape.batch_a.offset(range.batch), range.row, range.row_end),
               .offsets = offsets_a};
     Side right{.id = b,
                .dtype = node.type.dtype,
                .has_coefficients = !coefficients_first,
-               .begins = begins_of(shape.free_b, shape.batch_b.offset(batch), column, column_end),
+               .begins = begins_of(shape.free_b, shape.batch_b.offset(range.batch), range.column, range.column_end),
                .offsets = offsets_b};
-    reader.count(id, (row_end - row) * (column_end - column));
+    reader.count(id, (range.row_end - range.row) * (range.column_end - range.column));
     Tile tile(node, reader, bounds, std::move(left), std::move(right));
     tile.add_up();
-    for (std::int64_t m = row; m < row_end; ++m) {
-      for (std::int64_t n = column; n < column_end; ++n)
-        into.set((batch * rows + m) * columns + n, tile.result(m - row, n - column));
+    for (std::int64_t m = range.row; m < range.row_end; ++m) {
+      for (std::int64_t n = range.column; n < range.column_end; ++n)
+        into.set((range.batch * tiling.rows + m) * tiling.columns + n, tile.result(m - range.row, n - range.column));
     }
   };
-  const double per_tile = static_cast<double>(std::min(rows, kTileLines)) *
-                          static_cast<double>(std::min(columns, kTileLines)) * static_cast<double>(length);
-  parallel_for(batches * down * across, 1, per_tile, deadline, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t number = begin; number < end; ++number) tile_at(number);
-  });
+  parallel_for(tiling.count(), 1, tiling.largest() * static_cast<double>(length), deadline,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t number = begin; number < end; ++number) compute_tile({tiling, number});
+               });
 }
 
 }  // namespace vkfuse::reference

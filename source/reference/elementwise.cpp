@@ -184,21 +184,15 @@ void settle(DType dtype, double& value, double& bound) {
 
 namespace {
 
-/// The user's function. How far its result moves with errors of the operands is tried out at both ends of each, and
-/// doubled: what lies between may be further off.
-Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::span<const Element> operands) {
-  const auto& custom = std::get<ir::CustomPayload>(node.payload);
-  check(custom.function != nullptr, "the reference does not come to a custom op without a host function");
-  const ir::HostFunction& function = *custom.function;
-  std::vector<double> x;
-  bool undecided = false;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    x.push_back(is_float(dtypes[i]) ? operands[i].real : as_double(dtypes[i], operands[i].integer));
-    undecided = undecided || std::isinf(operands[i].bound);
-  }
-  const double y = function(x);
+/// How far the result of the user's function, which is `y` at `x`, moves with errors of the operands: tried out at both
+/// ends of each, and doubled, as what lies between may be further off.
+double custom_propagation(const ir::HostFunction& function, std::vector<double> x, std::span<const Element> operands,
+                          double y) {
+  const bool is_undecided =
+      std::any_of(operands.begin(), operands.end(), [](const Element& operand) { return std::isinf(operand.bound); });
+  if (is_undecided) return kInfinity;
   double propagation = 0;
-  for (std::size_t i = 0; i < x.size() && !undecided; ++i) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
     if (operands[i].bound == 0) continue;
     const double own = x[i];
     double moved = 0;
@@ -209,17 +203,34 @@ Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::s
     x[i] = own;
     propagation += 2 * moved;
   }
-  if (undecided) propagation = kInfinity;
+  return propagation;
+}
+
+/// A number as an element of an integer dtype.
+std::int64_t whole_number(DType dtype, double y) {
+  const bool is_large = dtype == DType::u64 && y >= 0x1p63;
+  const std::int64_t whole =
+      is_large ? static_cast<std::int64_t>(static_cast<std::uint64_t>(std::min(y, 0x1.fffffffffffffp63)))
+               : ops::saturate(DType::i64, y);
+  return ops::wrap(dtype, whole);
+}
+
+/// The user's function.
+Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::span<const Element> operands) {
+  const auto& custom = std::get<ir::CustomPayload>(node.payload);
+  check(custom.function != nullptr, "the reference does not come to a custom op without a host function");
+  const ir::HostFunction& function = *custom.function;
+  std::vector<double> x;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    x.push_back(is_float(dtypes[i]) ? operands[i].real : as_double(dtypes[i], operands[i].integer));
+  const double y = function(x);
+  const double propagation = custom_propagation(function, std::move(x), operands, y);
   if (is_float(node.type.dtype))
     return finish_float(node.type.dtype, y,
                         propagation + custom.ulps * unit(node.type.dtype) * std::abs(std::isfinite(y) ? y : 0) +
                             (custom.ulps > 0 ? kTiny : 0));
   if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, propagation == 0 ? 0 : kInfinity};
-  const bool large = node.type.dtype == DType::u64 && y >= 0x1p63;
-  const std::int64_t whole =
-      large ? static_cast<std::int64_t>(static_cast<std::uint64_t>(std::min(y, 0x1.fffffffffffffp63)))
-            : ops::saturate(DType::i64, y);
-  return {0, ops::wrap(node.type.dtype, whole), propagation == 0 ? 0 : kInfinity};
+  return {0, whole_number(node.type.dtype, y), propagation == 0 ? 0 : kInfinity};
 }
 
 }  // namespace

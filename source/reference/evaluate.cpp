@@ -25,6 +25,8 @@ bool reduces_or_reads_by_data(ops::OpClass cls) {
          cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::contraction;
 }
 
+bool computes_by_element(ops::OpClass cls) { return cls == ops::OpClass::elementwise || cls == ops::OpClass::convert; }
+
 Result<Elements> stored(DType dtype, std::span<const std::byte> bytes, const Indices& indices) {
   const auto width = static_cast<std::size_t>(size_of(dtype));
   Elements result;
@@ -65,21 +67,27 @@ void Evaluator::keep_below(std::span<const ir::NodeId> roots) {
   }
 }
 
-void Evaluator::choose_kept(const std::vector<bool>& reached) {
-  std::vector<bool> read_often(reached.size(), false);
+/// By node, whether some reader asks for an element many times.
+std::vector<bool> Evaluator::read_often(const std::vector<bool>& reached) const {
+  std::vector<bool> often(reached.size(), false);
   for (ir::NodeId id = 0; id < reached.size(); ++id) {
     if (!reached[id] || held_[id]) continue;
     const ops::OpClass cls = graph_.node(id).op->cls;
     for (ir::NodeId operand : graph_.node(id).operands) {
-      if (is_point(id) || cls == ops::OpClass::view || sizes(operand) != sizes(id)) read_often[operand] = true;
+      if (is_point(id) || cls == ops::OpClass::view || sizes(operand) != sizes(id)) often[operand] = true;
     }
   }
+  return often;
+}
+
+void Evaluator::choose_kept(const std::vector<bool>& reached) {
+  const std::vector<bool> often = read_often(reached);
   std::int64_t left = kKeptElements;
   for (const bool points : {true, false}) {  // points first: they cost the most
     for (ir::NodeId id = 0; id < reached.size(); ++id) {
-      const ops::OpClass cls = graph_.node(id).op->cls;
-      const bool computes = cls == ops::OpClass::elementwise || cls == ops::OpClass::convert;
-      if (!reached[id] || held_[id] || !(points ? is_point(id) : computes && read_often[id])) continue;
+      if (!reached[id] || held_[id]) continue;
+      const bool is_worth_it = points ? is_point(id) : often[id] && computes_by_element(graph_.node(id).op->cls);
+      if (!is_worth_it) continue;
       const auto count = element_count(sizes(id));
       if (!count || *count > left) continue;
       left -= *count;

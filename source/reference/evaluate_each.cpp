@@ -25,8 +25,8 @@ class Evaluation {
         plan_(std::move(plan)),
         held_(plan_.ways.size()),
         counters_(plan_.ways.size()),
-        reader_(graph, input_bindings, plan_.sizes, held_, counters_),
-        evaluator_(graph, input_bindings, plan_.sizes, held_, counters_, options.deadline) {}
+        reader_({graph, input_bindings, plan_.sizes, held_, counters_}),
+        evaluator_({graph, input_bindings, plan_.sizes, held_, counters_}, options.deadline) {}
 
   Result<std::vector<Column>> columns(std::span<const Request> requests);
 
@@ -169,27 +169,27 @@ Dense Evaluation::reduced(ir::NodeId id) const {
   const Reducer empty(node.op->reduction, dtype, longest_sum_chain(length));
   Dense value(node.type.dtype, plan_.counts[id]);
   const std::int64_t step = static_cast<std::int64_t>(kBlock);
-  parallel_for(
-      value.count, std::max<std::int64_t>(1, step / std::max<std::int64_t>(1, length)),
-      20 * static_cast<double>(length), options_.deadline, [&](std::int64_t begin, std::int64_t end) {
-        Indices indices;
-        Block block;
-        reader_.count(id, end - begin);
-        for (std::int64_t result = begin; result < end; ++result) {
-          Reducer folder(empty);
-          const std::int64_t base = fibers.base(result);
-          for (std::int64_t from = 0; from < length; from += step) {
-            indices.clear();
-            for (std::int64_t k = from; k < std::min(length, from + step); ++k)
-              indices.push_back(base + fibers.offset(k));
-            reader_.read(operand, indices, block);
-            for (std::size_t i = 0; i < indices.size(); ++i) {
-              folder.add({is_float(dtype) ? block.real[i] : 0, is_float(dtype) ? 0 : block.integer[i], block.bound[i]});
-            }
-          }
-          value.set(result, folder.result());
-        }
-      });
+  parallel_for(value.count, std::max<std::int64_t>(1, step / std::max<std::int64_t>(1, length)),
+               20 * static_cast<double>(length), options_.deadline, [&](std::int64_t begin, std::int64_t end) {
+                 Indices indices;
+                 Block block;
+                 reader_.count(id, end - begin);
+                 for (std::int64_t result = begin; result < end; ++result) {
+                   Reducer reducer(empty);
+                   const std::int64_t base = fibers.base(result);
+                   for (std::int64_t from = 0; from < length; from += step) {
+                     indices.clear();
+                     for (std::int64_t k = from; k < std::min(length, from + step); ++k)
+                       indices.push_back(base + fibers.offset(k));
+                     reader_.read(operand, indices, block);
+                     for (std::size_t i = 0; i < indices.size(); ++i) {
+                       reducer.add({is_float(dtype) ? block.real[i] : 0, is_float(dtype) ? 0 : block.integer[i],
+                                    block.bound[i]});
+                     }
+                   }
+                   value.set(result, reducer.result());
+                 }
+               });
   return value;
 }
 

@@ -23,6 +23,13 @@ bool is_elementwise(const ir::Node& node) {
   return node.op->cls == OpClass::elementwise || node.op->cls == OpClass::convert;
 }
 
+/// Whether computing an element once more is no work to speak of. The user's own code may be.
+bool is_cheap(const ir::Node& node) {
+  const OpClass cls = node.op->cls;
+  return (is_elementwise(node) || cls == OpClass::view || cls == OpClass::generate) &&
+         !std::holds_alternative<ir::CustomPayload>(node.payload);
+}
+
 class Planner {
  public:
   Planner(const ir::Graph& graph, std::int64_t memory_bytes) : graph_(graph), memory_(memory_bytes) {}
@@ -49,6 +56,7 @@ class Planner {
   void choose_ways(std::span<const Request> requests);
   [[nodiscard]] double requested_of(ir::NodeId id, std::size_t operand) const;
   void avoid_large_views();
+  [[nodiscard]] std::vector<int> reader_counts() const;
   void compute_large_again();
   void measure_peak();
   void add_costs();
@@ -145,24 +153,29 @@ void Planner::avoid_large_views() {
   }
 }
 
-/// Large values that one node reads are computed there, as long as that is no work to speak of. Reads are nested then,
-/// but not as deep as a stack is.
-void Planner::compute_large_again() {
-  constexpr int kDeepestReads = 64;
-  std::vector<int> readers(plan_.ways.size(), 0), depth(plan_.ways.size(), 0);
+/// How many operands of other nodes each node is.
+std::vector<int> Planner::reader_counts() const {
+  std::vector<int> readers(plan_.ways.size(), 0);
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
     if (plan_.ways[id] == Way::none) continue;
     for (const ir::NodeId operand : graph_.node(id).operands) ++readers[operand];
   }
+  return readers;
+}
+
+/// Large values that one node reads are computed there, as long as that is no work to speak of. Reads are nested then,
+/// but not as deep as a stack is.
+void Planner::compute_large_again() {
+  constexpr int kDeepestReads = 64;
+  const std::vector<int> readers = reader_counts();
+  std::vector<int> depth(plan_.ways.size(), 0);
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
     if (plan_.ways[id] == Way::none) continue;
     const ir::Node& node = graph_.node(id);
     for (const ir::NodeId operand : node.operands) depth[id] = std::max(depth[id], depth[operand] + 1);
-    const bool is_simple = is_elementwise(node) || node.op->cls == OpClass::view || node.op->cls == OpClass::generate;
-    const bool is_own = std::holds_alternative<ir::CustomPayload>(node.payload);
     const bool is_rather_large = plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes;
     const bool is_again = plan_.ways[id] == Way::again ||
-                          (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own && is_rather_large);
+                          (plan_.ways[id] == Way::dense && readers[id] == 1 && is_cheap(node) && is_rather_large);
     if (is_again && depth[id] < kDeepestReads) plan_.ways[id] = Way::again;
     if (plan_.ways[id] != Way::again) depth[id] = 0;
   }

@@ -16,6 +16,14 @@ using Elements = std::vector<Element>;
 
 inline constexpr std::size_t kBlock = 4096;  ///< elements evaluated together: bounds the memory of a large cone
 
+/// An update that a scatter adds to an element.
+struct ScatterJoin {
+  std::size_t result = 0;    ///< the number of the element among those that are requested
+  std::int64_t update = 0;   ///< its flat index
+  bool is_last = false;      ///< of this element
+  std::int64_t updates = 0;  ///< of this element
+};
+
 /// Evaluates by demand. Nodes that compute an element from elements known by its index alone (elementwise
 /// ops, views, generators) are walked together, block by block; the others, whose elements need many of
 /// their operand's or need data to know which, are *points*: their operands are asked for in turn.
@@ -24,14 +32,13 @@ inline constexpr std::size_t kBlock = 4096;  ///< elements evaluated together: b
 /// many times, and a row's reduction is computed once and not for each of the row's elements.
 class Evaluator {
  public:
-  /// All must outlive it. `sizes` and `held` are by node; nodes that are held are not computed.
-  Evaluator(const ir::Graph& graph, const InputBindings& input_bindings, const std::vector<Sizes>& sizes,
-            const Materialised& held, Counters& counters, const Deadline& deadline)
-      : graph_(graph),
-        input_bindings_(input_bindings),
-        sizes_(sizes),
-        held_(held),
-        counters_(counters),
+  /// What `known` refers to must outlive it. Nodes that are held are not computed.
+  Evaluator(const GraphValues& known, const Deadline& deadline)
+      : graph_(known.graph),
+        input_bindings_(known.input_bindings),
+        sizes_(known.sizes),
+        held_(known.held),
+        counters_(known.counters),
         deadline_(deadline) {}
 
   /// Keeps what is worth it of all that these nodes need.
@@ -64,6 +71,7 @@ class Evaluator {
     bool decided = true;
   };
 
+  [[nodiscard]] std::vector<bool> read_often(const std::vector<bool>& reached) const;
   void choose_kept(const std::vector<bool>& reached);
 
   [[nodiscard]] const Sizes& sizes(ir::NodeId id) const { return sizes_[id]; }
@@ -83,6 +91,8 @@ class Evaluator {
   Result<Elements> gathered(ir::NodeId id, const Indices& indices);
   Result<Elements> scattered(ir::NodeId id, const Indices& indices);
   Result<const Rows*> rows_of(ir::NodeId scatter);
+  /// Adds updates to elements, each of which they name by its number among `results`.
+  Result<void> join_updates(ir::NodeId scatter, const std::vector<ScatterJoin>& joins, Elements& results);
   /// Reads `count` elements of a node in blocks; element s is at index_of(s), and goes to take(s, element).
   template <typename IndexOf, typename Take>
   Result<void> stream(ir::NodeId id, std::int64_t count, IndexOf index_of, Take take);

@@ -106,6 +106,14 @@ struct Unfused {
   double in_bounds = 0, in_numbers = 0;
   double last_bit = 0;  ///< of the largest element
   double crowd = 0;     ///< a magnitude that a quarter of is reached by kEnough elements: larger ones are too few
+
+  /// Whether too few elements are as large as one to tell how far it may be off.
+  [[nodiscard]] bool is_alone(double value) const { return std::abs(value) > crowd; }
+  /// How far an element with this bound may be off by them; nothing where they do not say.
+  [[nodiscard]] std::optional<double> allowed(Bound kind, double bound) const {
+    if (kind == Bound::tight || (kind == Bound::loose ? loose : none) < kEnough) return std::nullopt;
+    return kTimes * std::max(kind == Bound::loose ? in_bounds * bound : in_numbers, last_bit);
+  }
 };
 
 Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& bounds,
@@ -172,11 +180,28 @@ double rounding_slack(DType dtype, std::span<const std::byte> got, const Expecte
   return kTimes * std::min(from_reference, from_file);
 }
 
-/// How far an element may be off, and who says so; infinite: nobody.
+/// How far an element may be off, and what says so; infinite: nothing does.
 struct Allowed {
   enum class By { bound, tolerance, unfused } by = By::bound;
   double error = kInfinity;
+  bool beside_unfused = false;  ///< one kernel per op had a say
 };
+
+/// The smallest of what the bound and one kernel per op allow, or the tolerance where there is no bound. `unfused` may
+/// be null.
+Allowed allowed_error(std::size_t row, const Expected& expected, const Bounds& bounds, const Unfused* unfused) {
+  const Bound kind = bounds.of(row);
+  const double bound = expected.column.bound[row];
+  const bool is_alone = unfused != nullptr && unfused->is_alone(expected.column.value[row]);
+  Allowed allowed{Allowed::By::bound, bound};
+  const bool is_unknown = std::isinf(bound) || (is_alone && kind == Bound::none);
+  if (is_unknown && !expected.has_file) allowed = {Allowed::By::tolerance, bounds.tolerance(row)};
+  if (unfused == nullptr || is_alone) return allowed;
+  const std::optional<double> by_unfused = unfused->allowed(kind, bound);
+  allowed.beside_unfused = by_unfused.has_value();
+  if (by_unfused && *by_unfused < allowed.error) allowed = {Allowed::By::unfused, *by_unfused, true};
+  return allowed;
+}
 
 std::string sentence(std::int64_t element, double got, double want, double error, const Allowed& allowed) {
   switch (allowed.by) {
@@ -201,30 +226,16 @@ void compare_floats(DType dtype, std::span<const std::byte> got, const Expected&
   const std::vector<bool> by_file = decided_by_file(dtype, expected);
   if (expected.unfused) unfused = errors_of_unfused(dtype, expected, bounds, by_file);
   for (std::size_t row = 0; row < column.bound.size(); ++row) {
-    const Bound kind = bounds.of(row);
     if (by_file[row]) {
       ++comparison.by_file_alone;
       continue;
     }
     ++comparison.referenced;
-    Allowed allowed{Allowed::By::bound, column.bound[row]};
-    if (kind == Bound::none) ++comparison.unbounded;
-    if (kind == Bound::loose) ++comparison.loose;
-    if (std::isinf(allowed.error)) {
-      ++comparison.undecided;
-      if (!expected.has_file) allowed = {Allowed::By::tolerance, bounds.tolerance(row)};
-    }
-    const bool is_alone = unfused && std::abs(column.value[row]) > unfused->crowd;
-    if (is_alone && kind == Bound::none && !expected.has_file)
-      allowed = {Allowed::By::tolerance, bounds.tolerance(row)};
-    if (unfused && !is_alone && kind != Bound::tight &&
-        (kind == Bound::loose ? unfused->loose : unfused->none) >= kEnough) {
-      comparison.beside_unfused = true;
-      const double error =
-          kTimes * std::max(kind == Bound::loose ? unfused->in_bounds * column.bound[row] : unfused->in_numbers,
-                            unfused->last_bit);
-      if (error < allowed.error) allowed = {Allowed::By::unfused, error};
-    }
+    comparison.unbounded += bounds.of(row) == Bound::none ? 1 : 0;
+    comparison.loose += bounds.of(row) == Bound::loose ? 1 : 0;
+    comparison.undecided += std::isinf(column.bound[row]) ? 1 : 0;
+    const Allowed allowed = allowed_error(row, expected, bounds, unfused ? &*unfused : nullptr);
+    comparison.beside_unfused = comparison.beside_unfused || allowed.beside_unfused;
     if (std::isinf(allowed.error)) continue;
     const std::int64_t element = element_of(expected, row);
     const double value = number_at(dtype, got, element);
@@ -374,12 +385,21 @@ struct ByReference {
   double bound = 0;
 };
 
+/// Floats of a file.
+struct FloatsOfFile {
+  std::vector<double> values;
+  Tolerance tolerance;
+  double rounding_slack = 0;  ///< of elements without a bound
+};
+
 /// A sentence if a float is not what its file says.
-std::string float_by_file(std::int64_t element, double value, double want, const ByReference& by,
-                          const Tolerance& tolerance, double slack, Deviation& found) {
+std::string float_by_file(std::int64_t element, double value, const FloatsOfFile& file, const ByReference& by,
+                          Deviation& found) {
+  const Tolerance& tolerance = file.tolerance;
+  const double want = file.values[static_cast<std::size_t>(element)];
   const double base = allowed_by(tolerance, want);
   const double granted = std::isfinite(want) ? base + std::min(by.bound, 16 * base) : 0;
-  const double allowed = std::isfinite(want) && std::isinf(by.bound) ? std::max(granted, slack) : granted;
+  const double allowed = std::isfinite(want) && std::isinf(by.bound) ? std::max(granted, file.rounding_slack) : granted;
   const bool same = value == want || (std::isnan(value) && std::isnan(want)) || is_of_flushed(value, want, by.bound);
   const double error = same ? 0 : std::abs(value - want);
   if (!found.add(element, std::isnan(error) ? kInfinity : error, allowed))
@@ -406,11 +426,12 @@ std::string integer_by_file(std::int64_t element, std::int64_t value, std::int64
 }  // namespace
 
 void compare_with_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file,
-                       const Column* column, OutputComparison& comparison, std::span<const std::int64_t> elements) {
+                       const ReferencedElements& referenced, OutputComparison& comparison) {
+  const auto& [column, elements] = referenced;
   const auto count = static_cast<std::int64_t>(got.size() / static_cast<std::size_t>(size_of(dtype)));
   rows_to_elements(count, elements, comparison);
-  const std::vector<double> values = numbers_of(dtype, file);
-  const Tolerance tolerance = tolerance_for(dtype, values);
+  FloatsOfFile floats{numbers_of(dtype, file), {}, comparison.rounding_slack};
+  floats.tolerance = tolerance_for(dtype, floats.values);
   Deviation& found = comparison.by_file.emplace();
   std::size_t row = 0;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -420,8 +441,7 @@ void compare_with_file(DType dtype, std::span<const std::byte> got, std::span<co
     if (column != nullptr && row < column->bound.size() && (elements.empty() || elements[row] == i))
       by = {true, column->value[row], column->integer[row], column->bound[row]};
     const std::string why = is_float(dtype)
-                                ? float_by_file(i, number_at(dtype, got, i), values[static_cast<std::size_t>(i)], by,
-                                                tolerance, comparison.rounding_slack, found)
+                                ? float_by_file(i, number_at(dtype, got, i), floats, by, found)
                                 : integer_by_file(i, integer_at(dtype, got, i), integer_at(dtype, file, i), by, found);
     if (why.empty()) continue;
     comparison.wrong[static_cast<std::size_t>(i)] = true;

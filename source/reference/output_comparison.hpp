@@ -86,11 +86,19 @@ bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expecte
 
 OutputComparison compare_with_bounds(DType dtype, std::span<const std::byte> got, const Expected& expected);
 
-/// Adds what a file says of all elements to a judgement. Both the output and the reference must agree with it, unless
-/// the file decides alone. `elements` are those that the column is of, ascending; empty: all. Without a column nothing
-/// is known of how far a right output may be off. Rows of the judgement are elements from then on.
+/// What the reference says of an output. Without a column nothing is known of how far a right output may be off.
+struct ReferencedElements {
+  const Column* column = nullptr;
+  std::span<const std::int64_t> elements;  ///< that the column is of, ascending; empty: all
+
+  ReferencedElements(const Column* of, std::span<const std::int64_t> rows = {})  // NOLINT(google-explicit-constructor)
+      : column(of), elements(rows) {}
+};
+
+/// Adds what a file says of all elements to a comparison. Both the output and the reference must agree with it, unless
+/// the file decides alone. Rows of the comparison are elements from then on.
 void compare_with_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file,
-                       const Column* column, OutputComparison& comparison, std::span<const std::int64_t> elements = {});
+                       const ReferencedElements& referenced, OutputComparison& comparison);
 
 /// Where wrong elements of an output lie: its last axis across, all others down, in tiles.
 struct TileMap {

@@ -50,15 +50,15 @@ Result<Elements> Evaluator::reduced(ir::NodeId id, const Indices& indices) {
   const Reducer empty(node.op->reduction, dtype, longest_sum_chain(length));
   Elements results(indices.size(), empty.result());
   if (length == 0) return results;
-  std::optional<Reducer> folder;
+  std::optional<Reducer> reducer;
   const auto index_of = [&](std::int64_t s) {
     return fibers.base(indices[static_cast<std::size_t>(s / length)]) + fibers.offset(s % length);
   };
   VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(indices.size()) * length, index_of,
                       [&](std::int64_t s, const Element& x) {
-                        if (s % length == 0) folder.emplace(empty);
-                        folder->add(x);
-                        if (s % length == length - 1) results[static_cast<std::size_t>(s / length)] = folder->result();
+                        if (s % length == 0) reducer.emplace(empty);
+                        reducer->add(x);
+                        if (s % length == length - 1) results[static_cast<std::size_t>(s / length)] = reducer->result();
                       }));
   return results;
 }
@@ -115,13 +115,13 @@ Result<Elements> Evaluator::scanned(ir::NodeId id, const Indices& indices) {
   const auto& scan = std::get<ir::ScanPayload>(node.payload);
   const DType dtype = graph_.node(node.operands[0]).type.dtype;
   return by_lines(id, scan.axis, indices, [&](const Elements& line) {
-    Reducer folder(node.op->reduction, dtype, longest_sum_chain(static_cast<std::int64_t>(line.size())));
+    Reducer reducer(node.op->reduction, dtype, longest_sum_chain(static_cast<std::int64_t>(line.size())));
     Elements results(line.size());
     for (std::size_t step = 0; step < line.size(); ++step) {
       const std::size_t i = scan.reverse ? line.size() - 1 - step : step;
-      if (scan.exclusive) results[i] = folder.result();
-      folder.add(line[i]);
-      if (!scan.exclusive) results[i] = folder.result();
+      if (scan.exclusive) results[i] = reducer.result();
+      reducer.add(line[i]);
+      if (!scan.exclusive) results[i] = reducer.result();
     }
     return results;
   });
@@ -191,9 +191,53 @@ Result<const Evaluator::Rows*> Evaluator::rows_of(ir::NodeId scatter) {
   return &rows_.emplace(scatter, std::move(rows)).first->second;
 }
 
+namespace {
+
+/// The updates of elements, in the order in which they are added; of those that replace, the last alone.
+std::vector<ScatterJoin> joins_of(const std::unordered_map<std::int64_t, Indices>& updates_by_row,
+                                  const Indices& indices, std::int64_t row_elements, ir::ScatterMode mode) {
+  std::vector<ScatterJoin> joins;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto found = updates_by_row.find(indices[i] / row_elements);
+    if (found == updates_by_row.end()) continue;
+    const Indices& updates = found->second;
+    for (std::size_t k = mode == ir::ScatterMode::set ? updates.size() - 1 : 0; k < updates.size(); ++k) {
+      joins.push_back({i, updates[k] * row_elements + indices[i] % row_elements, k + 1 == updates.size(),
+                       static_cast<std::int64_t>(updates.size())});
+    }
+  }
+  return joins;
+}
+
+}  // namespace
+
+Result<void> Evaluator::join_updates(ir::NodeId scatter, const std::vector<ScatterJoin>& joins, Elements& results) {
+  const ir::Node& node = graph_.node(scatter);
+  const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
+  std::optional<Reducer> reducer;
+  const auto index_of = [&](std::int64_t s) { return joins[static_cast<std::size_t>(s)].update; };
+  return stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of,
+                [&](std::int64_t s, const Element& x) {
+                  const ScatterJoin& join = joins[static_cast<std::size_t>(s)];
+                  Element& result = results[join.result];
+                  if (mode == ir::ScatterMode::set) {
+                    result = x;
+                    return;
+                  }
+                  // The updates are reduced first, and rounded where they are stored in between.
+                  if (!reducer) reducer.emplace(reduction_of(mode), node.type.dtype, join.updates);
+                  reducer->add(x);
+                  if (!join.is_last) return;
+                  Reducer both(reduction_of(mode), node.type.dtype, 2);
+                  both.add(result);
+                  both.add(reducer->result());
+                  result = both.result();
+                  reducer.reset();
+                });
+}
+
 Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
   const ir::Node& node = graph_.node(id);
-  const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
   const Lines shape(sizes(id), 0);
   VKF_TRY(rows, rows_of(id));
   VKF_TRY(results, values(node.operands[0], indices));
@@ -201,42 +245,8 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
     for (Element& element : results) element.bound = kInfinity;
     return results;
   }
-  struct Join {
-    std::size_t result = 0;
-    std::int64_t update = 0;  ///< its flat index
-    bool last = false;        ///< of this result
-    std::int64_t count = 0;   ///< of updates
-  };
-  std::vector<Join> joins;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const auto found = rows->updates.find(indices[i] / shape.inner);
-    if (found == rows->updates.end()) continue;
-    const Indices& updates = found->second;
-    for (std::size_t k = mode == ir::ScatterMode::set ? updates.size() - 1 : 0; k < updates.size(); ++k) {
-      joins.push_back({i, updates[k] * shape.inner + indices[i] % shape.inner, k + 1 == updates.size(),
-                       static_cast<std::int64_t>(updates.size())});
-    }
-  }
-  std::optional<Reducer> folder;
-  const auto index_of = [&](std::int64_t s) { return joins[static_cast<std::size_t>(s)].update; };
-  VKF_CHECK_OK(stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of,
-                      [&](std::int64_t s, const Element& x) {
-                        const Join& join = joins[static_cast<std::size_t>(s)];
-                        Element& result = results[join.result];
-                        if (mode == ir::ScatterMode::set) {
-                          result = x;
-                          return;
-                        }
-                        // The updates are folded first, and rounded where they are stored in between.
-                        if (!folder) folder.emplace(reduction_of(mode), node.type.dtype, join.count);
-                        folder->add(x);
-                        if (!join.last) return;
-                        Reducer both(reduction_of(mode), node.type.dtype, 2);
-                        both.add(result);
-                        both.add(folder->result());
-                        result = both.result();
-                        folder.reset();
-                      }));
+  const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
+  VKF_CHECK_OK(join_updates(id, joins_of(rows->updates, indices, shape.inner, mode), results));
   return results;
 }
 

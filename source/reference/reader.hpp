@@ -15,14 +15,26 @@ namespace vkfuse::reference {
 /// How many elements of each node were computed.
 using Counters = std::vector<std::atomic<std::int64_t>>;
 
+/// A graph and what is known of its nodes: `sizes`, `held` and `counters` are by node.
+struct GraphValues {
+  const ir::Graph& graph;
+  const InputBindings& input_bindings;
+  const std::vector<Sizes>& sizes;
+  const Materialised& held;
+  Counters& counters;
+};
+
 /// Reads from several threads at a time. Values that are not held are computed from those that are, which must be
 /// views, elementwise ops or generators.
 class Reader {
  public:
-  /// All must outlive it. `sizes` and `held` are by node.
-  Reader(const ir::Graph& graph, const InputBindings& input_bindings, const std::vector<Sizes>& sizes,
-         const Materialised& held, Counters& counters)
-      : graph_(graph), input_bindings_(input_bindings), sizes_(sizes), held_(held), counters_(counters) {}
+  /// What `known` refers to must outlive it.
+  explicit Reader(const GraphValues& known)
+      : graph_(known.graph),
+        input_bindings_(known.input_bindings),
+        sizes_(known.sizes),
+        held_(known.held),
+        counters_(known.counters) {}
 
   /// The elements at these flat indices, in any order.
   void read(ir::NodeId id, std::span<const std::int64_t> indices, Block& into) const;

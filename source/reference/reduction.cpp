@@ -103,36 +103,39 @@ bool Reducer::has_exact_mean(const partial::Sum& state) const {
          (state.first == 0 || std::abs(state.first) >= smallest_of(dtype_) / (unit(dtype_) * unit(dtype_)));
 }
 
+/// The sum or mean without the errors of a device: an infinity, where there is one.
+double Reducer::in_double(const partial::Sum& state) const {
+  if (state.has_infinity()) return state.to_infinity ? kInfinity : -kInfinity;
+  return (state.sum + state.carry) / (is_mean() ? static_cast<double>(count_) : 1);
+}
+
+/// A sum becomes a mean, whose division rounds.
+void Reducer::divide_by_count(double& value, double& bound) const {
+  const DType in = register_of(dtype_);
+  value /= static_cast<double>(count_);
+  bound = bound / static_cast<double>(count_) +
+          (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
+}
+
 Element Reducer::finish(const partial::Sum& state) const {
   const DType in = register_of(dtype_);
   if (state.to_infinity && state.to_minus_infinity) return {kNaN, 0, 0};
-  const bool is_mean = reduction_.kind == ops::Reduction::Kind::mean;
   const double growth = static_cast<double>(chain_) * unit(in);
   const bool partial_may_overflow = state.magnitude * (1 + growth) > largest_of(in);
-  const bool has_infinity = state.to_infinity || state.to_minus_infinity;
-  const bool both_signs = (state.positive || state.to_infinity) && (state.negative || state.to_minus_infinity);
-  const double infinity = state.to_infinity ? kInfinity : -kInfinity;
-  const double in_double =
-      has_infinity ? infinity : (state.sum + state.carry) / (is_mean ? static_cast<double>(count_) : 1);
-  if (partial_may_overflow && both_signs)
-    return undecided(in_double);  // the order decides whether infinities arise, and cancel
-  if (has_infinity) return {infinity, 0, 0};
+  if (partial_may_overflow && state.has_both_signs())
+    return undecided(in_double(state));  // the order decides whether infinities arise, and cancel
+  if (state.has_infinity()) return {in_double(state), 0, 0};
 
   if (partial_may_overflow && in == DType::f64)
-    return undecided(in_double);  // the sum here has overflowed too, or nearly
+    return undecided(in_double(state));  // the sum here has overflowed too, or nearly
 
-  if (reduction_.kind == ops::Reduction::Kind::mean && !partial_may_overflow && has_exact_mean(state))
-    return {state.first, 0, 0};
+  if (is_mean() && !partial_may_overflow && has_exact_mean(state)) return {state.first, 0, 0};
   double value = state.sum + state.carry;
   const bool rounds = count_ > 1 && state.magnitude > 0;
   double bound = state.spread;
   if (rounds) bound += growth * state.magnitude + static_cast<double>(count_) * smallest_of(in);
   settle(in, value, bound);
-  if (is_mean) {
-    value /= static_cast<double>(count_);
-    bound = bound / static_cast<double>(count_) +
-            (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
-  }
+  if (is_mean()) divide_by_count(value, bound);
   return finish_float(dtype_, value, bound);
 }
 

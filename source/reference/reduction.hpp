@@ -18,6 +18,9 @@ struct Sum {
   double first = 0;
   bool equal = true;  ///< all elements are the first one, exactly
   bool to_infinity = false, to_minus_infinity = false;
+
+  [[nodiscard]] bool has_infinity() const { return to_infinity || to_minus_infinity; }
+  [[nodiscard]] bool has_both_signs() const { return (positive || to_infinity) && (negative || to_minus_infinity); }
 };
 struct Product {
   double product = 1;
@@ -57,7 +60,10 @@ class Reducer {
 
  private:
   [[nodiscard]] bool is_absorbed() const;
+  [[nodiscard]] bool is_mean() const { return reduction_.kind == ops::Reduction::Kind::mean; }
   [[nodiscard]] bool has_exact_mean(const partial::Sum& sum) const;
+  [[nodiscard]] double in_double(const partial::Sum& sum) const;
+  void divide_by_count(double& value, double& bound) const;
   void take(partial::Sum& sum, const Element& x) const;
   void take(partial::Product& product, const Element& x) const;
   void take(partial::Extreme& extreme, const Element& x) const;

@@ -441,7 +441,7 @@ Result<plan::ScheduledKernels> ShapeBuckets::schedule(const SymbolValues& symbol
     used[step] = std::move(own);
     return true;
   };
-  return plan::schedule_steps(plan_, symbols, tuning_, choose, duplicates_, reuse);
+  return plan::schedule_steps(plan_, symbols, tuning_, choose, {duplicates_, reuse});
 }
 
 Result<plan::ScheduledKernels> ShapeBuckets::schedule(const SymbolValues& symbols) {

@@ -297,44 +297,61 @@ void print_top(const std::string& name, const HostTensor& scores, int top) {
   }
 }
 
-/// How far the outputs of a converted model are from those of the model as it was.
-void print_errors(const Outputs& got, const Outputs& want) {
-  for (const auto& entry : want) {
-    const HostTensor& exact = entry.second;
-    const HostTensor& near = got.at(entry.first);
-    if (!is_float(exact.dtype)) {
-      std::printf("  %s : %s as in f32\n", entry.first.c_str(),
-                  exact.bytes == near.bytes ? "all elements" : "not all elements");
+/// How far numbers are from exact ones. Those that are not finite on both sides are only counted.
+struct ConversionErrors {
+  double largest_error = 0, largest_element = 0, sum = 0;
+  std::int64_t elements = 0;
+  std::int64_t finite = 0;     ///< on both sides
+  std::int64_t undefined = 0;  ///< of the others, those that differ
+};
+
+ConversionErrors errors_between(const HostTensor& exact, const HostTensor& near) {
+  const auto number = [](const HostTensor& tensor, std::size_t at) {
+    return ir::decode(tensor.dtype, tensor.bytes.data() + at * static_cast<std::size_t>(size_of(tensor.dtype)));
+  };
+  ConversionErrors errors;
+  const std::size_t count = exact.bytes.size() / static_cast<std::size_t>(size_of(exact.dtype));
+  errors.elements = static_cast<std::int64_t>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double a = number(exact, i), b = number(near, i);
+    if (!std::isfinite(a) || !std::isfinite(b)) {
+      errors.undefined += a == b || (std::isnan(a) && std::isnan(b)) ? 0 : 1;
       continue;
     }
-    double error = 0, largest = 0, sum = 0;
-    std::int64_t undefined = 0, finite = 0;
-    const std::size_t count = exact.bytes.size() / static_cast<std::size_t>(size_of(exact.dtype));
-    for (std::size_t i = 0; i < count; ++i) {
-      const double a = ir::decode(exact.dtype, exact.bytes.data() + i * static_cast<std::size_t>(size_of(exact.dtype)));
-      const double b = ir::decode(near.dtype, near.bytes.data() + i * static_cast<std::size_t>(size_of(near.dtype)));
-      if (!std::isfinite(a) || !std::isfinite(b)) {
-        undefined += a == b || (std::isnan(a) && std::isnan(b)) ? 0 : 1;
-        continue;
-      }
-      ++finite;
-      error = std::max(error, std::abs(a - b));
-      largest = std::max(largest, std::abs(a));
-      sum += std::abs(a - b);
-    }
-    const auto elements = static_cast<std::int64_t>(count);
-    if (finite == 0 && elements > 0) {
-      std::printf("  %s against f32: no element is finite in both", entry.first.c_str());
+    ++errors.finite;
+    errors.largest_error = std::max(errors.largest_error, std::abs(a - b));
+    errors.largest_element = std::max(errors.largest_element, std::abs(a));
+    errors.sum += std::abs(a - b);
+  }
+  return errors;
+}
+
+void print_errors_of(const std::string& name, const ConversionErrors& errors) {
+  const double relative = errors.largest_element > 0 ? errors.largest_error / errors.largest_element : 0.0;
+  const double mean = errors.finite > 0 ? errors.sum / static_cast<double>(errors.finite) : 0.0;
+  if (errors.finite == 0 && errors.elements > 0) {
+    std::printf("  %s against f32: no element is finite in both", name.c_str());
+  } else {
+    std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g", name.c_str(),
+                errors.largest_error, relative, mean);
+  }
+  if (errors.finite > 0 && errors.finite < errors.elements)
+    std::printf(", of the %lld of %lld elements that are finite in both", static_cast<long long>(errors.finite),
+                static_cast<long long>(errors.elements));
+  std::printf(errors.undefined > 0 ? "; %lld elements are infinite or undefined in one of them\n" : "\n",
+              static_cast<long long>(errors.undefined));
+}
+
+/// How far the outputs of a converted model are from those of the model as it was.
+void print_errors(const Outputs& got, const Outputs& want) {
+  for (const auto& [name, exact] : want) {
+    const HostTensor& near = got.at(name);
+    if (is_float(exact.dtype)) {
+      print_errors_of(name, errors_between(exact, near));
     } else {
-      std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g",
-                  entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
-                  finite > 0 ? sum / static_cast<double>(finite) : 0.0);
+      std::printf("  %s : %s as in f32\n", name.c_str(),
+                  exact.bytes == near.bytes ? "all elements" : "not all elements");
     }
-    if (finite > 0 && finite < elements)
-      std::printf(", of the %lld of %lld elements that are finite in both", static_cast<long long>(finite),
-                  static_cast<long long>(elements));
-    std::printf(undefined > 0 ? "; %lld elements are infinite or undefined in one of them\n" : "\n",
-                static_cast<long long>(undefined));
   }
 }
 

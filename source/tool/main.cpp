@@ -68,120 +68,147 @@ int run_distinct(const NamedFiles& files, const Work& work) {
   return finish(distinct.ok() ? work() : Result<int>(distinct.error()));
 }
 
-int run_command(int argc, char** argv) {
+constexpr const char* kInput = "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random";
+
+/// The command line, with what its options are parsed into: each `add_` makes a command, which sets `status` when it
+/// is the one that is called.
+struct CommandLine {
   CLI::App app{"vkfuse: tensor graphs as fused Vulkan compute kernels"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", VKFUSE_VERSION);
-  Common common;
   int status = 0;
-
-  bool json = false;
-  CLI::App* devices = app.add_subcommand("devices", "List Vulkan devices, their limits and feature tiers");
-  add_common(*devices, common);
-  devices->add_flag("--json", json, "Print JSON");
-  devices->callback([&] { status = finish(list_devices(common, json)); });
-
+  Common common;
+  bool devices_json = false;
   RunCommand run;
-  CLI::App* run_app = app.add_subcommand("run", "Run a model");
-  add_common(*run_app, common);
-  run_app->add_option("model", run.model, "A .onnx or .vkf file")->required();
-  constexpr const char* kInput = "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random";
-  run_app->add_option("--input", run.inputs, kInput);
-  run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
-  run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")
+  PlanCommand plan;
+  CodeCommand code;
+  std::string cache_action;
+  ValidateCommand validate;
+
+  void add_devices();
+  void add_run();
+  void add_plan();
+  void add_code(const char* name, const char* what, Stage stage);
+  void add_cache();
+  void add_validate();
+};
+
+void CommandLine::add_devices() {
+  CLI::App* command = app.add_subcommand("devices", "List Vulkan devices, their limits and feature tiers");
+  add_common(*command, common);
+  command->add_flag("--json", devices_json, "Print JSON");
+  command->callback([this] { status = finish(list_devices(common, devices_json)); });
+}
+
+void CommandLine::add_run() {
+  CLI::App* command = app.add_subcommand("run", "Run a model");
+  add_common(*command, common);
+  command->add_option("model", run.model, "A .onnx or .vkf file")->required();
+  command->add_option("--input", run.inputs, kInput);
+  command->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
+  command->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")
       ->check(CLI::NonNegativeNumber);
-  run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
-  run_app->add_flag("--profile", run.profile,
+  command->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
+  command->add_flag("--profile", run.profile,
                     "Print the device time of every kernel, the bytes it moves, and at which rate");
-  run_app->add_option("--trace", run.trace,
+  command->add_option("--trace", run.trace,
                       "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
-  run_app->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
-  run_app
+  command->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
+  command
       ->add_option("--tune", run.tune_ms,
                    "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")
       ->check(CLI::NonNegativeNumber);
-  run_app->callback([&] {
+  command->callback([this] {
     status = run_distinct({{"model", run.model}, {"file of --plan", run.plan}, {"file of --trace", run.trace}},
-                          [&] { return run_model(common, run); });
+                          [this] { return run_model(common, run); });
   });
+}
 
-  PlanCommand plan;
-  CLI::App* plan_app = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
-  add_common(*plan_app, common);
-  plan_app->add_option("model", plan.model, "A .onnx or .vkf file")->required();
-  plan_app->add_option("--input", plan.inputs, kInput);
-  plan_app->add_option("--format", plan.format, "text, json or html")->check(CLI::IsMember({"text", "json", "html"}));
-  plan_app->add_option("-o,--output", plan.output, "Write to a file");
-  plan_app->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
-  plan_app->add_option("--plan", plan.plan, "Show the plan of a file instead of planning");
-  plan_app->add_flag("--profile", plan.profile,
-                     "Run on random inputs, and show measured times beside the modelled ones");
-  plan_app->callback([&] {
+void CommandLine::add_plan() {
+  CLI::App* command = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
+  add_common(*command, common);
+  command->add_option("model", plan.model, "A .onnx or .vkf file")->required();
+  command->add_option("--input", plan.inputs, kInput);
+  command->add_option("--format", plan.format, "text, json or html")->check(CLI::IsMember({"text", "json", "html"}));
+  command->add_option("-o,--output", plan.output, "Write to a file");
+  command->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
+  command->add_option("--plan", plan.plan, "Show the plan of a file instead of planning");
+  command->add_flag("--profile", plan.profile,
+                    "Run on random inputs, and show measured times beside the modelled ones");
+  command->callback([this] {
     status = run_distinct({{"model", plan.model}, {"file of --output", plan.output}, {"file of --save", plan.save}},
-                          [&] { return show_plan(common, plan); });
+                          [this] { return show_plan(common, plan); });
   });
+}
 
-  CodeCommand code;
-  const auto add_code = [&](const char* name, const char* what, Stage stage) {
-    CLI::App* command = app.add_subcommand(name, what);
-    add_common(*command, common);
-    command->add_option("model", code.model, "A .onnx or .vkf file")->required();
-    command->add_option("--input", code.inputs, kInput);
-    command->add_option("--segment", code.segment, "Only this segment");
-    command->add_option("-o,--output", code.output, "Write a file per segment into this folder");
-    command->callback([&, stage, name] {
-      code.stage = stage;
-      code.extension = name;
-      status = finish(show_code(common, code));
-    });
-  };
-  add_code("glsl", "Print the GLSL of every kernel", Stage::glsl);
-  add_code("spirv", "Print the SPIR-V disassembly of every kernel", Stage::spirv);
-  add_code("msl", "Print every kernel as Metal shading language", Stage::msl);
-  add_code("hlsl", "Print every kernel as HLSL", Stage::hlsl);
+void CommandLine::add_code(const char* name, const char* what, Stage stage) {
+  CLI::App* command = app.add_subcommand(name, what);
+  add_common(*command, common);
+  command->add_option("model", code.model, "A .onnx or .vkf file")->required();
+  command->add_option("--input", code.inputs, kInput);
+  command->add_option("--segment", code.segment, "Only this segment");
+  command->add_option("-o,--output", code.output, "Write a file per segment into this folder");
+  command->callback([this, stage, name] {
+    code.stage = stage;
+    code.extension = name;
+    status = finish(show_code(common, code));
+  });
+}
 
-  std::string action;
-  CLI::App* cache_app = app.add_subcommand("cache", "Show or clear the folder of compiled kernels");
-  cache_app->add_option("--cache", common.cache, "The folder of compiled kernels");
-  cache_app->add_option("action", action, "path, size, entries or clear; without one, the first three")
+void CommandLine::add_cache() {
+  CLI::App* command = app.add_subcommand("cache", "Show or clear the folder of compiled kernels");
+  command->add_option("--cache", common.cache, "The folder of compiled kernels");
+  command->add_option("action", cache_action, "path, size, entries or clear; without one, the first three")
       ->check(CLI::IsMember({"path", "size", "entries", "clear"}));
-  cache_app->callback([&] { status = finish(manage_cache(common, action)); });
+  command->callback([this] { status = finish(manage_cache(common, cache_action)); });
+}
 
-  ValidateCommand validate;
-  CLI::App* validate_app =
-      app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
-  add_common(*validate_app, common);
-  validate_app->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
-  validate_app->add_option("--input", validate.inputs, kInput);
-  validate_app->add_option("--json", validate.json, "Write the results as JSON");
-  validate_app->add_option("--report", validate.report, "Write the results as an HTML page");
-  validate_app->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
-  validate_app->add_option("--seed", validate.seed, "Of random inputs");
-  validate_app
+void CommandLine::add_validate() {
+  CLI::App* command = app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
+  add_common(*command, common);
+  command->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
+  command->add_option("--input", validate.inputs, kInput);
+  command->add_option("--json", validate.json, "Write the results as JSON");
+  command->add_option("--report", validate.report, "Write the results as an HTML page");
+  command->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
+  command->add_option("--seed", validate.seed, "Of random inputs");
+  command
       ->add_option("--time-limit", validate.time_limit_s,
                    "Seconds for a case: the reference samples outputs, and stops, to keep them")
       ->check(CLI::PositiveNumber);
-  validate_app->add_option("--outputs", validate.outputs,
-                           "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
-  validate_app->callback([&] {
+  command->add_option("--outputs", validate.outputs,
+                      "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
+  command->callback([this] {
     NamedFiles files = {{"file of --json", validate.json}, {"file of --report", validate.report}};
     for (const std::string& path : validate.paths) {
       if (check_distinct({files[0], files[1], {"model", path}}).ok()) continue;
       files.emplace_back("model", path);
       break;
     }
-    status = run_distinct(files, [&] { return validate_models(common, validate); });
+    status = run_distinct(files, [this] { return validate_models(common, validate); });
   });
+}
 
+int run_command(int argc, char** argv) {
+  CommandLine line;
+  line.app.require_subcommand(1);
+  line.app.set_version_flag("--version", VKFUSE_VERSION);
+  line.add_devices();
+  line.add_run();
+  line.add_plan();
+  line.add_code("glsl", "Print the GLSL of every kernel", Stage::glsl);
+  line.add_code("spirv", "Print the SPIR-V disassembly of every kernel", Stage::spirv);
+  line.add_code("msl", "Print every kernel as Metal shading language", Stage::msl);
+  line.add_code("hlsl", "Print every kernel as HLSL", Stage::hlsl);
+  line.add_cache();
+  line.add_validate();
   try {
-    app.parse(argc, argv);
+    line.app.parse(argc, argv);
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    return line.app.exit(success);
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "vkfuse: %s. Try 'vkfuse --help'.\n", error.what());
     return 2;
   }
-  return status;
+  return line.status;
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ Result<std::vector<DeviceDescription>> requested_devices(const Common& common, c
   return all;
 }
 
+/// The files of --json and --report.
+Result<void> write_reports(const ValidateCommand& command, const ValidateOptions& options,
+                           const std::vector<DeviceReport>& reports) {
+  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
+  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
+  return {};
+}
+
 /// Outputs of another program: one report without a device.
 Result<int> compare_outputs(const ValidateCommand& command, const ValidateOptions& options) {
   std::error_code ignored;
@@ -35,14 +43,11 @@ Result<int> compare_outputs(const ValidateCommand& command, const ValidateOption
   reports[0].device.name = "outputs of " + command.outputs;
   const CaseResult& result = reports[0].report.cases.emplace_back(validate_outputs(path, command.outputs, options));
   std::fputs(to_text(result).c_str(), stdout);
-  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
-  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
+  VKF_CHECK_OK(write_reports(command, options, reports));
   return result.verdict == Verdict::failed ? 1 : result.verdict == Verdict::passed ? 0 : 2;
 }
 
-}  // namespace
-
-Result<int> validate_models(const Common& common, const ValidateCommand& command) {
+Result<ValidateOptions> validate_options(const Common& common, const ValidateCommand& command) {
   ValidateOptions options;
   options.fusion = command.fusion == "on";
   options.numerics = common.strict             ? Numerics::strict
@@ -56,12 +61,55 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   VKF_TRY(how, model_options(common, given));
   options.model = std::move(how);
   options.inputs = std::move(given);
+  return options;
+}
+
+void print_case(const CaseResult& result) {
+  std::fputs(to_text(result).c_str(), stdout);
+  std::fflush(stdout);
+  for (const std::string& note : result.notes)
+    std::fprintf(stderr, "vkfuse: note: %s: %s\n", result.name.c_str(), note.c_str());
+}
+
+/// Validates every path on a device. `usage` takes why a path could not be; an error is one of the command line.
+Result<void> validate_paths(const Device& device, const ValidateCommand& command, const ValidateOptions& options,
+                            ValidateReport& into, std::optional<Error>& usage) {
+  for (const std::string& path : command.paths) {
+    if (!command.inputs.empty() && std::filesystem::is_directory(path))
+      return invalid("'{}' is a folder, whose cases have inputs of their own: --input is for models.", path);
+    auto report = validate_path(device, path, options, print_case);
+    if (!report) {
+      usage = std::move(report).error();
+      continue;
+    }
+    into.cases.insert(into.cases.end(), report->cases.begin(), report->cases.end());
+  }
+  return {};
+}
+
+/// How many cases of all devices have this verdict.
+int count_of(const std::vector<DeviceReport>& reports, Verdict verdict) {
+  int count = 0;
+  for (const DeviceReport& one : reports) count += one.report.count(verdict);
+  return count;
+}
+
+void print_counts(const std::vector<DeviceReport>& reports) {
+  std::printf("%d passed, %d failed, %d skipped", count_of(reports, Verdict::passed),
+              count_of(reports, Verdict::failed), count_of(reports, Verdict::skipped));
+  if (const int idle = count_of(reports, Verdict::idle); idle > 0) std::printf(", %d idle: computed on import", idle);
+  std::printf("\n");
+}
+
+}  // namespace
+
+Result<int> validate_models(const Common& common, const ValidateCommand& command) {
+  VKF_TRY(options, validate_options(common, command));
   if (!command.outputs.empty()) return compare_outputs(command, options);
   VKF_TRY(device_requested, device_options(common));
   device_requested.self_check = true;
   VKF_TRY(found, requested_devices(common, device_requested, !command.report.empty()));
   std::vector<DeviceReport> reports;
-  ValidateReport all;
   std::optional<Error> usage;
   for (DeviceDescription& description : found) {
     if (common.device == "all")
@@ -75,32 +123,13 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
       std::printf("not opened: %s\n", one.refused.c_str());
       continue;
     }
-    for (const std::string& path : command.paths) {
-      if (!command.inputs.empty() && std::filesystem::is_directory(path))
-        return invalid("'{}' is a folder, whose cases have inputs of their own: --input is for models.", path);
-      auto report = validate_path(*device, path, options, [&](const CaseResult& result) {
-        std::fputs(to_text(result).c_str(), stdout);
-        std::fflush(stdout);
-        for (const std::string& note : result.notes)
-          std::fprintf(stderr, "vkfuse: note: %s: %s\n", result.name.c_str(), note.c_str());
-      });
-      if (!report) {
-        usage = std::move(report).error();
-        continue;
-      }
-      one.report.cases.insert(one.report.cases.end(), report->cases.begin(), report->cases.end());
-    }
-    all.cases.insert(all.cases.end(), one.report.cases.begin(), one.report.cases.end());
+    VKF_CHECK_OK(validate_paths(*device, command, options, one.report, usage));
   }
-  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
-  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
-  std::printf("%d passed, %d failed, %d skipped", all.count(Verdict::passed), all.count(Verdict::failed),
-              all.count(Verdict::skipped));
-  if (const int idle = all.count(Verdict::idle); idle > 0) std::printf(", %d idle: computed on import", idle);
-  std::printf("\n");
-  if (all.count(Verdict::failed) > 0) return 1;
+  VKF_CHECK_OK(write_reports(command, options, reports));
+  print_counts(reports);
+  if (count_of(reports, Verdict::failed) > 0) return 1;
   if (usage) return *std::move(usage);
-  return all.count(Verdict::passed) > 0 ? 0 : 2;
+  return count_of(reports, Verdict::passed) > 0 ? 0 : 2;
 }
 
 }  // namespace vkfuse::tool

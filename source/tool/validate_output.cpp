@@ -207,8 +207,8 @@ void compare_with_file(const HostTensor& got, const HostTensor& file, bool has_r
                     fmt::join(got.sizes, ", "), name_of(file.dtype), fmt::join(file.sizes, ", "));
     return;
   }
-  reference::compare_with_file(got.dtype, got.bytes, file.bytes, has_reference ? &outcome.reference.column : nullptr,
-                               result.found, outcome.reference.elements);
+  const reference::Column* column = has_reference ? &outcome.reference.column : nullptr;
+  reference::compare_with_file(got.dtype, got.bytes, file.bytes, {column, outcome.reference.elements}, result.found);
   place(result, {});
   const reference::Deviation& found = *result.found.by_file;
   if (found.wrong > 0 && outcome.wrong.empty()) {

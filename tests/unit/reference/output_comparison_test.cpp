@@ -283,7 +283,7 @@ TEST(Judge, ComparesAFileWithSomeElementsOfTheReference) {
   Column column = ones(3, 0x1p-20);
   const auto by = [&](const std::vector<std::byte>& got, const std::vector<std::byte>& file) {
     OutputComparison comparison = compare_with_bounds(DType::f32, got, {column, elements, {}, true, file});
-    compare_with_file(DType::f32, got, file, &column, comparison, elements);
+    compare_with_file(DType::f32, got, file, {&column, elements}, comparison);
     return comparison;
   };
   EXPECT_TRUE(by(floats(20, 0, 1), floats(20, 0, 1)).right());
