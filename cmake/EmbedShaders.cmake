@@ -14,5 +14,8 @@ foreach(shader ${SHADERS})
   endwhile()
   string(APPEND text "    },\n")
 endforeach()
-string(APPEND text "};\n}  // namespace\n\nstd::span<const EmbeddedShader> embedded_shaders() { return kShaders; }\n\n}  // namespace vkfuse\n")
+string(APPEND text
+  "};\n}  // namespace\n\n"
+  "std::span<const EmbeddedShader> embedded_shaders() { return kShaders; }\n\n"
+  "}  // namespace vkfuse\n")
 file(WRITE ${OUTPUT} "${text}")

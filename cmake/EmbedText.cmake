@@ -1,7 +1,9 @@
 # Writes one C++ file with a function that returns the text of a file:
 #   cmake -DOUTPUT=F -DTEXT=page.html -DNAMESPACE=a::b -DFUNCTION=page_template -P EmbedText.cmake
 file(READ ${TEXT} body)
-set(text "#include <string_view>\n\nnamespace ${NAMESPACE} {\n\nstd::string_view ${FUNCTION}();\n\nstd::string_view ${FUNCTION}() {\n  return\n")
+string(CONCAT text
+  "#include <string_view>\n\nnamespace ${NAMESPACE} {\n\n"
+  "std::string_view ${FUNCTION}();\n\nstd::string_view ${FUNCTION}() {\n  return\n")
 # A raw string literal may be limited to 64 KiB; adjacent literals are joined by the compiler.
 string(LENGTH "${body}" length)
 set(at 0)

@@ -9,13 +9,15 @@ foreach(program vkfuse-command vkfuse-bench)
   endif()
 endforeach()
 # The importer of ONNX models is not in the shared library: it would make every program link protobuf.
-install(DIRECTORY include/vkfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "onnx.hpp" EXCLUDE)
+install(DIRECTORY include/vkfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "onnx.hpp" EXCLUDE)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/vkfuse)
 install(EXPORT vkfuseTargets NAMESPACE vkfuse:: DESTINATION ${package})
 configure_package_config_file(cmake/vkfuseConfig.cmake.in vkfuseConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(vkfuseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/vkfuseConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/vkfuseConfigVersion.cmake DESTINATION ${package})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/vkfuseConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/vkfuseConfigVersion.cmake
+  DESTINATION ${package})
 
 file(RELATIVE_PATH VKFUSE_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/vkfuse.pc.in vkfuse.pc @ONLY)

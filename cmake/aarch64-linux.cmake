@@ -1,4 +1,5 @@
-# Debian's cross compiler, with libraries and headers of arm64 packages unpacked in VKFUSE_CROSS_ROOT (scripts/package.sh).
+# Debian's cross compiler, with libraries and headers of arm64 packages unpacked in VKFUSE_CROSS_ROOT
+# (scripts/package.sh).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

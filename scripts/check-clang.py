@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Reads every source with clang++, without making code: what it warns of or refuses and g++ does not.
 
-Include paths and macros are those of a build (build/release). To cost a minute and not four, headers are read once, and several sources of
-a folder are read as one text (scripts/together.py); where two sources of a text get into each other's way all the same, its halves
-are read. An error is reported only for a source that is read by itself.
+Include paths and macros are those of a build (build/release). To cost a minute and not four, headers are read once, and
+the sources of a group of its unity build (cmake/UnityBuild.cmake) are read as one text; where clang++ has something to
+say of a group, each of its sources is read again. An error is reported only for a source that is read by itself.
 
   usage: scripts/check-clang.py [--build FOLDER] [FILE...]      FILE: these alone, each by itself
 """
@@ -17,65 +17,88 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-from together import texts
-
 WARNINGS = """-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
     -Wextra-semi -Wimplicit-fallthrough -Wnon-virtual-dtor -Woverloaded-virtual -Wrange-loop-analysis""".split()
-STANDARD = """algorithm array atomic bit charconv chrono cmath condition_variable cstdint cstdio cstdlib cstring deque filesystem fstream functional limits
-    map memory mutex numeric optional set span sstream string string_view thread unordered_map utility variant vector
+STANDARD = """algorithm array atomic bit charconv chrono cmath condition_variable cstdint cstdio cstdlib cstring deque
+    filesystem fstream functional limits map memory mutex numeric optional set span sstream string string_view thread
+    unordered_map utility variant vector
     fmt/format.h fmt/ranges.h gtest/gtest.h nlohmann/json.hpp vulkan/vulkan.h""".split()
 APART = ["onnx/host_tensor.hpp"]  # hides a name of an outer namespace from sources that do not include it
 
 
-def flags_of(build):
+def commands_of(build):
+    """How the build compiles its C++ sources; those that end in .cxx are of a unity build, and include others."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        return [entry for entry in json.load(file) if entry["file"].endswith((".cpp", ".cxx"))]
+
+
+def flags_of(commands):
     """The macros and include paths of all C++ sources, which do not contradict each other."""
     flags = {}
-    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        for entry in json.load(file):
-            if entry["file"].endswith((".cpp", ".cxx")):  # the second are texts of several (cmake/Together.cmake)
-                for flag in re.findall(r"-D\S+|-I\S+|-isystem \S+", entry["command"]):
-                    flags.setdefault(flag.replace("\\", ""))
+    for entry in commands:
+        for flag in re.findall(r"-D\S+|-I\S+|-isystem \S+", entry["command"]):
+            flags.setdefault(flag.replace("\\", ""))
     # Formats are checked by g++; doing so again takes a fifth of the time.
     return [word for flag in flags for word in flag.split()] + ["-DFMT_CONSTEVAL="]
+
+
+def groups_of(commands, files):
+    """The files in the groups of the unity build; a file of none, or all where there is no such build, by itself."""
+    left = dict.fromkeys(files)
+    groups = []
+    for entry in commands:
+        if entry["file"].endswith(".cxx") and os.path.exists(entry["file"]):
+            with open(entry["file"], encoding="utf-8") as file:
+                included = re.findall(r'#include "(.*)"', file.read())
+            group = [name for name in map(os.path.relpath, included) if name in left]
+            for name in group:
+                del left[name]
+            if group:
+                groups.append(group)
+    return groups + [[name] for name in left]
 
 
 def headers():
     own = [os.path.relpath(name, "source") for name in sorted(glob.glob("source/**/*.hpp", recursive=True))]
     public = [os.path.relpath(name, "include") for name in sorted(glob.glob("include/vkfuse/*.hpp"))]
     shared = [os.path.relpath(name, "tests") for name in sorted(glob.glob("tests/support/*.hpp"))]
-    return [f"#include <{name}>" for name in STANDARD] + [f'#include "{name}"' for name in own + public + shared if name not in APART]
+    of_project = [name for name in own + public + shared if name not in APART]
+    return [f"#include <{name}>" for name in STANDARD] + [f'#include "{name}"' for name in of_project]
 
 
 class Check:
-    def __init__(self, build, folder):
-        self.command = ["clang++", "-std=c++20", "-O1", *flags_of(build), *WARNINGS]
+    def __init__(self, flags, folder):
+        self.command = ["clang++", "-std=c++20", "-O1", *flags, *WARNINGS]
         self.folder = folder
 
     def precompile(self):
         header = os.path.join(self.folder, "all.hpp")
         with open(header, "w", encoding="utf-8") as file:
             file.write("\n".join(headers()) + "\n")
-        subprocess.run([*self.command, "-fpch-instantiate-templates", "-x", "c++-header", header, "-o", header + ".pch"], check=True)
-        self.command += ["-include-pch", header + ".pch", "-fsyntax-only"]
+        precompiled = header + ".pch"
+        how = ["-fpch-instantiate-templates", "-x", "c++-header", header, "-o", precompiled]
+        subprocess.run([*self.command, *how], check=True)
+        self.command += ["-include-pch", precompiled, "-fsyntax-only"]
 
-    def read(self, text):
+    def one_text(self, group):
+        """A file of these sources: included, they would be headers to clang++, of which it warns less."""
+        descriptor, text = tempfile.mkstemp(suffix=".cpp", dir=self.folder)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            for path in group:
+                with open(path, encoding="utf-8") as source:
+                    file.write(f'#line 1 "{path}"\n{source.read()}\n')
+        return text
+
+    def read(self, group):
         """What clang++ says of these sources, each of which is sound to it if nothing is returned."""
-        if len(text) == 1:
-            whole = text[0]
-        else:
-            with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=self.folder, delete=False, encoding="utf-8") as file:
-                for path in text:
-                    with open(path, encoding="utf-8") as source:
-                        file.write(f'#line 1 "{path}"\n{source.read()}\n')
-                whole = file.name
-        done = subprocess.run([*self.command, "-I", os.path.dirname(text[0]), whole], capture_output=True, text=True, check=False)
+        text = group[0] if len(group) == 1 else self.one_text(group)
+        command = [*self.command, "-I", os.path.dirname(group[0]), text]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return []
-        if len(text) == 1:
+        if len(group) == 1:
             return [done.stderr]
-        half = len(text) // 2
-        return self.read(text[:half]) + self.read(text[half:])
+        return [fault for path in group for fault in self.read([path])]
 
 
 def main():
@@ -87,10 +110,12 @@ def main():
     files = [os.path.relpath(name, root) for name in options.file]
     os.chdir(root)
     if not files:
-        files = [name for folder in ("source", "bench", "examples", "tests") for name in sorted(glob.glob(folder + "/**/*.cpp", recursive=True))]
-    work = [[name] for name in files] if options.file else texts(files)
+        for folder in ("source", "bench", "examples", "tests"):
+            files += sorted(glob.glob(folder + "/**/*.cpp", recursive=True))
+    commands = commands_of(options.build)
+    work = [[name] for name in files] if options.file else groups_of(commands, files)
     with tempfile.TemporaryDirectory() as folder:
-        check = Check(options.build, folder)
+        check = Check(flags_of(commands), folder)
         check.precompile()
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             faults = [fault for faults in pool.map(check.read, sorted(work, key=len, reverse=True)) for fault in faults]

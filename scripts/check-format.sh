@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fails on C++ and C that is not as .clang-format says, and on lines of over 120 columns in sources, headers and shaders. Versions of
-# clang-format differ from each other: that of Debian 12 counts, and where it is another one, only the columns are looked at.
+# Fails on C++ and C that is not as .clang-format says, and on lines of over 120 columns in sources, headers and
+# shaders. Versions of clang-format differ from each other: that of Debian 12 counts, and where it is another one, only
+# the columns are looked at.
 #   usage: scripts/check-format.sh [--fix]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -42,7 +42,8 @@ done < <(grep -rnE '#include "[a-z_]+/' source --include=*.cpp --include=*.hpp)
 # Third-party headers that only one layer may see.
 only() {
   local pattern=$1 layer=$2
-  if grep -rnE "#include <($pattern)" source include --include=*.cpp --include=*.hpp --include=*.h | grep -v "^source/$layer/"; then
+  if grep -rnE "#include <($pattern)" source include --include=*.cpp --include=*.hpp --include=*.h |
+    grep -v "^source/$layer/"; then
     echo "only source/$layer may include $pattern"; bad=1
   fi
 }

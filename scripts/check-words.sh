@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails where a retired identifier or phrase is used: each line of scripts/retired-words.txt is an extended regular expression
-# that no source, header, shader, test, script or page may match.
+# Fails where a retired identifier or phrase is used: each line of scripts/retired-words.txt is an extended regular
+# expression that no source, header, shader, test, script or page may match.
 #   usage: scripts/check-words.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

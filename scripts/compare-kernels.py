@@ -3,9 +3,10 @@
 
     compare-kernels.py BEFORE AFTER [--list N]     N differences are printed (20)
 
-Modules are equal if they are without names, debug information and the order of ids: spirv-opt --strip-debug --strip-nonsemantic
---compact-ids, then spirv-dis --raw-id --no-header. Ends with 1 where anything differs.
+Modules are equal if they are without names, debug information and the order of ids: spirv-opt --strip-debug
+--strip-nonsemantic --compact-ids, then spirv-dis --raw-id --no-header. Ends with 1 where anything differs.
 """
+
 import argparse, difflib, functools, json, os, subprocess, sys
 
 
@@ -29,12 +30,18 @@ def read(path):
 
 @functools.lru_cache(maxsize=None)
 def assembly(path):
-    """The text of a module without what does not count; of a kernel that was not compiled, its lines without comments."""
+    """The text of a module without what does not count; of a kernel that was not compiled, lines without comments."""
     if path.endswith(".glsl"):
         code = (line.split("//")[0].rstrip() for line in read(path).decode().splitlines())
         return tuple(line for line in code if line)
-    plain = subprocess.run(["spirv-opt", "--strip-debug", "--strip-nonsemantic", "--compact-ids", path, "-o", "-"], check=True, capture_output=True).stdout
-    return tuple(subprocess.run(["spirv-dis", "--raw-id", "--no-header", "-"], input=plain, check=True, capture_output=True).stdout.decode().splitlines())
+    plain = subprocess.run(
+        ["spirv-opt", "--strip-debug", "--strip-nonsemantic", "--compact-ids", path, "-o", "-"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    disassemble = ["spirv-dis", "--raw-id", "--no-header", "-"]
+    text = subprocess.run(disassemble, input=plain, check=True, capture_output=True).stdout
+    return tuple(text.decode().splitlines())
 
 
 @functools.lru_cache(maxsize=None)
@@ -45,7 +52,11 @@ def first_difference(before, after):
     old, new = assembly(before), assembly(after)
     if old == new:
         return None
-    changes = [line for line in difflib.unified_diff(old, new, lineterm="", n=0) if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    changes = [
+        line
+        for line in difflib.unified_diff(old, new, lineterm="", n=0)
+        if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
     return f"{len(changes)} lines of SPIR-V, first {changes[0]}"
 
 
@@ -82,12 +93,17 @@ def main():
     parser.add_argument("--list", type=int, default=20, metavar="N", help="how many differences are printed")
     options = parser.parse_args()
     old, new = lines_of(options.before), lines_of(options.after)
-    found = [f"{graph} on {target}: only {'before' if (graph, target) in old else 'after'}" for graph, target in sorted(set(old) ^ set(new))]
+    found = [
+        f"{graph} on {target}: only {'before' if (graph, target) in old else 'after'}"
+        for graph, target in sorted(set(old) ^ set(new))
+    ]
     changed = 0
     for key in old:
         if key not in new:
             continue
-        own = [f"{key[0]} on {key[1]}: {text}" for text in differences(options.before, options.after, old[key], new[key])]
+        own = [
+            f"{key[0]} on {key[1]}: {text}" for text in differences(options.before, options.after, old[key], new[key])
+        ]
         changed += 1 if own else 0
         found += own
     for text in found[: options.list]:

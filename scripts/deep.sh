@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices, all without one; or
-#     sanitizers-quick, the part of the first that CI runs
+#   usage: scripts/deep.sh [TIER...]
+#     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability
+#       matrices, all without one; or sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -22,7 +23,10 @@ on() {
   esac
   VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$driver "$@" || failed+=("$driver: $*")
 }
-release() { cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null && cmake --build --preset release -j "$jobs" --target all >/dev/null; }
+release() {
+  cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null &&
+    cmake --build --preset release -j "$jobs" --target all >/dev/null
+}
 
 # Address and undefined-behaviour sanitizers, of clang++; leaks too, but for one of 128 bytes inside lavapipe.
 instrument() {
@@ -32,7 +36,8 @@ instrument() {
   local suppressions
   suppressions=$(mktemp)
   echo "leak:libvulkan_lvp" >"$suppressions"
-  export LSAN_OPTIONS=suppressions=$suppressions UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 VKFUSE_TEST_SLOWNESS=30
+  export LSAN_OPTIONS=suppressions=$suppressions UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  export VKFUSE_TEST_SLOWNESS=30
 }
 sanitized() { instrument && cmake --build --preset asan -j "$jobs" --target "${@/#/vkfuse-test-}" >/dev/null; }
 sanitizers() {
@@ -50,37 +55,49 @@ sanitizers-quick() {
   done
 }
 
-# Data races, on eight threads that run one executable 1,000 times each. Drivers are not instrumented, and their own threads are their own: reports
-# of what happens inside these libraries are suppressed, and nothing wider; libgcc's is a lock of the frames that LLVM registers.
+# Data races, on eight threads that run one executable 1,000 times each. Drivers are not instrumented, and their own
+# threads are their own: reports of what happens inside these libraries are suppressed, and nothing wider; libgcc's is a
+# lock of the frames that LLVM registers.
 threads() {
   cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$jobs" --target vkfuse-test-threads >/dev/null
   local suppressions
   suppressions=$(mktemp)
-  printf '%s\n' race:libvulkan_lvp called_from_lib:libvulkan_lvp called_from_lib:libLLVM mutex:libgcc_s.so race:libvk_swiftshader called_from_lib:libvk_swiftshader >"$suppressions"
+  printf '%s\n' race:libvulkan_lvp called_from_lib:libvulkan_lvp called_from_lib:libLLVM mutex:libgcc_s.so \
+    race:libvk_swiftshader called_from_lib:libvk_swiftshader >"$suppressions"
   for driver in lavapipe swiftshader; do
-    TSAN_OPTIONS=suppressions=$suppressions:halt_on_error=0 VKFUSE_TEST_RUNS=1000 on $driver build/tsan/tests/vkfuse-test-threads
+    TSAN_OPTIONS=suppressions=$suppressions:halt_on_error=0 VKFUSE_TEST_RUNS=1000 \
+      on $driver build/tsan/tests/vkfuse-test-threads
   done
   rm "$suppressions"
 }
 
-# The Khronos layer of this system: core checks. Chromium's, which is newer (tests/layers.sh): core checks and synchronisation
-# validation, then GPU-assisted validation, on SwiftShader with races in shared memory.
+# The Khronos layer of this system: core checks. Chromium's, which is newer (tests/layers.sh): core checks and
+# synchronisation validation, then GPU-assisted validation, on SwiftShader with races in shared memory.
 layers() {
   release
-  for kind in unit golden differential fuzz; do on swiftshader tests/layers.sh core "build/release/tests/vkfuse-test-$kind"; done
-  for driver in lavapipe swiftshader; do
-    for kind in unit golden differential fuzz; do on $driver tests/layers.sh sync "build/release/tests/vkfuse-test-$kind"; done
+  for kind in unit golden differential fuzz; do
+    on swiftshader tests/layers.sh core "build/release/tests/vkfuse-test-$kind"
   done
-  for driver in lavapipe swiftshader; do on $driver tests/layers.sh gpu build/release/tests/vkfuse-test-differential; done
+  for driver in lavapipe swiftshader; do
+    for kind in unit golden differential fuzz; do
+      on $driver tests/layers.sh sync "build/release/tests/vkfuse-test-$kind"
+    done
+  done
+  for driver in lavapipe swiftshader; do
+    on $driver tests/layers.sh gpu build/release/tests/vkfuse-test-differential
+  done
 }
 
 # What every device of Vulkan 1.1 has and nothing else.
 limits() {
   release
   for driver in lavapipe swiftshader; do
-    for kind in differential numeric error; do VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-$kind; done
+    for kind in differential numeric error; do
+      VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-$kind
+    done
     VKFUSE_TEST_LIMITS=least scripts/graphs.sh "$driver" 1 500 || failed+=("graphs with least limits on $driver")
-    VKFUSE_FUZZ_CASES=500 on $driver build/release/tests/vkfuse-test-differential --gtest_filter=Dot.RandomContractionsOnLowLimits
+    VKFUSE_FUZZ_CASES=500 on $driver build/release/tests/vkfuse-test-differential \
+      --gtest_filter=Dot.RandomContractionsOnLowLimits
   done
 }
 
@@ -131,8 +148,8 @@ graphs() {
   done
 }
 
-# Each fuzzer under libFuzzer, with sanitizers, for VKFUSE_FUZZ_SECONDS (600); VKFUSE_FUZZERS names some. What reaches new code is kept in build/asan/kept, and is
-# where the next run begins; an input that fails is left there, too.
+# Each fuzzer under libFuzzer, with sanitizers, for VKFUSE_FUZZ_SECONDS (600); VKFUSE_FUZZERS names some. What reaches
+# new code is kept in build/asan/kept, and is where the next run begins; an input that fails is left there, too.
 fuzzers() {
   instrument
   local fuzzers=${VKFUSE_FUZZERS:-text index store plan kernels onnx calls} seeds program
@@ -144,14 +161,16 @@ fuzzers() {
     if [ "$fuzzer" = onnx ]; then
       program=build/asan/tests/importer/vkfuse-fuzz-onnx
       cp build/asan/tests/importer/corpus/*.onnx "$seeds"
-      find /usr/share/libonnx-testdata/data/node -name '*.onnx' -size -32k -print0 2>/dev/null | while IFS= read -r -d '' file; do
-        cp "$file" "$seeds/$(basename "$(dirname "$file")").onnx"
-      done
+      find /usr/share/libonnx-testdata/data/node -name '*.onnx' -size -32k -print0 2>/dev/null |
+        while IFS= read -r -d '' file; do
+          cp "$file" "$seeds/$(basename "$(dirname "$file")").onnx"
+        done
     fi
     mkdir -p "build/asan/kept/$fuzzer"
     for driver in lavapipe swiftshader; do
-      VKFUSE_FUZZ_SEEDS=$seeds on $driver "$program" -max_total_time="${VKFUSE_FUZZ_SECONDS:-600}" -max_len=32768 -len_control=0 -timeout=30 -rss_limit_mb=4096 \
-        -report_slow_units=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="build/asan/kept/$fuzzer-" "build/asan/kept/$fuzzer" "$seeds"
+      VKFUSE_FUZZ_SEEDS=$seeds on $driver "$program" -max_total_time="${VKFUSE_FUZZ_SECONDS:-600}" -max_len=32768 \
+        -len_control=0 -timeout=30 -rss_limit_mb=4096 -report_slow_units=10 -print_final_stats=1 -verbosity=0 \
+        -artifact_prefix="build/asan/kept/$fuzzer-" "build/asan/kept/$fuzzer" "$seeds"
       [ "$fuzzer" = calls ] || break  # no device is opened
     done
     rm -r "$seeds"
@@ -165,7 +184,8 @@ mutations() {
 # Every way out of a process, 40 times each at other moments.
 exits() {
   release
-  for driver in lavapipe swiftshader; do on $driver tests/tool/exits.sh build/release/tests/vkfuse-exits build/release/vkfuse build/release/vkfuse-bench 40; done
+  local programs=(build/release/tests/vkfuse-exits build/release/vkfuse build/release/vkfuse-bench)
+  for driver in lavapipe swiftshader; do on $driver tests/tool/exits.sh "${programs[@]}" 40; done
 }
 
 # 10,000 files that were changed at random, through the command; VKFUSE_SEED names others.
@@ -183,11 +203,13 @@ portability() {
   scripts/portability.sh || failed+=("scripts/portability.sh")
 }
 
-[ $# -gt 0 ] || set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices
+[ $# -gt 0 ] ||
+  set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults | graphs | fuzzers | mutations | exits | files | portability | matrices) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
+    graphs | fuzzers | mutations | exits | files | portability | matrices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

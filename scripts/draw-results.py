@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What README.md, docs/results.md and the chart beside them show of the H200, of both software drivers, and of planners
 there and of models on lavapipe, from the files in bench/results.
-usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and <!-- end -->, and the chart
+usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and
+                                          <!-- end -->, and the chart
        scripts/draw-results.py --check    writes nothing; exit status 1 if something would change"""
+
 import json
 import math
 import pathlib
@@ -65,12 +67,22 @@ MATVECS = {
     "conv depthwise f16": "depthwise convolution 3 x 3 + hard swish, f16 [64,128,56,56]",
 }
 OPPONENTS = {
-    "textbook f32": "chain/scale_relu_add_f32", "textbook f16": "chain/scale_relu_add_f16", "bias+gelu tanh f16": "chain/gelu_tanh_bias_f16",
-    "swiglu f16": "chain/swiglu_f16", "transpose+add f32": "view/transpose_add_f32", "rotary f16": "view/rope_f16",
-    "softmax f32": "reduce/softmax_f32", "softmax f16": "reduce/softmax_f16", "softmax long f16": "reduce/softmax_f16_wide",
-    "layernorm 4096 f16": "reduce/layernorm_f16", "add+rmsnorm f16": "reduce/residual_rmsnorm_f16",
-    "groupnorm+silu f16": "reduce/groupnorm_silu_f16", "squares rows f32": "reduce/sum_rows_f32",
-    "squares columns f32": "reduce/sum_cols_f32", "squares all f32": "reduce/sum_all_f32", "cross-entropy f16": "reduce/cross_entropy_f16",
+    "textbook f32": "chain/scale_relu_add_f32",
+    "textbook f16": "chain/scale_relu_add_f16",
+    "bias+gelu tanh f16": "chain/gelu_tanh_bias_f16",
+    "swiglu f16": "chain/swiglu_f16",
+    "transpose+add f32": "view/transpose_add_f32",
+    "rotary f16": "view/rope_f16",
+    "softmax f32": "reduce/softmax_f32",
+    "softmax f16": "reduce/softmax_f16",
+    "softmax long f16": "reduce/softmax_f16_wide",
+    "layernorm 4096 f16": "reduce/layernorm_f16",
+    "add+rmsnorm f16": "reduce/residual_rmsnorm_f16",
+    "groupnorm+silu f16": "reduce/groupnorm_silu_f16",
+    "squares rows f32": "reduce/sum_rows_f32",
+    "squares columns f32": "reduce/sum_cols_f32",
+    "squares all f32": "reduce/sum_all_f32",
+    "cross-entropy f16": "reduce/cross_entropy_f16",
 }
 
 
@@ -102,20 +114,54 @@ def kernels(row):
 
 def memory_bound(rows, opponents, names):
     # 25 small ops are bound by launches, not by memory.
-    return table(["graph", "kernels: fused / op by op / per node", "fused", "op by op", "per node", "of copy speed", "best of others"],
-                 [[label, kernels(rows[name]), time(rows[name]["fused_us"]), time(rows[name]["framework_us"]), time(rows[name]["unfused_us"]),
-                   "" if name == "25 small ops f32" else f'{rows[name]["copy_percent"]:.0f} %', time(opponents.get(OPPONENTS.get(name)))]
-                  for name, label in names.items()])
+    return table(
+        [
+            "graph",
+            "kernels: fused / op by op / per node",
+            "fused",
+            "op by op",
+            "per node",
+            "of copy speed",
+            "best of others",
+        ],
+        [
+            [
+                label,
+                kernels(rows[name]),
+                time(rows[name]["fused_us"]),
+                time(rows[name]["framework_us"]),
+                time(rows[name]["unfused_us"]),
+                "" if name == "25 small ops f32" else f'{rows[name]["copy_percent"]:.0f} %',
+                time(opponents.get(OPPONENTS.get(name))),
+            ]
+            for name, label in names.items()
+        ],
+    )
 
 
 def reached(row, name):
-    return f'{row["copy_percent"]:.0f} % of copy speed' if name in MATVECS else f'{row["operations"] / row["fused_us"] / 1e6:.1f} TFLOP/s'
+    return (
+        f'{row["copy_percent"]:.0f} % of copy speed'
+        if name in MATVECS
+        else f'{row["operations"] / row["fused_us"] / 1e6:.1f} TFLOP/s'
+    )
 
 
 def contractions(rows):
-    return table(["graph", "kernels: fused / op by op / per node", "fused", "reached", "op by op", "per node"],
-                 [[label, kernels(rows[name]), time(rows[name]["fused_us"]), reached(rows[name], name), time(rows[name]["framework_us"]),
-                   time(rows[name]["unfused_us"])] for name, label in {**CONTRACTIONS, **MATVECS}.items()])
+    return table(
+        ["graph", "kernels: fused / op by op / per node", "fused", "reached", "op by op", "per node"],
+        [
+            [
+                label,
+                kernels(rows[name]),
+                time(rows[name]["fused_us"]),
+                reached(rows[name], name),
+                time(rows[name]["framework_us"]),
+                time(rows[name]["unfused_us"]),
+            ]
+            for name, label in {**CONTRACTIONS, **MATVECS}.items()
+        ],
+    )
 
 
 # What the README shows of the tables above.
@@ -142,8 +188,10 @@ def against(rows, opponents):
     ratios = {name: opponents[case] / rows[name]["fused_us"] for name, case in OPPONENTS.items()}
     mean = math.exp(sum(math.log(ratio) for ratio in ratios.values()) / len(ratios))
     least, most = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-    return (f"The best of the others' times over the fused one, {len(ratios)} memory-bound rows: geometric mean {mean:.2f}, "
-            f"least {ratios[least]:.2f} ({least}), most {ratios[most]:.2f} ({most}).")
+    return (
+        f"The best of the others' times over the fused one, {len(ratios)} memory-bound rows: "
+        f"geometric mean {mean:.2f}, least {ratios[least]:.2f} ({least}), most {ratios[most]:.2f} ({most})."
+    )
 
 
 PLANNERS = ["bytes", "store-all", "recompute-all", "greedy-io"]
@@ -153,18 +201,27 @@ def of_planner(one):
     """Kernels, bytes, modelled and, where there is one, measured time."""
     us = one.get("us")
     us = us["p10"] if isinstance(us, dict) else us
-    return f'{one["kernels"]} / {one["bytes"] / 1e6:.2f} / {one["modelled_us"]:.0f}' + ("" if us is None else f" / {us:.0f}")
+    measured = "" if us is None else f" / {us:.0f}"
+    return f'{one["kernels"]} / {one["bytes"] / 1e6:.2f} / {one["modelled_us"]:.0f}{measured}'
 
 
 def planners(rows):
     differ = [row for row in rows if any("same_as" not in one for one in row["planners"][1:])]
-    lines = [[row["case"]] + ["=" if one.get("same_as") == "bytes" else of_planner(one) for one in row["planners"]] for row in differ]
+    lines = [
+        [row["case"]] + ["=" if one.get("same_as") == "bytes" else of_planner(one) for one in row["planners"]]
+        for row in differ
+    ]
     others = f"In the other {len(rows) - len(differ)} of {len(rows)} rows all four make the same kernels."
     return table(["row", *PLANNERS], lines) + "\n\n" + others
 
 
 def planners_of_models(models):
-    lines = [[model["name"]] + [one.get("error") or of_planner(one) for one in model["planners"]] + [of_planner(model["none"])] for model in models]
+    lines = [
+        [model["name"]]
+        + [one.get("error") or of_planner(one) for one in model["planners"]]
+        + [of_planner(model["none"])]
+        for model in models
+    ]
     return table(["model", *PLANNERS, "one kernel per node"], lines)
 
 
@@ -173,8 +230,19 @@ def software(lavapipe, swiftshader):
     for name, second in swiftshader.items():
         first = lavapipe[name]
         times = [f"{row[f'{way}_us']:.0f}" for row in (first, second) for way in ("fused", "framework", "unfused")]
-        lines.append([name, kernels(first), *times[:3], f"{first['copy_percent']:.0f} %", *times[3:], f"{second['copy_percent']:.0f} %"])
-    return table(["row", "lavapipe: kernels", "fused us", "op by op", "per node", "of copy", "SwiftShader: fused us", "op by op", "per node", "of copy"], lines)
+        lines.append(
+            [
+                name,
+                kernels(first),
+                *times[:3],
+                f"{first['copy_percent']:.0f} %",
+                *times[3:],
+                f"{second['copy_percent']:.0f} %",
+            ]
+        )
+    times_of_driver = ["op by op", "per node", "of copy"]
+    head = ["row", "lavapipe: kernels", "fused us", *times_of_driver, "SwiftShader: fused us", *times_of_driver]
+    return table(head, lines)
 
 
 def bar(y, percent, colour, label):
@@ -189,12 +257,14 @@ def chart(environment, rows):
         copy = row["copy_us"]
         fused, unfused = 100 * copy / row["fused_us"], 100 * copy / row["unfused_us"]
         parts.append(f'<text x="{LEFT - 8}" y="{y + BAR + 3}" text-anchor="end">{row["name"]}</text>')
-        parts.append(bar(y, fused, "#2a78d6", f'{fused:.0f} %  {row["kernels_fused"]} kernel{"s" if row["kernels_fused"] > 1 else ""}'))
+        plural = "s" if row["kernels_fused"] > 1 else ""
+        parts.append(bar(y, fused, "#2a78d6", f'{fused:.0f} %  {row["kernels_fused"]} kernel{plural}'))
         parts.append(bar(y + BAR + 2, unfused, "#9aa4b2", f'{unfused:.0f} %  {row["kernels_unfused"]} kernels'))
         y += 2 * BAR + 2 + GAP
     line = LEFT + WIDTH * 100 / 115
     device = f'{environment["device"]}, {environment["driver"]}'
-    return f'''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {y + 8}" font-family="sans-serif" font-size="13">
+    view = f'viewBox="0 0 800 {y + 8}" font-family="sans-serif" font-size="13"'
+    return f'''<svg xmlns="http://www.w3.org/2000/svg" {view}>
 <style>text {{ fill: #1c2430 }} .small {{ font-size: 11px }}</style>
 <rect width="800" height="{y + 8}" fill="#ffffff"/>
 <text x="16" y="24" font-size="15" font-weight="bold">Speed relative to copying the same bytes: {device}</text>
@@ -210,7 +280,12 @@ def chart(environment, rows):
 def filled(path, parts):
     text = path.read_text()
     for name in re.findall(r"<!-- results: (\w+) -->", text):
-        text = re.sub(rf"(<!-- results: {name} -->\n).*?(<!-- end -->)", lambda found: f"{found[1]}{parts[name]}\n{found[2]}", text, flags=re.DOTALL)
+        text = re.sub(
+            rf"(<!-- results: {name} -->\n).*?(<!-- end -->)",
+            lambda found: f"{found[1]}{parts[name]}\n{found[2]}",
+            text,
+            flags=re.DOTALL,
+        )
     return text
 
 
@@ -221,12 +296,16 @@ def main():
     rows, opponents = rows_of("h200-full.json"), best_times("h200-pytorch-full.jsonl", "h200-xla-full.jsonl")
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
     latest = {**rows, **rows_of("h200-contractions.json")}
-    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS),
-             "contractions": contractions(latest), "summary": summary(latest, opponents),
-             "against": against(rows, opponents),
-             "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
-             "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
-             "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
+    parts = {
+        "chains": memory_bound(rows, opponents, CHAINS),
+        "rows": memory_bound(rows, opponents, ROWS),
+        "contractions": contractions(latest),
+        "summary": summary(latest, opponents),
+        "against": against(rows, opponents),
+        "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
+        "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
+        "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"]),
+    }
     on_card = RESULTS / "h200-planners-models.json"
     if on_card.exists():
         parts["models_h200"] = planners_of_models(json.loads(on_card.read_text())["models"])
@@ -237,7 +316,8 @@ def main():
         sys.exit(f"Nothing shows {', '.join(sorted(set(parts) - shown))}.")
     stale = [path for path in wanted if path.read_text() != wanted[path]]
     for path in stale:
-        print(f'{path.relative_to(ROOT)} {"is not what bench/results says; scripts/draw-results.py writes it" if check else "written"}.')
+        state = "is not what bench/results says; scripts/draw-results.py writes it" if check else "written"
+        print(f"{path.relative_to(ROOT)} {state}.")
         if not check:
             path.write_text(wanted[path])
     sys.exit(1 if check and stale else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plants each fault of source/base/mutations.hpp in turn and shows that the test named beside it fails, and that without a
-# fault it passes.
+# Plants each fault of source/base/mutations.hpp in turn and shows that the test named beside it fails, and that without
+# a fault it passes.
 #   usage: scripts/mutations.sh [--filter REGEX] [--part K/N] [--write]      DRIVER=swiftshader for the other driver
 #     --filter   only the faults whose name it matches
 #     --part     every N-th fault, from the K-th on
@@ -16,14 +16,16 @@ while [ $# -gt 0 ]; do
   case $1 in
     --filter) filter=${2:?--filter needs a regular expression} && shift ;;
     --part)
-      [[ ${2-} =~ ^([1-9][0-9]?)/([1-9][0-9]?)$ ]] && [ "${2%/*}" -le "${2#*/}" ] || { echo "--part is '${2-}', which is no K/N with K at most N: $usage" >&2 && exit 2; }
+      [[ ${2-} =~ ^([1-9][0-9]?)/([1-9][0-9]?)$ ]] && [ "${2%/*}" -le "${2#*/}" ] ||
+        { echo "--part is '${2-}', which is no K/N with K at most N: $usage" >&2 && exit 2; }
       part=${2%/*} parts=${2#*/} && shift ;;
     --write) write=true ;;
     *) echo "There is no option '$1': $usage" >&2 && exit 2 ;;
   esac
   shift
 done
-[ "$write" = false ] || [ "$filter$parts" = .1 ] || { echo "--write is of all faults: leave --filter and --part out." >&2; exit 2; }
+[ "$write" = false ] || [ "$filter$parts" = .1 ] ||
+  { echo "--write is of all faults: leave --filter and --part out." >&2; exit 2; }
 
 case ${DRIVER:=lavapipe} in
   lavapipe) icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json driver_package=mesa-vulkan-drivers ;;
@@ -33,10 +35,11 @@ esac
 if [ -z "${PROGRAMS-}" ]; then
   need "${build_packages[@]}" libgtest-dev "$driver_package"
   cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-  cmake --build --preset release -j "$jobs" --target vkfuse-faulty-unit vkfuse-faulty-differential vkfuse-faulty-fuzz >/dev/null
+  cmake --build --preset release -j "$jobs" --target vkfuse-faulty-{unit,differential,fuzz} >/dev/null
   PROGRAMS=build/release/tests
 fi
-export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
+export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off
+export VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 
 log=$(mktemp)
@@ -62,16 +65,23 @@ while read -r fault program tests; do
   at=$((at + 1))
   [ $((at % parts)) = $((part % parts)) ] && [[ $fault =~ $filter ]] || continue
   case "$DRIVER $fault" in  # no loop is left early there, and no f16 is native: nothing would be wrong
-    "swiftshader loops_left_early" | "swiftshader name_inside_a_name") echo "$fault changes nothing on $DRIVER." && continue ;;
+    "swiftshader loops_left_early" | "swiftshader name_inside_a_name")
+      echo "$fault changes nothing on $DRIVER." && continue ;;
   esac
   grep -rqF "VKF_PLANT($fault," source || { echo "No VKF_PLANT makes the fault $fault." && exit 1; }
   if [ -z "${sound[$program $tests]-}" ]; then
     status=0
     run "$program" "$tests" || status=$?
-    [ $status != 124 ] || { echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests does not end in 300 s." && exit 1; }
-    [ $status = 0 ] || { tail -20 "$log" && echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests fails already: $fault was not tried." && exit 1; }
+    [ $status != 124 ] ||
+      { echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests does not end in 300 s." && exit 1; }
+    if [ $status != 0 ]; then
+      tail -20 "$log" &&
+        echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests fails already: $fault was not tried." &&
+        exit 1
+    fi
     grep -q '^\[  PASSED  \] [1-9]' "$log" || { echo "vkfuse-test-$program has no test $tests." && exit 1; }
-    ! grep -q '^\[  SKIPPED \]' "$log" || { echo "vkfuse-test-$program --gtest_filter=$tests skips: $fault would go unseen." && exit 1; }
+    ! grep -q '^\[  SKIPPED \]' "$log" ||
+      { echo "vkfuse-test-$program --gtest_filter=$tests skips: $fault would go unseen." && exit 1; }
     sound[$program $tests]=yes
   fi
   SECONDS=0 status=0

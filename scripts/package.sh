@@ -2,16 +2,16 @@
 # Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: one program that needs glibc, and a Vulkan driver when it runs.
 # shaderc, SPIRV-Tools, SPIRV-Cross and libstdc++ are inside.
 #   usage: scripts/package.sh [x86_64|aarch64]...        (both, without any)
-# Packages for aarch64 are cross-built, in ten minutes on two cores, so not in CI; apt-get adds the architecture arm64 to this
-# system for that. scripts/test-package.sh runs the package under qemu-user.
+# Packages for aarch64 are cross-built, in ten minutes on two cores, so not in CI; apt-get adds the architecture arm64
+# to this system for that. scripts/test-package.sh runs the package under qemu-user.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 limit=$((30 * 1024 * 1024))
 version=$(sed -n 's/^project(vkfuse VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-cross_packages=(libvulkan-dev:arm64 libshaderc-dev:arm64 glslang-dev:arm64 libspirv-cross-c-shared-dev:arm64 spirv-tools:arm64 libfmt-dev:arm64 libfmt9:arm64
-  libcli11-dev nlohmann-json3-dev)
+cross_packages=(libvulkan-dev:arm64 libshaderc-dev:arm64 glslang-dev:arm64 libspirv-cross-c-shared-dev:arm64
+  spirv-tools:arm64 libfmt-dev:arm64 libfmt9:arm64 libcli11-dev nlohmann-json3-dev)
 
 prepare() {
   need "${build_packages[@]}" binutils
@@ -39,8 +39,9 @@ cross_libraries() {
 }
 
 build() {
-  local arch=$1 build=$PWD/build/package-$1 flags=(-DCMAKE_BUILD_TYPE=Release -DVKFUSE_BUILD_TESTS=OFF -DVKFUSE_BUILD_EXAMPLES=OFF
-    -DVKFUSE_BUILD_ONNX=OFF -DVKFUSE_STATIC_TOOLS=ON "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
+  local arch=$1 build=$PWD/build/package-$1
+  local flags=(-DCMAKE_BUILD_TYPE=Release -DVKFUSE_BUILD_TESTS=OFF -DVKFUSE_BUILD_EXAMPLES=OFF -DVKFUSE_BUILD_ONNX=OFF
+    -DVKFUSE_STATIC_TOOLS=ON "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
   if [ "$arch" = aarch64 ] && [ "$(uname -m)" != aarch64 ]; then
     local root=$PWD/build/aarch64-root
     flags+=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64-linux.cmake" "-DVKFUSE_CROSS_ROOT=$root")
@@ -55,7 +56,8 @@ check() {
   size=$(stat -c %s "$program")
   [ "$size" -lt $limit ] || { echo "$program has $size bytes, and $limit are the limit." >&2; exit 1; }
   local other
-  other=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so' || true)
+  other=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
+    grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so' || true)
   [ -z "$other" ] || { echo "$program needs $other, which is not glibc." >&2; exit 1; }
 }
 

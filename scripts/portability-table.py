@@ -1,26 +1,31 @@
 #!/usr/bin/env python3
 """Golden kernels for compilers of other vendors, and a table of what these say. Used by scripts/portability.sh.
 
-  kernels FOLDER                  writes each golden kernel as FOLDER/NAME.comp, and what must be known of it as FOLDER/kernels.json
+  kernels FOLDER                  writes each golden kernel as FOLDER/NAME.comp, and what must be known of it as
+                                  FOLDER/kernels.json
   arguments FOLDER CHIP           the kernels that the chip is given, for tests/portability/pipelines.c
   table FOLDER LISTINGS [--write PAGE] CHIP...
                                   the table; exit status 1 where a kernel fares worse than it may
 """
+
 import json
 import pathlib
 import re
 import sys
 
 MARK = "<!-- Below: scripts/portability.sh --write -->"
-WITH_SUBGROUPS_OF_32 = {"NAVI21", "NAVI31", "TURING", "AMPERE"}  # those of golden kernels; VEGA10 has 64 alone, and ctest compiles for it what it gets
+# Those of golden kernels; VEGA10 has 64 alone, and ctest compiles for it what it gets.
+WITH_SUBGROUPS_OF_32 = {"NAVI21", "NAVI31", "TURING", "AMPERE"}
 WITH_MATRICES = {"NAVI31"}
 # Its loads are of four bytes, whatever is asked for; a vector is several.
 NARROW_LOADS = {"ADRENO630"}
 REGISTERS = ["VGPRs", "Number of GPRs", "Registers used"]
 SPILLS = ["Spilled SGPRs", "Spilled VGPRs", "SLM Size", "STP Count"]
-# Kernels that spill on a chip, and are known to: no mark of quality, but no surprise either. Of others the script fails.
+# Kernels that spill on a chip, and are known to: no mark of quality, but no surprise either. Of others the script
+# fails.
 MAY_SPILL = {}
-# Of which golden device a chip is: where a graph has a kernel for it, the chip gets that one of them alone, and others do not get it.
+# Of which golden device a chip is: where a graph has a kernel for it, the chip gets that one of them alone, and others
+# do not get it.
 DEVICES = {"MALI": "mali", "ADRENO": "adreno"}
 
 
@@ -34,8 +39,15 @@ def write_kernels(folder):
             wide = lambda accesses: sum(one["kind"] == "vector" and one["vector_bytes"] == 16 for one in accesses)
             single = segment["dispatches"] == 1  # of several, which has which access is the template's business
             name = path.stem if len(texts) == 1 else f"{path.stem}.{number}"
-            known[name] = {"graph": path.stem.split(".")[0], "device": path.stem.split(".")[1], "workgroup": segment["workgroup"], "subgroup": 32 if "subgroup" in text else 0, "matrices": "cooperative_matrix" in text,
-                           "loads": wide(segment["reads"]) if single else 0, "stores": wide(segment["writes"]) if single else 0}
+            known[name] = {
+                "graph": path.stem.split(".")[0],
+                "device": path.stem.split(".")[1],
+                "workgroup": segment["workgroup"],
+                "subgroup": 32 if "subgroup" in text else 0,
+                "matrices": "cooperative_matrix" in text,
+                "loads": wide(segment["reads"]) if single else 0,
+                "stores": wide(segment["writes"]) if single else 0,
+            }
             (folder / f"{name}.comp").write_text(text)
     (folder / "kernels.json").write_text(json.dumps(known, indent=1))
 
@@ -92,7 +104,8 @@ class Outcome:
     def text(self):
         if not self.made:
             return "**no pipeline**"
-        widths = lambda accesses: " ".join(f"{count}×{bytes_}" for bytes_, count in sorted(accesses.items(), reverse=True)) or "0"
+        widest_first = lambda accesses: sorted(accesses.items(), reverse=True)
+        widths = lambda accesses: " ".join(f"{count}×{bytes_}" for bytes_, count in widest_first(accesses)) or "0"
         parts = [] if self.registers is None else [f"{self.registers} r"]
         parts += [f"{widths(self.loads)} → {widths(self.stores)}"]
         parts += [f"{self.products} wmma"] if self.products else []
@@ -142,12 +155,18 @@ def table(folder, listings, chips):
             faults += [f"{chip}, {name}: {fault}." for fault in faults_of(chip, name, given[chip][name], outcome)]
             cells.append(outcome.text() if outcome else "**no pipeline**")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    summary = ["| chip | kernels | spill | most registers | loads and stores of 16 bytes |", "| --- | --- | --- | --- | --- |"]
+    summary = [
+        "| chip | kernels | spill | most registers | loads and stores of 16 bytes |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for chip in chips:
         made = [every[chip][name] for name in given[chip] if name in every[chip] and every[chip][name].made]
         registers = [one.registers for one in made if one.registers is not None]
-        summary.append(f"| {chip} | {len(made)} of {len(given[chip])} | {sum(one.spilled > 0 for one in made)} | {max(registers) if registers else 'not said'} | "
-                       f"{sum(one.loads.get(16, 0) for one in made)}, {sum(one.stores.get(16, 0) for one in made)} |")
+        summary.append(
+            f"| {chip} | {len(made)} of {len(given[chip])} | {sum(one.spilled > 0 for one in made)} | "
+            f"{max(registers) if registers else 'not said'} | "
+            f"{sum(one.loads.get(16, 0) for one in made)}, {sum(one.stores.get(16, 0) for one in made)} |"
+        )
     return summary, lines, faults
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks a package in a bare system with nothing but a Vulkan driver, and runs it there: the quick suite for this machine's
-# architecture; for another one a few rows under qemu-user, as every instruction is translated. Needs root, debootstrap and a
-# Debian mirror. The bare system stays in build/ for the next time.
+# Unpacks a package in a bare system with nothing but a Vulkan driver, and runs it there: the quick suite for this
+# machine's architecture; for another one a few rows under qemu-user, as every instruction is translated. Needs root,
+# debootstrap and a Debian mirror. The bare system stays in build/ for the next time.
 #   usage: scripts/test-package.sh [package.tar.gz]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,11 +24,12 @@ if [ "$arch" != "$(uname -m)" ]; then
   root+=-$arch
 fi
 
-# A foreign system is unpacked and not set up: nothing in it runs but the program, and that needs no scripts of packages.
+# A foreign system is unpacked and not set up: nothing in it runs but the program, and that needs no packages' scripts.
 if [ ! -e "$root/complete" ]; then
   need debootstrap
   rm -rf "$root"
-  debootstrap "${foreign[@]}" --variant=minbase --include=mesa-vulkan-drivers bookworm "$root" > "$root.log" || { tail -5 "$root.log" >&2; exit 1; }
+  debootstrap "${foreign[@]}" --variant=minbase --include=mesa-vulkan-drivers bookworm "$root" > "$root.log" ||
+    { tail -5 "$root.log" >&2; exit 1; }
   if [ ${#foreign[@]} -gt 0 ]; then
     for package in "$root"/var/cache/apt/archives/*.deb; do dpkg -x "$package" "$root"; done
   fi
@@ -41,12 +42,16 @@ tar -xzf "$archive" -C "$root/opt/bench" --strip-components=1
 
 # /proc and /dev are mounted in a namespace of their own, which ends with the command.
 inside() {
-  unshare --mount env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "${emulator[@]}" "$@"
+  unshare --mount env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+    bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "${emulator[@]}" "$@"
 }
 start=$(date +%s)
 listed=$(inside /opt/bench/vkfuse-bench --list)
 grep -q '^textbook f32 ' <<< "$listed" || { echo "--list does not name 'textbook f32'." >&2; exit 1; }
-inside /opt/bench/vkfuse-bench "${rows[@]}" --json /opt/bench/result.json --csv /opt/bench/result.csv --html /opt/bench/result.html
+inside /opt/bench/vkfuse-bench "${rows[@]}" \
+  --json /opt/bench/result.json --csv /opt/bench/result.csv --html /opt/bench/result.html
 echo "$(($(date +%s) - start)) seconds in the bare system."
-for file in json csv html; do [ -s "$root/opt/bench/result.$file" ] || { echo "The run left no result.$file." >&2; exit 1; }; done
+for file in json csv html; do
+  [ -s "$root/opt/bench/result.$file" ] || { echo "The run left no result.$file." >&2; exit 1; }
+done
 grep -q '"complete": true' "$root/opt/bench/result.json" || { echo "The report is not complete." >&2; exit 1; }

@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 
 driver_packages=(mesa-vulkan-drivers)
 # Ubuntu's chromium is a snap without the SwiftShader files: there its tests are left out, with a note.
-if apt-cache show chromium-common >/dev/null 2>&1; then driver_packages+=(chromium-common chromium); fi  # chromium: tests look at pages
+if apt-cache show chromium-common >/dev/null 2>&1; then
+  driver_packages+=(chromium-common chromium)  # chromium: tests look at pages
+fi
 need "${build_packages[@]}" libgtest-dev python3-numpy clang clang-format "${driver_packages[@]}"
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A program of the tests with a validation layer: it fails where a test fails or the layer says anything, of whichever device a test
-# has opened. Chromium's layer is newer than Debian's and sees more; it dies at the end of some processes, after the verdict: what
-# counts is what was printed.
-#   usage: layers.sh core|sync|gpu PROGRAM [ARGUMENT...]      core: this system's layer; Chromium's, sync: synchronisation validation; gpu: GPU-assisted validation
+# A program of the tests with a validation layer: it fails where a test fails or the layer says anything, of whichever
+# device a test has opened. Chromium's layer is newer than Debian's and sees more; it dies at the end of some processes,
+# after the verdict: what counts is what was printed.
+#   usage: layers.sh core|sync|gpu PROGRAM [ARGUMENT...]
+#     core: this system's layer; Chromium's, sync: synchronisation validation; gpu: GPU-assisted validation
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -24,8 +25,9 @@ case ${1-} in
   sync) chromium && export VK_VALIDATION_VALIDATE_SYNC=1 VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC=1 ;;
   gpu)
     chromium && export VK_VALIDATION_GPUAV_ENABLE=1
-    # The search for races in shared memory adds loops to a kernel, and lavapipe leaves loops of an invocation after 65,535 iterations: results are
-    # wrong then, and barriers are not reached, which looks like a race. SwiftShader leaves none.
+    # The search for races in shared memory adds loops to a kernel, and lavapipe leaves loops of an invocation after
+    # 65,535 iterations: results are wrong then, and barriers are not reached, which looks like a race. SwiftShader
+    # leaves none.
     [ "${VKFUSE_TEST_DRIVER-}" != lavapipe ] || export VK_VALIDATION_GPUAV_SHARED_MEMORY_DATA_RACE=0
     ;;
   *) echo "There is no validation named '${1-}'." >&2 && exit 2 ;;
@@ -38,5 +40,6 @@ grep -q '^\[  PASSED  \] [1-9]' "$folder/log" || verdict "No test passed."
 # Each test may open devices of its own, and each has a layer of its own. LayerTest makes it speak.
 awk '/^\[ RUN      \]/ { test = $4 }
   /^vkfuse: validation:/ && test !~ /^LayerTest\./ { if (++said <= 10) print test ": " $0 }
-  END { if (said) print said " messages"; exit said > 0 }' "$folder/log" || verdict "The validation layer has said something."
+  END { if (said) print said " messages"; exit said > 0 }' "$folder/log" ||
+  verdict "The validation layer has said something."
 grep '^\[  PASSED  \]\|validation layer has said' "$folder/log"

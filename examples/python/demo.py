@@ -1,4 +1,6 @@
-"""Two layers and a softmax, by vkfuse and by NumPy: what is different, in how many kernels. Ends with 0 if they agree."""
+"""Two layers and a softmax, by vkfuse and by NumPy: what is different, in how many kernels.
+
+Ends with 0 if they agree."""
 
 import sys
 
@@ -24,7 +26,8 @@ failures = 0
 
 def compare(what, got, want):
     global failures
-    error = float(np.max(np.abs(got - want), initial=0)) if got.shape == want.shape and got.dtype == want.dtype else np.inf
+    alike = got.shape == want.shape and got.dtype == want.dtype
+    error = float(np.max(np.abs(got - want), initial=0)) if alike else np.inf
     failures += not error < 1e-4
     print(f"  {what}: {got.dtype}{list(got.shape)}, largest difference {error:.2g}")
 

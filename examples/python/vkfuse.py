@@ -7,7 +7,8 @@
     program = device.compile(graph, y=(x * 2).relu() + 1)
     y = program(x=np.ones((3, 4), np.float32))["y"]
 
-The library is $VKFUSE_LIBRARY, else libvkfuse of the system. Whatever it refuses is a vkfuse.Error, whose text is one sentence.
+The library is $VKFUSE_LIBRARY, else libvkfuse of the system. Whatever it refuses is a vkfuse.Error, whose text is one
+sentence.
 A value's methods are the ops of docs/ops.md by their names, with the attributes of docs/text-ir.md as keywords.
 """
 
@@ -42,13 +43,25 @@ class _Op(ctypes.Structure):
 
 
 class _DeviceOptions(ctypes.Structure):
-    _fields_ = [("size", SIZE), ("name", ctypes.c_char_p), ("disable", ctypes.POINTER(ctypes.c_char_p)), ("disable_count", SIZE),
-                ("cache", ctypes.c_char_p), ("cache_limit", ctypes.c_uint64)]
+    _fields_ = [
+        ("size", SIZE),
+        ("name", ctypes.c_char_p),
+        ("disable", ctypes.POINTER(ctypes.c_char_p)),
+        ("disable_count", SIZE),
+        ("cache", ctypes.c_char_p),
+        ("cache_limit", ctypes.c_uint64),
+    ]
 
 
 class _CompileOptions(ctypes.Structure):
-    _fields_ = [("size", SIZE), ("numerics", ctypes.c_int), ("no_fusion", ctypes.c_int), ("without", ctypes.POINTER(ctypes.c_char_p)),
-                ("without_count", SIZE), ("planner", ctypes.c_char_p)]
+    _fields_ = [
+        ("size", SIZE),
+        ("numerics", ctypes.c_int),
+        ("no_fusion", ctypes.c_int),
+        ("without", ctypes.POINTER(ctypes.c_char_p)),
+        ("without_count", SIZE),
+        ("planner", ctypes.c_char_p),
+    ]
 
 
 class _Symbol(ctypes.Structure):
@@ -56,7 +69,13 @@ class _Symbol(ctypes.Structure):
 
 
 class _HostInput(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("bytes", SIZE), ("sizes", ctypes.POINTER(I64)), ("rank", SIZE)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("data", ctypes.c_void_p),
+        ("bytes", SIZE),
+        ("sizes", ctypes.POINTER(I64)),
+        ("rank", SIZE),
+    ]
 
 
 class _HostOutput(ctypes.Structure):
@@ -97,7 +116,8 @@ def _load():
 _library = _load()
 
 # As vkf_dtype counts them. NumPy has no bfloat16: "bf16" is one, and its arrays are of uint16.
-_DTYPES = ["float32", "float16", "bf16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
+_DTYPES = ["float32", "float16", "bf16", "float64"]
+_DTYPES += ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
 
 
 def _number_of(dtype):
@@ -186,8 +206,13 @@ class Device(_Handle):
 
     def __init__(self, name=None, disable=(), cache=None):
         super().__init__()
-        options = _DeviceOptions(size=ctypes.sizeof(_DeviceOptions), name=name and name.encode(), disable=_names(disable),
-                                 disable_count=len(disable), cache=cache and cache.encode())
+        options = _DeviceOptions(
+            size=ctypes.sizeof(_DeviceOptions),
+            name=name and name.encode(),
+            disable=_names(disable),
+            disable_count=len(disable),
+            cache=cache and cache.encode(),
+        )
         _check(_library.vkf_device_open(ctypes.byref(options), ctypes.byref(self._handle)))
 
     @property
@@ -202,8 +227,14 @@ class Device(_Handle):
         """The program that computes these values of the graph, by the names of the results."""
         for name, value in outputs.items():
             graph.output(name, value)
-        options = _CompileOptions(size=ctypes.sizeof(_CompileOptions), numerics=int(strict), no_fusion=int(not fusion),
-                                  without=_names(without), without_count=len(without), planner=planner and planner.encode())
+        options = _CompileOptions(
+            size=ctypes.sizeof(_CompileOptions),
+            numerics=int(strict),
+            no_fusion=int(not fusion),
+            without=_names(without),
+            without_count=len(without),
+            planner=planner and planner.encode(),
+        )
         return Program(self, graph, options)
 
 
@@ -235,8 +266,8 @@ class Graph(_Handle):
             raise ValueError(f"An operand of '{op}' is a value of another graph.")
         made = [_attribute(name, value) for name, value in attributes.items()]
         descriptor = _Op(name=op.encode(), attributes=(_Attribute * len(made))(*made), attribute_count=len(made))
-        return self._add(_library.vkf_apply, ctypes.byref(descriptor), (ctypes.c_uint32 * len(values))(*[one.id for one in values]),
-                         SIZE(len(values)))
+        operands = (ctypes.c_uint32 * len(values))(*[one.id for one in values])
+        return self._add(_library.vkf_apply, ctypes.byref(descriptor), operands, SIZE(len(values)))
 
     def output(self, name, value):
         _check(_library.vkf_output(self._handle, name.encode(), ctypes.c_uint32(value.id)))
@@ -273,7 +304,9 @@ class Value:
         return self.graph.apply("permute", self, axes=axes)
 
     def _reduce(self, op, axes, keep):
-        axes = sorted(axis % len(self.shape) for axis in ([axes] if isinstance(axes, int) else axes if axes is not None else range(len(self.shape))))
+        if axes is None:
+            axes = range(len(self.shape))
+        axes = sorted(axis % len(self.shape) for axis in ([axes] if isinstance(axes, int) else axes))
         made = self.graph.apply("reduce_" + op, self, axes=axes)
         return made.reshape(*[1 if i in axes else size for i, size in enumerate(self.shape)]) if keep else made
 
@@ -308,7 +341,7 @@ for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}.i
 
 
 class Program(_Handle):
-    """A compiled program: called with arrays by the names of the inputs, it gives arrays by the names of the results."""
+    """A compiled program: called with arrays by the names of inputs, it gives arrays by the names of results."""
 
     _free = _library.vkf_program_free
     _STAGES = ["graph", "plan", "json", "glsl", "spirv", "msl", "hlsl", "html"]
@@ -316,8 +349,14 @@ class Program(_Handle):
     def __init__(self, device, graph, options):
         super().__init__()
         _check(_library.vkf_compile(device._handle, graph._handle, ctypes.byref(options), ctypes.byref(self._handle)))
-        self.inputs = [_library.vkf_program_input_name(self._handle, SIZE(i)).decode() for i in range(_library.vkf_program_input_count(self._handle))]
-        self.outputs = [_library.vkf_program_output_name(self._handle, SIZE(i)).decode() for i in range(_library.vkf_program_output_count(self._handle))]
+        self.inputs = [
+            _library.vkf_program_input_name(self._handle, SIZE(i)).decode()
+            for i in range(_library.vkf_program_input_count(self._handle))
+        ]
+        self.outputs = [
+            _library.vkf_program_output_name(self._handle, SIZE(i)).decode()
+            for i in range(_library.vkf_program_output_count(self._handle))
+        ]
 
     @property
     def kernel_count(self):
@@ -365,5 +404,9 @@ class Program(_Handle):
             array = np.ascontiguousarray(array).reshape(np.shape(array))  # a scalar stays one
             sizes = (I64 * max(array.ndim, 1))(*array.shape)
             given.arrays.append(array)
-            one.name, one.data, one.bytes, one.sizes, one.rank = name.encode(), array.ctypes.data, array.nbytes, sizes, array.ndim
+            one.name = name.encode()
+            one.data = array.ctypes.data
+            one.bytes = array.nbytes
+            one.sizes = sizes
+            one.rank = array.ndim
         return given, symbols

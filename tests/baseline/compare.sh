@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/compare-kernels.py on two folders of vkfuse-kernels: equal as they are, also where a module has other names; not equal
-# where one instruction or one number of a plan is another.
+# scripts/compare-kernels.py on two folders of vkfuse-kernels: equal as they are, also where a module has other names;
+# not equal where one instruction or one number of a plan is another.
 #   usage: compare.sh VKFUSE_KERNELS
 set -euo pipefail
 kernels=$1
@@ -24,7 +24,8 @@ edited() {  # edited EXPRESSION: one module as sed -E changes its text
 
 fresh
 expect 0 " 0 graphs differ, 0 differences"
-name=$(grep '"golden softmax","target":"gpu"' "$folder/before/kernels.jsonl" | grep -o '"spirv":"[0-9a-f]*"' | head -n 1 | cut -d'"' -f4)
+name=$(grep '"golden softmax","target":"gpu"' "$folder/before/kernels.jsonl" |
+  grep -o '"spirv":"[0-9a-f]*"' | head -n 1 | cut -d'"' -f4)
 module=$folder/after/spirv/$name.spv
 [ -s "$module" ] || fail "there is no module '$name' of the softmax"
 

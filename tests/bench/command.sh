@@ -7,6 +7,7 @@ files=$(mktemp -d)
 trap 'rm -rf "$files"' EXIT
 fail() { echo "$1" >&2; exit 1; }
 json() { python3 -c "import json,sys; d=json.load(open(sys.argv[1])); print($2)" "$1"; }
+holds() { json "$1" "1 / ($2)" > /dev/null; }
 status() { local code=0; "$@" > "$files/out" 2> "$files/err" || code=$?; echo $code; }
 
 case $2 in
@@ -19,7 +20,8 @@ case $2 in
     [ "$(json "$files/a.json" "d['rows'][0]['fused_us']")" = "$before" ] || fail "A resumed row has another time."
     "$program" --filter '^law unary 3 small' --resume "$files/a.json" > /dev/null
     [ "$(json "$files/a.json" "len(d['rows'])")" = 3 ] || fail "Rows that were not asked for are lost."
-    [ "$(status "$program" --suite full --filter '^law unary 1 small' --resume "$files/a.json")" = 2 ] || fail "A report of another suite is resumed." ;;
+    [ "$(status "$program" --suite full --filter '^law unary 1 small' --resume "$files/a.json")" = 2 ] ||
+      fail "A report of another suite is resumed." ;;
   interrupt)
     "$program" --suite full --filter "^law" --json "$files/a.json" --csv "$files/a.csv" > "$files/out" &
     process=$!
@@ -29,15 +31,22 @@ case $2 in
     [ $code = 130 ] || fail "An interrupted run ends with status $code."
     [ "$(json "$files/a.json" "d['complete']")" = False ] || fail "An interrupted report says that it is complete."
     rows=$(json "$files/a.json" "len(d['rows'])")
-    [ "$rows" -ge 1 ] && [ "$(grep -c : "$files/a.csv")" = "$rows" ] || fail "$rows rows in the JSON, and the CSV has others."
-    json "$files/a.json" "1 / all(r['outcome'] == 'measured' and r['n'] >= r['visits'] >= 1 for r in d['rows'])" > /dev/null || fail "A row was cut short."
+    [ "$rows" -ge 1 ] && [ "$(grep -c : "$files/a.csv")" = "$rows" ] ||
+      fail "$rows rows in the JSON, and the CSV has others."
+    holds "$files/a.json" "all(r['outcome'] == 'measured' and r['n'] >= r['visits'] >= 1 for r in d['rows'])" ||
+      fail "A row was cut short."
     # What is in the file is in the table, and what has not had all its visits says so and is measured again.
-    for case in $(json "$files/a.json" "' '.join(r['case'] for r in d['rows'])"); do grep -q "^$case " "$files/out" || fail "The table of an interrupted run lacks $case: $(cat "$files/out")"; done
+    for case in $(json "$files/a.json" "' '.join(r['case'] for r in d['rows'])"); do
+      grep -q "^$case " "$files/out" || fail "The table of an interrupted run lacks $case: $(cat "$files/out")"
+    done
     first=$(json "$files/a.json" "d['rows'][0]['name']")
-    [ "$(json "$files/a.json" "d['rows'][0]['unfinished']")" = True ] || fail "A row that was left after one visit does not say so."
+    [ "$(json "$files/a.json" "d['rows'][0]['unfinished']")" = True ] ||
+      fail "A row that was left after one visit does not say so."
     "$program" --suite full --filter "^$first\$" --resume "$files/a.json" > "$files/out"
     ! grep -q 'was measured before' "$files/out" || fail "A row that was left after one visit is not measured again."
-    [ "$(json "$files/a.json" "d['complete'] and 'unfinished' not in d['rows'][0] and d['rows'][0]['visits'] > 1")" = True ] || fail "A resumed row is still unfinished." ;;
+    finished="d['complete'] and 'unfinished' not in d['rows'][0] and d['rows'][0]['visits'] > 1"
+    [ "$(json "$files/a.json" "$finished")" = True ] ||
+      fail "A resumed row is still unfinished." ;;
   compare)
     "$program" --filter '^law unary [12] small' --json "$files/a.json" > /dev/null
     # The same samples, so that a busy machine decides nothing; one row a tenth slower.
@@ -50,16 +59,19 @@ row["samples"]["fused"] = [us * 1.1 for us in row["samples"]["fused"]]
 json.dump(report, open(sys.argv[1] + "/b.json", "w"))
 PLANT
     [ "$(status "$program" compare "$files/a.json" "$files/a.json")" = 0 ] || fail "A report is slower than itself."
-    [ "$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 20)" = 0 ] || fail "10 % are beyond a threshold of 20 %."
+    [ "$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 20)" = 0 ] ||
+      fail "10 % are beyond a threshold of 20 %."
     # The interval of two real sets of samples may be wide: the threshold is the half of what was planted.
     spread=$(json "$files/a.json" "d['rows'][1]['fused_p90'] / d['rows'][1]['fused_p10']")
     code=$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 5)
     if [ "$code" != 1 ]; then
-      python3 -c "import sys; sys.exit(0 if $spread > 1.2 else 1)" || fail "A slowdown of 10 % is not found: $(cat "$files/out")"
+      python3 -c "import sys; sys.exit(0 if $spread > 1.2 else 1)" ||
+        fail "A slowdown of 10 % is not found: $(cat "$files/out")"
       echo "The machine is too busy to see 10 %: p90 / p10 is $spread."; exit 77
     fi
     grep -q 'law_unary_2_small:f32:65536 .*SLOWER' "$files/out" || fail "Another row is called slower."
-    [ "$(status "$program" compare "$files/a.json" "$files/none.json")" = 2 ] || fail "A missing file has not status 2." ;;
+    [ "$(status "$program" compare "$files/a.json" "$files/none.json")" = 2 ] ||
+      fail "A missing file has not status 2." ;;
   terminal)
     # What a terminal of so many columns shows of a run: lines as they stay.
     shown() {
@@ -81,57 +93,94 @@ for line in text.decode().replace("\r\n", "\n").split("\n"): print(line.split("\
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 TERMINAL
     }
-    shown 80 "$program" --filter '^law unary 2 small' > "$files/out" || fail "A run on a terminal fails: $(cat "$files/out")"
-    [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$files/out")" = 80 ] || fail "A terminal of 80 columns has other lines: $(cat "$files/out")"
-    grep -q '^case  *kernels fused us op by op per node copy GB/s$' "$files/out" || fail "The head is another: $(cat "$files/out")"
+    shown 80 "$program" --filter '^law unary 2 small' > "$files/out" ||
+      fail "A run on a terminal fails: $(cat "$files/out")"
+    [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$files/out")" = 80 ] ||
+      fail "A terminal of 80 columns has other lines: $(cat "$files/out")"
+    grep -q '^case  *kernels fused us op by op per node copy GB/s$' "$files/out" ||
+      fail "The head is another: $(cat "$files/out")"
     grep -q '^law_unary_2_small:f32:65536  *1/2/2 ' "$files/out" || fail "The row is not shown: $(cat "$files/out")"
     shown 95 "$program" --filter '^law unary 2 small' > "$files/out"
-    grep -q ' per node  copy us copy GB/s error$' "$files/out" || fail "95 columns do not show what the copy took, and the error."
+    grep -q ' per node  copy us copy GB/s error$' "$files/out" ||
+      fail "95 columns do not show what the copy took, and the error."
     shown 80 "$program" --wide --filter '^law unary 2 small' > "$files/out"
     grep -q ' cold ms warm ms$' "$files/out" || fail "--wide does not show all columns." ;;
   limits)
-    least="--limit max_invocations=128 --limit max_workgroup_x=128 --limit shared_memory_bytes=16KiB --limit storage_buffers=4 --limit storage_range=128MiB"
-    "$program" $least --disable T1 --filter '^(softmax f16|sums of four|law unary 2 small)' --check --json "$files/a.json" > "$files/out" || fail "A row is wrong on a device with less: $(cat "$files/out")"
-    json "$files/a.json" "1 / (len(d['rows']) >= 3 and all(r['outcome'] == 'checked' for r in d['rows']))" > /dev/null || fail "A row was not checked: $(cat "$files/out")"
-    json "$files/a.json" "1 / (d['environment']['limits']['max_invocations'] == 128 and d['environment']['limits']['storage_buffers'] == 4)" > /dev/null || fail "The report has other limits."
-    [ "$(json "$files/a.json" "d['environment']['feature_tiers']['T1'] == 'yes'")" = False ] || fail "T1 was to be done without."
-    "$program" $least --case softmax:f16:8x512 > "$files/out" && grep -q '^softmax:f16:8x512 ' "$files/out" || fail "Nothing is timed on a device with less: $(cat "$files/out")"
-    [ "$(status "$program" --limit storage_bufers=4 --list)" = 0 ] && [ "$(status "$program" --limit storage_bufers=4 --check --case softmax:f32:8x512)" = 2 ] || fail "A limit that is none is taken." ;;
+    least=(--limit max_invocations=128 --limit max_workgroup_x=128 --limit shared_memory_bytes=16KiB
+      --limit storage_buffers=4 --limit storage_range=128MiB)
+    "$program" "${least[@]}" --disable T1 --filter '^(softmax f16|sums of four|law unary 2 small)' --check \
+      --json "$files/a.json" > "$files/out" ||
+      fail "A row is wrong on a device with less: $(cat "$files/out")"
+    holds "$files/a.json" "len(d['rows']) >= 3 and all(r['outcome'] == 'checked' for r in d['rows'])" ||
+      fail "A row was not checked: $(cat "$files/out")"
+    limits="d['environment']['limits']"
+    holds "$files/a.json" "$limits['max_invocations'] == 128 and $limits['storage_buffers'] == 4" ||
+      fail "The report has other limits."
+    [ "$(json "$files/a.json" "d['environment']['feature_tiers']['T1'] == 'yes'")" = False ] ||
+      fail "T1 was to be done without."
+    "$program" "${least[@]}" --case softmax:f16:8x512 > "$files/out" && grep -q '^softmax:f16:8x512 ' "$files/out" ||
+      fail "Nothing is timed on a device with less: $(cat "$files/out")"
+    [ "$(status "$program" --limit storage_bufers=4 --list)" = 0 ] &&
+      [ "$(status "$program" --limit storage_bufers=4 --check --case softmax:f32:8x512)" = 2 ] ||
+      fail "A limit that is none is taken." ;;
   devices)
-    "$program" --device all --filter '^law unary [12] small' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
+    "$program" --device all --filter '^law unary [12] small' \
+      --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
     devices=$(json "$files/a.json" "len(d['devices'])")
-    [ "$(json "$files/a.json" "all(len(one['rows']) == 2 and one['environment']['device'] for one in d['devices'])")" = True ] || fail "A device has not two rows."
-    [ "$(wc -l < "$files/a.csv")" = $((1 + 2 * devices)) ] && [ "$(grep -c '^law_unary_1_small:' "$files/out")" = "$devices" ] || fail "$devices devices, and the CSV or the table have others."
+    two_rows="all(len(one['rows']) == 2 and one['environment']['device'] for one in d['devices'])"
+    [ "$(json "$files/a.json" "$two_rows")" = True ] ||
+      fail "A device has not two rows."
+    [ "$(wc -l < "$files/a.csv")" = $((1 + 2 * devices)) ] &&
+      [ "$(grep -c '^law_unary_1_small:' "$files/out")" = "$devices" ] ||
+      fail "$devices devices, and the CSV or the table have others."
     "$program" --device all --filter '^law unary [123] small' --resume "$files/a.json" > "$files/out"
-    [ "$(grep -c 'was measured before' "$files/out")" = $((2 * devices)) ] || fail "What every device has is measured again: $(cat "$files/out")"
-    [ "$(status "$program" --device nobodys)" = 2 ] && grep -q nobodys "$files/err" || fail "A device that is not there has not status 2." ;;
+    [ "$(grep -c 'was measured before' "$files/out")" = $((2 * devices)) ] ||
+      fail "What every device has is measured again: $(cat "$files/out")"
+    [ "$(status "$program" --device nobodys)" = 2 ] && grep -q nobodys "$files/err" ||
+      fail "A device that is not there has not status 2." ;;
   planners)
-    "$program" --planners --filter '^(sums of four|law unary 2 small)' --json "$files/a.json" > "$files/out" || fail "Another planner is better: $(cat "$files/out")"
-    [ "$(json "$files/a.json" "[p['planner'] for p in d['rows'][0]['planners']]")" = "['bytes', 'store-all', 'recompute-all', 'greedy-io']" ] || fail "The planners are others: $(cat "$files/out")"
-    json "$files/a.json" "1 / all(p['kernels'] > 0 and p['bytes'] > 0 and p['modelled_us'] > 0 and p['us']['n'] > 4 for r in d['rows'] for p in r['planners'])" > /dev/null || fail "A planner has no figures: $(cat "$files/out")"
+    "$program" --planners --filter '^(sums of four|law unary 2 small)' --json "$files/a.json" > "$files/out" ||
+      fail "Another planner is better: $(cat "$files/out")"
+    planners=$(json "$files/a.json" "[p['planner'] for p in d['rows'][0]['planners']]")
+    [ "$planners" = "['bytes', 'store-all', 'recompute-all', 'greedy-io']" ] ||
+      fail "The planners are others: $(cat "$files/out")"
+    figures="p['kernels'] > 0 and p['bytes'] > 0 and p['modelled_us'] > 0 and p['us']['n'] > 4"
+    holds "$files/a.json" "all($figures for r in d['rows'] for p in r['planners'])" ||
+      fail "A planner has no figures: $(cat "$files/out")"
     # By name, and not by the order of rows.
-    json "$files/a.json" "1 / all(r['planners'][1]['bytes'] > r['planners'][0]['bytes'] for r in d['rows'] if r['name'].startswith('sums'))" > /dev/null || fail "Storing everything moves no more bytes: $(cat "$files/out")"
-    json "$files/a.json" "1 / all(p.get('same_as') == 'bytes' for r in d['rows'] if r['name'].startswith('law') for p in r['planners'][1:])" > /dev/null || fail "Planners make different kernels of a chain: $(cat "$files/out")" ;;
+    more="r['planners'][1]['bytes'] > r['planners'][0]['bytes']"
+    holds "$files/a.json" "all($more for r in d['rows'] if r['name'].startswith('sums'))" ||
+      fail "Storing everything moves no more bytes: $(cat "$files/out")"
+    chains="r for r in d['rows'] if r['name'].startswith('law')"
+    holds "$files/a.json" "all(p.get('same_as') == 'bytes' for r in [$chains] for p in r['planners'][1:])" ||
+      fail "Planners make different kernels of a chain: $(cat "$files/out")" ;;
   report)
-    "$program" --filter '^(law unary 2 small|arithmetic)' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > /dev/null
+    "$program" --filter '^(law unary 2 small|arithmetic)' \
+      --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > /dev/null
     "$program" report "$files/a.json" "$files/a.json" -o "$files/b.html"
     [ "$(wc -l < "$files/a.csv")" = 3 ] || fail "The CSV has not a head and two lines."
     grep -q 'arithmetic:f32' "$files/a.html" || fail "The page lacks a row."
-    [ "$(grep -o '"case":"law_unary_2_small:f32:65536"' "$files/b.html" | wc -l)" = 2 ] || fail "Two files are not two devices on the page." ;;
+    [ "$(grep -o '"case":"law_unary_2_small:f32:65536"' "$files/b.html" | wc -l)" = 2 ] ||
+      fail "Two files are not two devices on the page." ;;
   store)
     # Cold, every kernel is compiled; warm, none is; and nothing is left behind, nor in the user's own store.
     mkdir "$files/temporary" "$files/home"
     export TMPDIR=$files/temporary VKFUSE_CACHE=$files/home
-    "$program" --filter '^law unary [12] small' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
-    [ "$(json "$files/a.json" "all(r['compiler_calls_fused'] == r['kernels_fused'] for r in d['rows'])")" = True ] || fail "A cold start did not compile."
-    [ "$(json "$files/a.json" "[r['compiler_calls_fused_warm'] for r in d['rows']]")" = "[0, 0]" ] || fail "A warm start called the compiler."
+    "$program" --filter '^law unary [12] small' \
+      --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
+    [ "$(json "$files/a.json" "all(r['compiler_calls_fused'] == r['kernels_fused'] for r in d['rows'])")" = True ] ||
+      fail "A cold start did not compile."
+    [ "$(json "$files/a.json" "[r['compiler_calls_fused_warm'] for r in d['rows']]")" = "[0, 0]" ] ||
+      fail "A warm start called the compiler."
     for what in compile pipeline create first_run; do
-      [ "$(json "$files/a.json" "all(r['${what}_ms_fused_warm'] > 0 for r in d['rows'])")" = True ] || fail "There is no warm ${what}_ms."
+      [ "$(json "$files/a.json" "all(r['${what}_ms_fused_warm'] > 0 for r in d['rows'])")" = True ] ||
+        fail "There is no warm ${what}_ms."
       head -1 "$files/a.csv" | grep -q ",${what}_ms_fused_warm," || fail "The CSV has no warm ${what}_ms."
       grep -q "row.${what}_ms_fused_warm" "$files/a.html" || fail "The page has no warm ${what}_ms."
     done
     grep -q 'cold ms warm ms$' "$files/out" || fail "The table has no columns for both starts."
-    grep -qE '^law_unary_1_small:[^ ]* .* [0-9.]+ +[0-9.]+$' "$files/out" || fail "A line has not both starts: $(cat "$files/out")"
+    grep -qE '^law_unary_1_small:[^ ]* .* [0-9.]+ +[0-9.]+$' "$files/out" ||
+      fail "A line has not both starts: $(cat "$files/out")"
     [ -z "$(ls "$TMPDIR" "$VKFUSE_CACHE" | grep -v :)" ] || fail "Files are left: $(ls "$TMPDIR" "$VKFUSE_CACHE")"
     "$program" --check --filter '^law unary 1 small' --json "$files/b.json" > /dev/null
     [ "$(json "$files/b.json" "'compile_ms_fused_warm' in d['rows'][0]")" = False ] || fail "--check starts twice." ;;

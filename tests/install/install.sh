@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs into an empty folder, and builds and runs the README's programs against it from outside, found by CMake and by pkg-config.
+# Installs into an empty folder, and builds and runs the README's programs against it from outside, found by CMake and
+# by pkg-config.
 #   usage: install.sh BUILD SOURCE VERSION
 set -euo pipefail
 build=$1 source=$2 version=$3
@@ -14,21 +15,28 @@ prefix=$files/prefix
 library=$(find "$prefix" -name libvkfuse.so)
 [ -n "$library" ] || fail "There is no libvkfuse.so."
 libdir=$(dirname "$library")
-for program in vkfuse vkfuse-bench; do "$prefix/bin/$program" --version | grep -q "$version" || fail "bin/$program is not version $version."; done
-grep -rlE "$source|$build" "$libdir/cmake" "$libdir/pkgconfig" "$prefix/include" && fail "An installed file names a folder of the build." || true
+for program in vkfuse vkfuse-bench; do
+  "$prefix/bin/$program" --version | grep -q "$version" || fail "bin/$program is not version $version."
+done
+! grep -rlE "$source|$build" "$libdir/cmake" "$libdir/pkgconfig" "$prefix/include" ||
+  fail "An installed file names a folder of the build."
 
 # The library: its name, and nothing visible but the API.
-readelf -d "$library" | grep -q "SONAME.*\[libvkfuse.so.${version%.*}\]" || fail "The SONAME is $(readelf -d "$library" | grep SONAME)."
+readelf -d "$library" | grep -q "SONAME.*\[libvkfuse.so.${version%.*}\]" ||
+  fail "The SONAME is $(readelf -d "$library" | grep SONAME)."
 nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]* . //' > "$files/symbols"
 other=$(grep -vE '^(vkf_|vkfuse::)' "$files/symbols" || true)
 [ -z "$other" ] || fail "Symbols that are no API are visible: $(head -5 <<< "$other")"
-internal=$(grep -E '^vkfuse::(c|api|onnx|ir|ops|runtime|vulkan|spirv|store|codegen|schedule|segment|plan|passes|index)::' "$files/symbols" || true)
+layers='c|api|onnx|ir|ops|runtime|vulkan|spirv|store|codegen|schedule|segment|plan|passes|index'
+internal=$(grep -E "^vkfuse::($layers)::" "$files/symbols" || true)
 [ -z "$internal" ] || fail "Internal functions are visible: $(head -5 <<< "$internal")"
 for function in $(grep -oE '\bvkf_[a-z_]+\(' "$prefix/include/vkfuse/vkfuse.h" | tr -d '(' | sort -u); do
-  grep -q "static inline.* $function(" "$prefix/include/vkfuse/vkfuse.h" || grep -qx "$function" "$files/symbols" || fail "$function is declared and not in the library."
+  grep -q "static inline.* $function(" "$prefix/include/vkfuse/vkfuse.h" || grep -qx "$function" "$files/symbols" ||
+    fail "$function is declared and not in the library."
 done
 
-# What a fault of memory meets: stack protectors, checked calls of libc, tables that are read-only before the program begins.
+# What a fault of memory meets: stack protectors, checked calls of libc, tables that are read-only before the program
+# begins.
 for file in "$library" "$prefix/bin/vkfuse" "$prefix/bin/vkfuse-bench"; do
   readelf -lW "$file" | grep -q GNU_RELRO || fail "$file has no RELRO."
   readelf -dW "$file" | grep -qE 'BIND_NOW|FLAGS_1.*NOW' || fail "$file binds its functions when they are called."
@@ -42,30 +50,37 @@ done
 for header in "$prefix"/include/vkfuse/*; do
   name=vkfuse/$(basename "$header")
   printf '#include <%s>\n#include <%s>\nint main() { return 0; }\n' "$name" "$name" > "$files/one.cpp"
-  "$CXX" -std=c++20 -Wall -Wextra -Wshadow -Werror -fsyntax-only -I "$prefix/include" "$files/one.cpp" || fail "$name does not compile by itself."
+  "$CXX" -std=c++20 -Wall -Wextra -Wshadow -Werror -fsyntax-only -I "$prefix/include" "$files/one.cpp" ||
+    fail "$name does not compile by itself."
 done
 printf '#include <vkfuse/vkfuse.h>\n#include <vkfuse/vkfuse.h>\nint main(void) { return 0; }\n' > "$files/one.c"
-"$CC" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$files/one.c" || fail "vkfuse.h does not compile as C11."
+"$CC" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$files/one.c" ||
+  fail "vkfuse.h does not compile as C11."
 [ ! -e "$prefix/include/vkfuse/onnx.hpp" ] || fail "The header of a library that is not installed is there."
 
 # The README shows the programs that are built here, but for their first lines, which name it.
 shown() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$source/README.md" | sed '1d;$d'; }
 for language in c cpp; do
-  diff <(shown $language) <(sed '1d' "$source/examples/readme.$language") > "$files/log" || fail "The README's program is not examples/readme.$language: $(head -5 "$files/log")"
+  diff <(shown $language) <(sed '1d' "$source/examples/readme.$language") > "$files/log" ||
+    fail "The README's program is not examples/readme.$language: $(head -5 "$files/log")"
 done
 
 # A project with CMake.
-cmake -S "$source/tests/install" -B "$files/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug -DVKFUSE_WANTED="${version%.*}" \
-  -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 || fail "A project does not find it: $(tail -5 "$files/log")"
+cmake -S "$source/tests/install" -B "$files/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug \
+  -DVKFUSE_WANTED="${version%.*}" -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 ||
+  fail "A project does not find it: $(tail -5 "$files/log")"
 cmake --build "$files/consumer" > "$files/log" 2>&1 || fail "A project does not build with it: $(tail -5 "$files/log")"
 [ "$("$files/consumer/in_cxx")" = "1 1 3 7 " ] || fail "The C++ program says $("$files/consumer/in_cxx")."
 [ "$("$files/consumer/in_c")" = "0 0 2 6 " ] || fail "The C program says $("$files/consumer/in_c")."
-cmake -S "$source/tests/install" -B "$files/later" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DVKFUSE_WANTED=99.0 -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 &&
+cmake -S "$source/tests/install" -B "$files/later" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
+  -DVKFUSE_WANTED=99.0 -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 &&
   fail "Version 99 is found."
 
 # A program with pkg-config.
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [ "$(pkg-config --modversion vkfuse)" = "$version" ] || fail "pkg-config knows another version."
 flags=$(pkg-config --cflags --libs vkfuse)
-"$CC" -std=c11 -pedantic -Wall -Wextra -Werror "$source/examples/readme.c" -o "$files/with_pkg_config" $flags -Wl,-rpath,"$libdir"
-[ "$("$files/with_pkg_config")" = "0 0 2 6 " ] || fail "The program built with pkg-config says $("$files/with_pkg_config")."
+"$CC" -std=c11 -pedantic -Wall -Wextra -Werror "$source/examples/readme.c" \
+  -o "$files/with_pkg_config" $flags -Wl,-rpath,"$libdir"
+[ "$("$files/with_pkg_config")" = "0 0 2 6 " ] ||
+  fail "The program built with pkg-config says $("$files/with_pkg_config")."

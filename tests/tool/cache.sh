@@ -7,7 +7,9 @@ files=$(mktemp -d)
 trap 'rm -rf "$files"' EXIT
 export VKFUSE_CACHE=$files/store
 fail() { echo "$1" >&2; exit 1; }
-run() { "$program" run "$graphs/$1.vkf" --profile "${@:2}" > "$files/out" || fail "$1 does not run: $(cat "$files/out")"; }
+run() {
+  "$program" run "$graphs/$1.vkf" --profile "${@:2}" > "$files/out" || fail "$1 does not run: $(cat "$files/out")"
+}
 says() { grep -q "$1" "$files/out" || fail "There is no '$1' in: $(cat "$files/out")"; }
 
 # A second process compiles nothing, and computes the same.
@@ -15,7 +17,9 @@ run mixed --output-dir "$files/cold"
 says 'Shaders compiled: [1-9]'
 run mixed --output-dir "$files/warm"
 says "Shaders compiled: 0. [1-9][0-9]* loaded from $files/store, 0 saved there."
-for output in "$files"/cold/*.npy; do cmp "$output" "$files/warm/${output##*/}" || fail "A warm start computes something else."; done
+for output in "$files"/cold/*.npy; do
+  cmp "$output" "$files/warm/${output##*/}" || fail "A warm start computes something else."
+done
 
 # The command shows it and clears it.
 [ "$("$program" cache path)" = "$files/store" ] || fail "The path is another one."
@@ -54,7 +58,10 @@ for i in 1 2 3 4 5 6 7 8; do
 done
 for process in "${processes[@]}"; do wait "$process" || fail "One of eight processes failed."; done
 for i in 1 2 3 4 5 6; do
-  for output in "$files/$i"/*.npy; do cmp "$output" "$files/$((i + 2))/${output##*/}" || fail "Two of eight processes differ."; done
+  for output in "$files/$i"/*.npy; do
+    cmp "$output" "$files/$((i + 2))/${output##*/}" || fail "Two of eight processes differ."
+  done
 done
 for graph in mixed bias_gelu; do run $graph; says 'Shaders compiled: 0\.'; done
-ls "$files/store" | grep -vqE '^[0-9a-f]{16}\.(spirv|pipeline|probe|plan|passed)$' && fail "Something else lies in the store: $(ls "$files/store")." || true
+! ls "$files/store" | grep -vqE '^[0-9a-f]{16}\.(spirv|pipeline|probe|plan|passed)$' ||
+  fail "Something else lies in the store: $(ls "$files/store")."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every way out of a process: while kernels are measured in the background, with work on the device, from a forked child; and of the
-# commands, whatever standard output, a file or a model is.
+# Every way out of a process: while kernels are measured in the background, with work on the device, from a forked
+# child; and of the commands, whatever standard output, a file or a model is.
 #   usage: exits.sh EXITS VKFUSE VKFUSE_BENCH [ROUNDS]      ROUNDS: how often each way is tried, at other times (1)
 set -euo pipefail
 exits=$1 vkfuse=$2 bench=$3 rounds=${4:-1}
@@ -37,7 +37,8 @@ graph "small" {
   output "y" = %1
 }
 GRAPH
-for command in "run $files/small.vkf" "plan $files/small.vkf" "glsl $files/small.vkf" "devices" "--help" "--version" "run --help"; do
+for command in "run $files/small.vkf" "plan $files/small.vkf" "glsl $files/small.vkf" "devices" \
+  "--help" "--version" "run --help"; do
   code=0
   # shellcheck disable=SC2086
   timeout 60 "$vkfuse" $command > /dev/full 2> "$files/err" || code=$?
@@ -51,7 +52,12 @@ done
 code=0
 timeout 60 "$bench" --list > /dev/full 2> "$files/err" || code=$?
 [ $code = 1 ] || fail "'vkfuse-bench --list > /dev/full' ends with $code."
-{ sleep 0.2; code=0; timeout 60 "$vkfuse" plan "$files/small.vkf" 2> "$files/err" || code=$?; echo $code > "$files/code"; } | true
+{
+  sleep 0.2
+  code=0
+  timeout 60 "$vkfuse" plan "$files/small.vkf" 2> "$files/err" || code=$?
+  echo $code > "$files/code"
+} | true
 [ "$(cat "$files/code")" = 1 ] || fail "A closed pipe ends the command with $(cat "$files/code")."
 says "Standard output could not be written: Broken pipe."
 
@@ -59,7 +65,10 @@ says "Standard output could not be written: Broken pipe."
 mkfifo "$files/pipe.vkf" "$files/pipe.onnx" "$files/pipe.npy" "$files/pipe.json"
 mkdir "$files/folder.vkf"
 ln -s /dev/zero "$files/zero.vkf"
-for file in "$files/folder.vkf" "$files/zero.vkf"; do status 2 "$vkfuse" run "$file"; says "is not a regular file."; done
+for file in "$files/folder.vkf" "$files/zero.vkf"; do
+  status 2 "$vkfuse" run "$file"
+  says "is not a regular file."
+done
 status 2 "$vkfuse" run "$files/pipe.vkf"; says "is not a regular file."
 status 2 "$vkfuse" run "$files/pipe.onnx"; says "is not a regular file."
 status 2 "$vkfuse" run "$files/small.vkf" --input "x=$files/pipe.npy"; says "is not a regular file."
@@ -67,12 +76,23 @@ status 2 "$vkfuse" run "$files/small.vkf" --plan "$files/pipe.json"; says "is no
 status 2 "$vkfuse" run "$files/small.vkf" --input x=/proc/self/maps; says "the kernel makes it"
 status 2 "$bench" compare "$files/pipe.json" "$files/pipe.json"; says "is not a regular file."
 status 2 "$bench" report /proc/self/maps -o "$files/page.html"; says "the kernel makes it"
-for report in '[]' '{}' '{"devices": []}' '{"devices": 3}' '{"environment": {"device": 3}}' '{"environment": {"device": "d"}, "rows": [3]}' \
-  '{"environment": {"device": "d"}, "rows": [{"case": 3}]}' '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "samples": {"fused": ["1"]}}]}' \
-  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "samples": {"fused": []}}]}' \
-  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": "1"}]}' '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "fused_n": 1e300}]}'; do
+reports=(
+  '[]'
+  '{}'
+  '{"devices": []}'
+  '{"devices": 3}'
+  '{"environment": {"device": 3}}'
+  '{"environment": {"device": "d"}, "rows": [3]}'
+  '{"environment": {"device": "d"}, "rows": [{"case": 3}]}'
+  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "samples": {"fused": ["1"]}}]}'
+  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "samples": {"fused": []}}]}'
+  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": "1"}]}'
+  '{"environment": {"device": "d"}, "rows": [{"case": "c", "fused_us": 1, "fused_n": 1e300}]}'
+)
+for report in "${reports[@]}"; do
   echo "$report" > "$files/report.json"
-  for command in "compare $files/report.json $files/report.json" "report $files/report.json -o $files/page.html" "--filter none --resume $files/report.json"; do
+  for command in "compare $files/report.json $files/report.json" "report $files/report.json -o $files/page.html" \
+    "--filter none --resume $files/report.json"; do
     # shellcheck disable=SC2086
     status 2 "$bench" $command
     says "vkfuse-bench: "
@@ -121,7 +141,8 @@ MODEL
 for command in run plan glsl validate; do
   status 0 "$vkfuse" $command "$files/evil.onnx"
   cat "$files/out" "$files/err" > "$files/all"
-  ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$files/all" || fail "'vkfuse $command' writes control characters of a model."
+  ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$files/all" ||
+    fail "'vkfuse $command' writes control characters of a model."
   ! LC_ALL=C grep -q $'\xc2\x9b' "$files/all" || fail "'vkfuse $command' writes control characters of two bytes."
 done
 status 0 "$vkfuse" run "$files/evil.onnx"

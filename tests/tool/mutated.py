@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the command on files that were changed at random: no signal, no uncaught exception, none that takes over 10 s or 2 GB.
+"""Runs the command on files that were changed at random: no signal, no uncaught exception, none that takes over 10 s or
+2 GB.
 
     mutated.py VKFUSE VKFUSE_BENCH COUNT [SEED]      a file that fails stays in ./mutated-SEED-NUMBER.KIND
 """
-import concurrent.futures, glob, os, random, resource, shutil, signal, struct, subprocess, sys, tempfile, threading, time
+
+import concurrent.futures, glob, os, random, resource, shutil, signal, struct, subprocess, sys, tempfile, threading
+import time
 
 SECONDS, BYTES = 10, 2 << 30
 vkfuse, bench, count = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3])
@@ -32,7 +35,8 @@ def npy(dtype, shape, data):
 def seeds():
     """Files of each kind that are good, and the command that reads one."""
     kinds = {"vkf": [GRAPH.encode()], "onnx": [], "npy": [], "plan": [], "json": []}
-    for name in sorted(glob.glob(os.path.join(here, "../golden/*.vkf")) + glob.glob(os.path.join(here, "../../examples/graphs/*.vkf"))):
+    folders = ("../golden", "../../examples/graphs")
+    for name in sorted(name for one in folders for name in glob.glob(os.path.join(here, one, "*.vkf"))):
         text = open(name, "rb").read()
         if len(text) < 4000:
             kinds["vkf"].append(text)
@@ -41,24 +45,50 @@ def seeds():
             kinds["onnx"].append(open(name, "rb").read())
     for name in sorted(glob.glob("/usr/share/libonnx-testdata/data/node/test_softmax_*/model.onnx"))[:1]:
         shutil.copy(name, folder + "/good.onnx")
-    kinds["npy"] = [npy("<f4", "(6, 8)", bytes(192)), npy("<f2", "(6, 8)", bytes(96)), npy("|b1", "(3,)", bytes(3)), npy("<i8", "()", bytes(8))]
+    kinds["npy"] = [
+        npy("<f4", "(6, 8)", bytes(192)),
+        npy("<f2", "(6, 8)", bytes(96)),
+        npy("|b1", "(3,)", bytes(3)),
+        npy("<i8", "()", bytes(8)),
+    ]
     good = folder + "/good.vkf"
     open(good, "w").write(GRAPH)
     subprocess.run([vkfuse, "plan", good, "--save", folder + "/good.plan"], check=True, stdout=subprocess.DEVNULL)
     kinds["plan"] = [open(folder + "/good.plan", "rb").read()]
-    report = '{"environment": {"device": "d", "driver": "e", "suite": "quick"}, "complete": true, "rows": [{"case": "a:f32:1", "name": "a f32", "outcome": "measured", ' \
-             '"fused_us": 12.5, "fused_p10": 12, "fused_p90": 13, "fused_n": 40, "samples": {"fused": [12, 12.5, 13]}}, {"case": "b:f32:1", "name": "b", "outcome": "skipped"}]}'
+    report = (
+        '{"environment": {"device": "d", "driver": "e", "suite": "quick"}, "complete": true, "rows": '
+        '[{"case": "a:f32:1", "name": "a f32", "outcome": "measured", "fused_us": 12.5, "fused_p10": 12, '
+        '"fused_p90": 13, "fused_n": 40, "samples": {"fused": [12, 12.5, 13]}}, '
+        '{"case": "b:f32:1", "name": "b", "outcome": "skipped"}]}'
+    )
     open(folder + "/good.json", "w").write(report)
     kinds["json"] = [report.encode()]
     return {kind: files for kind, files in kinds.items() if files}
 
 
 def command(kind, path):
-    return {"vkf": [vkfuse, "run", path], "onnx": [vkfuse, "run", path], "npy": [vkfuse, "run", folder + "/good.vkf", "--input", "x=" + path],
-            "plan": [vkfuse, "run", folder + "/good.vkf", "--plan", path], "json": [bench, "compare", path, folder + "/good.json"]}[kind]
+    return {
+        "vkf": [vkfuse, "run", path],
+        "onnx": [vkfuse, "run", path],
+        "npy": [vkfuse, "run", folder + "/good.vkf", "--input", "x=" + path],
+        "plan": [vkfuse, "run", folder + "/good.vkf", "--plan", path],
+        "json": [bench, "compare", path, folder + "/good.json"],
+    }[kind]
 
 
-NUMBERS = [b"0", b"-1", b"1", b"4294967296", b"9223372036854775807", b"-9223372036854775808", b"99999999999999999999", b"1e999", b"nan", b"2147483647", b"65537"]
+NUMBERS = [
+    b"0",
+    b"-1",
+    b"1",
+    b"4294967296",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"99999999999999999999",
+    b"1e999",
+    b"nan",
+    b"2147483647",
+    b"65537",
+]
 
 
 def mutated(data, others, draw):
@@ -163,7 +193,8 @@ def main():
             if wrong:
                 bad += 1
                 print("mutated-%d-%d.%s %s" % (seed, number, kind, wrong), flush=True)
-    print("%d mutated files of %d kinds, seed %d, %.0f s: %d failed" % (count, len(kinds), seed, time.time() - start, bad))
+    seconds = time.time() - start
+    print("%d mutated files of %d kinds, seed %d, %.0f s: %d failed" % (count, len(kinds), seed, seconds, bad))
     shutil.rmtree(folder, ignore_errors=True)
     return 1 if bad or len(kinds) < 4 else 0
 

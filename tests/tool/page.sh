@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The page of a plan in headless Chromium: its script runs to the end, what it draws is there, a click opens a segment, and
-# it needs no network. Exit status 77: no browser.
+# The page of a plan in headless Chromium: its script runs to the end, what it draws is there, a click opens a segment,
+# and it needs no network. Exit status 77: no browser.
 #   usage: page.sh VKFUSE GRAPHS
 set -euo pipefail
 vkfuse=$1; graphs=$2
@@ -34,9 +34,11 @@ fail() { echo "$1" >&2; exit 1; }
 # draw NAME HASH SCRIPT: the page after the script, as $files/NAME.dom.
 draw() {
   sed "s|</body>|<script>$3</script></body>|" "$files/$1.html" > "$files/drawn.html"
-  timeout 100 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$files/profile" --enable-logging=stderr --dump-dom \
-    "file://$files/drawn.html#$2" > "$files/$1.dom" 2> "$files/log" || fail "The browser failed: $(tail -3 "$files/log")"
-  grep -q 'data-drawn="yes"' "$files/$1.dom" || fail "The script of the page of $1 did not end: $(grep -i 'console' "$files/log" | head -3)"
+  timeout 100 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$files/profile" \
+    --enable-logging=stderr --dump-dom "file://$files/drawn.html#$2" > "$files/$1.dom" 2> "$files/log" ||
+      fail "The browser failed: $(tail -3 "$files/log")"
+  grep -q 'data-drawn="yes"' "$files/$1.dom" ||
+    fail "The script of the page of $1 did not end: $(grep -i 'console' "$files/log" | head -3)"
 }
 count() { grep -o "$2" "$files/$1.dom" | wc -l; }
 
@@ -45,25 +47,35 @@ for graph in "$graphs"/*.vkf "$files/large.vkf"; do
   "$vkfuse" plan "$graph" --format html -o "$files/$name.html"
   "$vkfuse" plan "$graph" --format json -o "$files/$name.json"
   # The namespace of SVG is a name and no address.
-  ! grep -v 'http://www.w3.org/2000/svg' "$files/$name.html" | grep -q 'https\?://\|<link\|src=' || fail "The page of $name asks for something else."
+  ! grep -v 'http://www.w3.org/2000/svg' "$files/$name.html" | grep -q 'https\?://\|<link\|src=' ||
+    fail "The page of $name asks for something else."
   draw "$name" "" ""
   wanted=$(grep -c '"kind": "\(pointwise\|reduction\|sort\|matmul\|attention\|tiled\|alias\)"' "$files/$name.json")
-  [ "$(count "$name" 'data-segment="[0-9]*"')" = "$wanted" ] || fail "$name has $wanted segments, and $(count "$name" 'data-segment="[0-9]*"') boxes."
+  [ "$(count "$name" 'data-segment="[0-9]*"')" = "$wanted" ] ||
+    fail "$name has $wanted segments, and $(count "$name" 'data-segment="[0-9]*"') boxes."
   # Not in the script, nor in shaders, which speak of NaN.
-  ! perl -0pe 's/<(script|pre)>.*?<\/\1>//gs' "$files/$name.dom" | grep -q 'undefined\|NaN' || fail "The page of $name shows a value that is none."
+  ! perl -0pe 's/<(script|pre)>.*?<\/\1>//gs' "$files/$name.dom" | grep -q 'undefined\|NaN' ||
+    fail "The page of $name shows a value that is none."
 done
 
 # Measured times, of a graph that takes no time to run: in the totals, on every box, and in the panel.
 "$vkfuse" plan "$graphs/bias_gelu.vkf" --format html -o "$files/timed.html" --profile --cache off
 draw timed "" ""
-for what in '<th>measured</th>' 'class="share measured"' 'class="share modelled"' '<li>measured [0-9.]* [um]s, [0-9]'; do
+for what in '<th>measured</th>' 'class="share measured"' 'class="share modelled"' \
+  '<li>measured [0-9.]* [um]s, [0-9]'; do
   grep -q "$what" "$files/timed.dom" || fail "The page with --profile shows no $what."
 done
-[ "$(count timed 'class="share measured"')" = "$(count timed 'data-segment="[0-9]*"')" ] || fail "Not every kernel has a measured time."
-grep -o '<tbody>.*</tbody>' "$files/timed.dom" | head -1 | grep -q 'fused</th>.*[0-9.]* [um]s</td></tr><tr><th>one kernel per op</th>.*[0-9.]* [um]s</td></tr>' || fail "The totals have no measured times."
-grep -q 'class="share measured"\|<th>measured</th>' "$files/large.dom" && fail "A page without --profile shows measured times."
+[ "$(count timed 'class="share measured"')" = "$(count timed 'data-segment="[0-9]*"')" ] ||
+  fail "Not every kernel has a measured time."
+time='[0-9.]* [um]s</td></tr>'
+grep -o '<tbody>.*</tbody>' "$files/timed.dom" | head -1 |
+  grep -q "fused</th>.*$time<tr><th>one kernel per op</th>.*$time" ||
+  fail "The totals have no measured times."
+grep -q 'class="share measured"\|<th>measured</th>' "$files/large.dom" &&
+  fail "A page without --profile shows measured times."
 "$vkfuse" plan "$graphs/bias_gelu.vkf" --profile --cache off > "$files/timed.txt"
-grep -q '^  measured us  *[0-9.]*  *[0-9.]*$' "$files/timed.txt" || fail "The text with --profile shows no measured times: $(head -12 "$files/timed.txt")"
+grep -q '^  measured us  *[0-9.]*  *[0-9.]*$' "$files/timed.txt" ||
+  fail "The text with --profile shows no measured times: $(head -12 "$files/timed.txt")"
 
 # The rewrites of a graph that were weighed, as the JSON has them; where none applies there is no table.
 cat > "$files/rewrites.vkf" <<'END'
@@ -92,19 +104,31 @@ END
 draw rewrites "" ""
 table=$(perl -0ne 'print $1 if /<table id="rewrites">(.*?)<\/table>/s' "$files/rewrites.dom")
 for rewrite in merged-matmuls partial-statistics; do
-  grep -q "\"planner_pass\": \"$rewrite\"" "$files/rewrites.json" || fail "The rewrite $rewrite was not weighed, so this shows nothing."
-  words=$(perl -0ne 'my ($taken) = /"planner_pass": "'$rewrite'".*?"taken": (\w+)/s; print $taken eq "true" ? "taken" : "not taken"' "$files/rewrites.json")
-  perl -e 'exit($ARGV[0] !~ /<b>'$rewrite'<\/b>: [a-z]((?!<tr>).)*<td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ us<\/td><td>[0-9.]+ us<\/td><td class="words"><b>'"$words"'<\/b>: It [^<]*\./)' "$table" ||
+  grep -q "\"planner_pass\": \"$rewrite\"" "$files/rewrites.json" ||
+    fail "The rewrite $rewrite was not weighed, so this shows nothing."
+  words=$(perl -0ne '
+    my ($taken) = /"planner_pass": "'$rewrite'".*?"taken": (\w+)/s;
+    print $taken eq "true" ? "taken" : "not taken"' "$files/rewrites.json")
+  perl -e '
+    my $bytes = qr{<td>[0-9.]+ [KM]iB</td>};
+    my $time = qr{<td>[0-9.]+ us</td>};
+    my $pass = qr{<b>'$rewrite'</b>: [a-z]((?!<tr>).)*};
+    my $verdict = qr{<td class="words"><b>'"$words"'</b>: It [^<]*\.};
+    exit($ARGV[0] !~ /$pass$bytes$bytes$time$time$verdict/)' "$table" ||
     fail "The page does not say what became of the rewrite $rewrite, which was $words: $table"
 done
 ! grep -q '<div class="scroll" hidden="">' "$files/rewrites.dom" || fail "The table of rewrites is hidden."
 [ "$(grep -c '"planner_pass"' "$files/bias_gelu.json" || true)" = 0 ] || fail "A pointwise graph has a rewrite."
-grep -q '<div class="scroll" hidden=""><table id="rewrites">' "$files/bias_gelu.dom" || fail "A page without rewrites has a table of them."
+grep -q '<div class="scroll" hidden=""><table id="rewrites">' "$files/bias_gelu.dom" ||
+  fail "A page without rewrites has a table of them."
 
-[ "$(count large 'data-segment=')" -ge 100 ] || fail "The large graph has only $(count large 'data-segment=') kernels: it shows little."
+[ "$(count large 'data-segment=')" -ge 100 ] ||
+  fail "The large graph has only $(count large 'data-segment=') kernels: it shows little."
 [ "$(count large 'class="edge')" -ge 100 ] || fail "Only $(count large 'class="edge') values go from kernel to kernel."
-[ "$(count large 'class="op stored')" -ge 100 ] || fail "Only $(count large 'class="op stored') values are marked as stored."
-[ "$(grep -o 'stroke-width="[0-9.]*"' "$files/large.dom" | sort -u | wc -l)" -ge 2 ] || fail "All edges are equally wide."
+[ "$(count large 'class="op stored')" -ge 100 ] ||
+  fail "Only $(count large 'class="op stored') values are marked as stored."
+[ "$(grep -o 'stroke-width="[0-9.]*"' "$files/large.dom" | sort -u | wc -l)" -ge 2 ] ||
+  fail "All edges are equally wide."
 
 # A click, and the keyboard.
 draw large "" "document.querySelectorAll('.segment')[7].dispatchEvent(new MouseEvent('click', {bubbles: true}));"
@@ -112,7 +136,8 @@ grep -q '<h2>Segment 7: ' "$files/large.dom" || fail "A click does not open a se
 for what in Ops Loads Stores Schedule GLSL 'Why its border is where it is'; do
   grep -q "<h3>$what</h3>" "$files/large.dom" || fail "The segment shows no $what."
 done
-draw large "" "document.querySelectorAll('.segment')[9].dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}));"
+enter="new KeyboardEvent('keydown', {key: 'Enter', bubbles: true})"
+draw large "" "document.querySelectorAll('.segment')[9].dispatchEvent($enter);"
 grep -q '<h2>Segment 9: ' "$files/large.dom" || fail "Enter does not open a segment."
 
 # Light and dark differ, by choice and by what the system prefers.

@@ -7,7 +7,8 @@ files=$(mktemp -d)
 trap 'rm -rf "$files"' EXIT
 fail() { echo "$1" >&2; exit 1; }
 
-# t3 = sum(t1 * t2), t4 = sum(t2 * t3), t5 = t4 + t1 * t2, where t1 and t2 are made of one input; the product is written twice.
+# t3 = sum(t1 * t2), t4 = sum(t2 * t3), t5 = t4 + t1 * t2, where t1 and t2 are made of one input; the product is written
+# twice.
 cat > "$files/seed.vkf" <<'GRAPH'
 graph "seed" {
   %0 = input "x" : f32[256, 512]
@@ -29,48 +30,67 @@ kernels() { "$vkfuse" plan "$files/seed.vkf" --format json "$@" | sed -n 's/^  "
 
 [ "$(kernels)" = 1 ] || fail "The program is $(kernels) kernels instead of 1."
 for planner in bytes recompute-all; do
-  [ "$(kernels --planner $planner)" = 1 ] || fail "By the planner $planner the program is $(kernels --planner $planner) kernels."
+  [ "$(kernels --planner $planner)" = 1 ] ||
+    fail "By the planner $planner the program is $(kernels --planner $planner) kernels."
 done
 [ "$(kernels --planner store-all)" -gt 1 ] || fail "Storing all that several ops read leaves one kernel."
-[ "$(kernels --without fusion)" = 7 ] || fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
-for name in identities reorder triples siblings horizontal moves local-search exhaustive min-cut merged-matmuls partial-statistics rematerialization memo; do
+[ "$(kernels --without fusion)" = 7 ] ||
+  fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
+one_by_one=(identities reorder triples siblings horizontal moves local-search exhaustive min-cut merged-matmuls
+  partial-statistics rematerialization memo)
+for name in "${one_by_one[@]}"; do
   [ "$(kernels --without $name)" = 1 ] || fail "Without $name the program is $(kernels --without $name) kernels."
 done
-[ "$(kernels --without vertical,triples,siblings,horizontal,moves,local-search,exhaustive,min-cut,rematerialization)" = 7 ] || fail "Without all that merges, something is merged."
+merging=vertical,triples,siblings,horizontal,moves,local-search,exhaustive,min-cut,rematerialization
+[ "$(kernels --without $merging)" = 7 ] ||
+  fail "Without all that merges, something is merged."
 # Names of version 0.1.
-[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Old names of planner passes are not read."
+[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] ||
+  fail "Old names of planner passes are not read."
 for name in joined statistics; do [ "$(kernels --without $name)" = 1 ] || fail "The old name $name is not read."; done
 "$vkfuse" plan "$files/seed.vkf" --half-sums --limit lane_registers=64 > "$files/out" ||
   fail "Old names of options are not read."
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
-grep -q "'magic' is no planner pass to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
+grep -q "'magic' is no planner pass to do without; there are: fusion, identities, reorder, vertical, " "$files/error" ||
+  fail "It says: $(cat "$files/error")"
 # What there is to do without, this page tries: but for fusion and vertical, which are above and below, each by itself.
 for name in $(sed "s/.*there are: //; s/[.,]//g" "$files/error" | head -1); do
-  grep -q "^for name in.* $name[ ;]" "$0" || case $name in fusion | vertical) ;; *) fail "Nothing tries to do without $name." ;; esac
+  [[ " fusion vertical ${one_by_one[*]} " == *" $name "* ]] || fail "Nothing tries to do without $name."
 done
 "$vkfuse" plan "$files/seed.vkf" --planner magic 2> "$files/error" && fail "An unknown planner is no error."
-grep -q "There is no planner 'magic'; there are: bytes, store-all, recompute-all, greedy-io." "$files/error" || fail "It says: $(cat "$files/error")"
+grep -q "There is no planner 'magic'; there are: bytes, store-all, recompute-all, greedy-io." "$files/error" ||
+  fail "It says: $(cat "$files/error")"
 
 # A plan goes to a file and comes back: kernels are those of the planner that made it, and not of the one here.
 "$vkfuse" plan "$files/seed.vkf" --planner store-all --save "$files/plan.json" > "$files/saved.txt"
 "$vkfuse" plan "$files/seed.vkf" --plan "$files/plan.json" > "$files/loaded.txt"
 cmp "$files/saved.txt" "$files/loaded.txt" || fail "The plan that is read is not the one that was saved."
 "$vkfuse" run "$files/seed.vkf" --plan "$files/plan.json" > "$files/out" || fail "The plan that was saved does not run."
-grep -q ": $(kernels --planner store-all) kernels" "$files/out" || fail "It runs otherwise than planned: $(head -1 "$files/out")"
+grep -q ": $(kernels --planner store-all) kernels" "$files/out" ||
+  fail "It runs otherwise than planned: $(head -1 "$files/out")"
 "$vkfuse" run "$files/seed.vkf" > "$files/planned"
-[ "$(tail -n +2 "$files/out")" = "$(tail -n +2 "$files/planned")" ] || fail "By the plan that was saved, other numbers come out: $(diff "$files/out" "$files/planned")"
+[ "$(tail -n +2 "$files/out")" = "$(tail -n +2 "$files/planned")" ] ||
+  fail "By the plan that was saved, other numbers come out: $(diff "$files/out" "$files/planned")"
 # refused WHAT SENTENCE: the file is one sentence about it, and nothing runs.
 refused() {
-  "$vkfuse" run "$files/seed.vkf" --plan "$files/bad.json" > "$files/out" 2> "$files/error" && fail "A plan that is $1 runs."
-  [ "$(wc -l < "$files/error")" -le 3 ] && grep -q "$2" "$files/error" || fail "Of a plan that is $1 it says: $(cat "$files/error")"
+  "$vkfuse" run "$files/seed.vkf" --plan "$files/bad.json" > "$files/out" 2> "$files/error" &&
+    fail "A plan that is $1 runs."
+  [ "$(wc -l < "$files/error")" -le 3 ] && grep -q "$2" "$files/error" ||
+    fail "Of a plan that is $1 it says: $(cat "$files/error")"
 }
-sed 's/"workgroup": [0-9]*/"workgroup": 1/' "$files/plan.json" > "$files/bad.json"; refused changed "The plan was changed after it was saved"
-head -c 300 "$files/plan.json" > "$files/bad.json"; refused "cut off" "This is not a plan that vkfuse has saved: it is not JSON."
-: > "$files/bad.json"; refused empty "is an empty file."
-rm "$files/bad.json"; refused missing "There is no file"
+sed 's/"workgroup": [0-9]*/"workgroup": 1/' "$files/plan.json" > "$files/bad.json"
+refused changed "The plan was changed after it was saved"
+head -c 300 "$files/plan.json" > "$files/bad.json"
+refused "cut off" "This is not a plan that vkfuse has saved: it is not JSON."
+: > "$files/bad.json"
+refused empty "is an empty file."
+rm "$files/bad.json"
+refused missing "There is no file"
 sed 's/tanh/sin/' "$files/seed.vkf" > "$files/other.vkf"
-"$vkfuse" plan "$files/other.vkf" --save "$files/bad.json" > "$files/out"; refused "of another graph" "The plan is of the graph 'seed'"
-"$vkfuse" plan "$files/seed.vkf" --limit max_invocations=64 --save "$files/bad.json" > "$files/out"; refused "of another device" "The plan is for the device"
+"$vkfuse" plan "$files/other.vkf" --save "$files/bad.json" > "$files/out"
+refused "of another graph" "The plan is of the graph 'seed'"
+"$vkfuse" plan "$files/seed.vkf" --limit max_invocations=64 --save "$files/bad.json" > "$files/out"
+refused "of another device" "The plan is for the device"
 
 # Code of one's own in a file: it runs, is not validated, and is a sentence where it is wrong.
 cat > "$files/own.vkf" <<'GRAPH'
@@ -81,19 +101,27 @@ graph "own" {
   output "y" = %2
 }
 GRAPH
+only_allowed="Line 3: the op 'custom' holds code of the text's own, which runs only where the caller allows it"
 for command in run plan glsl; do
-  "$vkfuse" $command "$files/own.vkf" 2> "$files/error" > "$files/out" && fail "Code that a file brings along is taken by $command without being allowed."
-  grep -q "Line 3: the op 'custom' holds code of the text's own, which runs only where the caller allows it" "$files/error" || fail "It says: $(cat "$files/error")"
+  "$vkfuse" $command "$files/own.vkf" 2> "$files/error" > "$files/out" &&
+    fail "Code that a file brings along is taken by $command without being allowed."
+  grep -q "$only_allowed" "$files/error" ||
+    fail "It says: $(cat "$files/error")"
 done
-"$vkfuse" run "$files/own.vkf" --allow-custom > "$files/out" && grep -q ': 1 kernel$' "$files/out" || fail "Code of one's own does not run in one kernel: $(cat "$files/out")"
-"$vkfuse" validate "$files/own.vkf" > "$files/out" && fail "Code that a file brings along is validated without being allowed."
+"$vkfuse" run "$files/own.vkf" --allow-custom > "$files/out" && grep -q ': 1 kernel$' "$files/out" ||
+  fail "Code of one's own does not run in one kernel: $(cat "$files/out")"
+"$vkfuse" validate "$files/own.vkf" > "$files/out" &&
+  fail "Code that a file brings along is validated without being allowed."
 grep -q "^skipped own.vkf: Line 3: the op 'custom' holds code" "$files/out" || fail "It says: $(cat "$files/out")"
 "$vkfuse" validate "$files/own.vkf" --allow-custom > "$files/out" && fail "What nothing is known of is validated."
-grep -q "^skipped own.vkf: The custom op 'swish' has no host function" "$files/out" || fail "It says: $(cat "$files/out")"
+grep -q "^skipped own.vkf: The custom op 'swish' has no host function" "$files/out" ||
+  fail "It says: $(cat "$files/out")"
 sed -i 's/exp(-x0)/expp(-x0)/' "$files/own.vkf"
 "$vkfuse" run "$files/own.vkf" --allow-custom 2> "$files/error" && fail "Code that does not compile runs."
-grep -q "The code of the custom op 'swish' does not compile: line 1, 'x0 / (1.0 + expp(-x0))': 'expp'" "$files/error" || fail "It says: $(cat "$files/error")"
+grep -q "The code of the custom op 'swish' does not compile: line 1, 'x0 / (1.0 + expp(-x0))': 'expp'" "$files/error" ||
+  fail "It says: $(cat "$files/error")"
 
 for planner in bytes store-all recompute-all greedy-io; do
-  "$vkfuse" run "$files/seed.vkf" --planner $planner > "$files/out" || fail "What the planner $planner makes does not run."
+  "$vkfuse" run "$files/seed.vkf" --planner $planner > "$files/out" ||
+    fail "What the planner $planner makes does not run."
 done
