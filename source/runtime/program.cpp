@@ -19,31 +19,31 @@ constexpr std::size_t kMaxSpecializations = 64;  // least recently used sizes ar
 constexpr std::size_t kMaxPlans =
     8;  // beside the first; the last has one kernel per op, which is possible at all sizes
 
-/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow
-/// numbers at once.
+bool is_reduction(const ir::Node& node) {
+  const ops::OpClass cls = node.op->cls;
+  return cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan ||
+         cls == ops::OpClass::sort;
+}
+
+bool adds_up_products(const ir::Graph& graph, const ir::Node& node) {
+  const ops::OpClass cls = node.op->cls;
+  return cls == ops::OpClass::contraction ||
+         (cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product);
+}
+
+/// What the graph has a use for: 16-bit floats, subgroups that reduce, and what multiplies many narrow numbers at once.
 std::vector<FeatureTier> tiers_for(const ir::Graph& graph) {
-  bool half = false;
-  bool bytes = false;
-  bool narrow = false;
-  bool reductions = false;
-  bool products = false;  // that are added up
-  for (const ir::Node& node : graph.nodes()) {
-    const DType dtype = node.type.dtype;
-    half = half || dtype == DType::f16;
-    bytes = bytes || dtype == DType::i8;
-    narrow = narrow || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8;
-    const ops::OpClass cls = node.op->cls;
-    reductions = reductions || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction ||
-                 cls == ops::OpClass::scan || cls == ops::OpClass::sort;
-    const bool of_product =
-        cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
-    products = products || cls == ops::OpClass::contraction || of_product;
-  }
+  const auto any = [&](const auto& is) { return std::any_of(graph.nodes().begin(), graph.nodes().end(), is); };
+  const auto has = [&](std::initializer_list<DType> dtypes) {
+    return any(
+        [&](const ir::Node& node) { return std::find(dtypes.begin(), dtypes.end(), node.type.dtype) != dtypes.end(); });
+  };
+  const bool products = any([&](const ir::Node& node) { return adds_up_products(graph, node); });
   std::vector<FeatureTier> tiers;
-  if (reductions) tiers.push_back(FeatureTier::subgroup);
-  if (half) tiers.push_back(FeatureTier::float16);
-  if (bytes && products) tiers.push_back(FeatureTier::dot_product);
-  if (narrow && products)
+  if (any(is_reduction)) tiers.push_back(FeatureTier::subgroup);
+  if (has({DType::f16})) tiers.push_back(FeatureTier::float16);
+  if (products && has({DType::i8})) tiers.push_back(FeatureTier::dot_product);
+  if (products && has({DType::f16, DType::bf16, DType::i8, DType::u8}))
     tiers.insert(tiers.end(), {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2});
   return tiers;
 }
@@ -190,6 +190,70 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
                                           plan.graph.name, fast->requested, fast->room, small->requested));
   return *std::move(other);
 }
+
+/// Looks for outputs whose memory something else is still read from, or written to.
+class SharingCheck {
+ public:
+  SharingCheck(const Program& program, const Specialization& specialization, const Ranges& ranges)
+      : program_(program),
+        graph_(program.plan().graph),
+        specialization_(specialization),
+        steps_(program.plan_of(specialization).steps),
+        ranges_(ranges) {}
+
+  Result<void> run() const {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (program_.is_in_place(specialization_, ranges_, i)) continue;  // nothing is written
+      for (const ir::NodeId stored : steps_[i].segment.stores) VKF_CHECK_OK(check(i, stored));
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool share(ir::NodeId a, ir::NodeId b) const { return overlap(ranges_.at(a), ranges_.at(b)); }
+
+  /// Of the output that a value is; empty for any other value.
+  [[nodiscard]] std::string output_name(ir::NodeId id) const {
+    for (const ir::Output& output : graph_.outputs()) {
+      if (output.value == id) return output.name;
+    }
+    return {};
+  }
+
+  /// Whether the step that stores a value reads the same bytes at the same place, and no others of them.
+  [[nodiscard]] bool reads_same_place(std::size_t step, ir::NodeId stored, ir::NodeId read) const {
+    return plan::reads_own_place(specialization_.steps, step, read, stored) &&
+           ranges_.at(stored).offset == ranges_.at(read).offset &&
+           size_of(graph_.node(stored).type.dtype) == size_of(graph_.node(read).type.dtype);
+  }
+
+  Result<void> check(std::size_t writer, ir::NodeId stored) const {
+    const std::string output = output_name(stored);
+    if (output.empty()) return {};
+    const std::vector<ir::NodeId>& own = steps_[writer].segment.stores;
+    for (std::size_t k = writer; k < steps_.size(); ++k) {
+      for (const ir::NodeId read : steps_[k].segment.reads) {
+        if (!share(stored, read)) continue;
+        const bool produced = std::find(own.begin(), own.end(), read) != own.end();
+        const bool same_place = k == writer && reads_same_place(k, stored, read);
+        if (VKF_PLANT(shared_output, same_place, true) || (k > writer && produced)) continue;
+        return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output,
+                       read);
+      }
+    }
+    for (const ir::Output& other : graph_.outputs()) {
+      if (other.value != stored && share(stored, other.value))
+        return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const ir::Graph& graph_;
+  const Specialization& specialization_;
+  const std::vector<plan::PlannedKernel>& steps_;
+  const Ranges& ranges_;
+};
 
 }  // namespace
 
@@ -539,45 +603,7 @@ Result<Ranges> Program::constant_ranges() {
 }
 
 Result<void> Program::check_sharing(const Specialization& specialization, const Ranges& ranges) const {
-  const std::vector<plan::PlannedKernel>& steps = plan_of(specialization).steps;
-  const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
-    const vulkan::BufferRange& x = ranges.at(a);
-    const vulkan::BufferRange& y = ranges.at(b);
-    return x.buffer->number() == y.buffer->number() && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
-  };
-  const auto name_of_output = [&](ir::NodeId id) {
-    for (const ir::Output& output : plan_.graph.outputs()) {
-      if (output.value == id) return output.name;
-    }
-    return std::string();
-  };
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (is_in_place(specialization, ranges, i)) continue;  // nothing is written
-    for (ir::NodeId stored : steps[i].segment.stores) {
-      const std::string output = name_of_output(stored);
-      if (output.empty()) continue;
-      for (std::size_t k = 0; k < steps.size(); ++k) {
-        const segment::Segment& segment = steps[k].segment;
-        for (std::size_t r = 0; r < segment.reads.size(); ++r) {
-          if (k < i || !overlap(stored, segment.reads[r])) continue;
-          const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(),
-                                          segment.reads[r]) != steps[i].segment.stores.end();
-          const bool same_place =
-              k == i && plan::reads_own_place(specialization.steps, k, segment.reads[r], stored) &&
-              ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
-              size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
-          if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;
-          return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output,
-                         segment.reads[r]);
-        }
-      }
-      for (const ir::Output& other : plan_.graph.outputs()) {
-        if (other.value != stored && overlap(stored, other.value))
-          return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
-      }
-    }
-  }
-  return {};
+  return SharingCheck(*this, specialization, ranges).run();
 }
 
 }  // namespace vkfuse::runtime
