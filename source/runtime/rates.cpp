@@ -64,12 +64,7 @@ void main() {{
           4.0 * kSteps * kChains * workgroup};
 }
 
-/// Chains of products that stay in registers.
-Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
-  constexpr int kSteps = 128, kChains = 4;
-  const bool floats = is_float(shape.c);
-  return {{fmt::format(
-               R"(#version 450
+constexpr const char* kMatrixProducts = R"(#version 450
 #extension {extension} : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -96,9 +91,15 @@ void main() {{
   uint thread = gl_LocalInvocationID.x;
   y.w[gl_WorkGroupID.x * {lanes}u + thread] = {bits}(sums[thread % {fours}u].x);
 }}
-)",
-               fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps),
-               fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
+)";
+
+/// Chains of products that stay in registers.
+Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
+  constexpr int kSteps = 128, kChains = 4;
+  const bool floats = is_float(shape.c);
+  return {{fmt::format(
+               kMatrixProducts, fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k),
+               fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
                fmt::arg("extension", codegen::component_extension(shape.a)),
                fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
                fmt::arg("four", codegen::component_vec4(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),

@@ -340,37 +340,56 @@ class Tuner {
     VKF_TRY(standard_us, bench.warm_up(standard));
     // A candidate may take some times as long, and is one submission.
     if (standard_us > program_.options().longest_submission_us / 4) return std::optional<Found>(Found());
-    std::vector<Candidate> all;
-    std::vector<Candidate> others = candidates(specialization, step, tunings);
+    std::vector<Candidate> all = candidates(specialization, step, tunings);
     if (is_over()) return std::optional<Found>();  // there may be more
-    for (Candidate& one : others) {
-      if (is_over()) return std::optional<Found>();
+    VKF_TRY(are_compared, keep_right(bench, expected, all));
+    if (!are_compared) return std::optional<Found>();
+    VKF_TRY(are_timed, time_in_turns(bench, standard, all));
+    if (!are_timed) return std::optional<Found>();
+    return std::optional<Found>(fastest(standard, all));
+  }
+
+  /// Leaves the candidates whose results are right. False: the budget was over first.
+  Result<bool> keep_right(Bench& bench, const std::map<ir::NodeId, std::vector<std::byte>>& expected,
+                          std::vector<Candidate>& all) {
+    std::vector<Candidate> kept;
+    for (Candidate& one : all) {
+      if (is_over()) return false;
       VKF_TRY(right, is_right(bench, one, expected));
       ++progress_.candidates;
-      if (right) all.push_back(std::move(one));
+      if (right) kept.push_back(std::move(one));
     }
+    all = std::move(kept);
+    return true;
+  }
+
+  /// Some rounds, in which each runs once. What is far behind is not looked at any longer. False: the budget was over
+  /// first.
+  Result<bool> time_in_turns(Bench& bench, Candidate& standard, std::vector<Candidate>& all) {
+    const auto least = [](const Candidate& one) { return *std::min_element(one.times_us.begin(), one.times_us.end()); };
     for (int round = 0; round < kRounds; ++round) {
       VKF_CHECK_OK(bench.measure(standard));
       for (Candidate& one : all) {
-        if (is_over()) return std::optional<Found>();
+        if (is_over()) return false;
         VKF_CHECK_OK(bench.measure(one));
       }
-      // What is far behind is not looked at any longer.
-      const auto least = [](const Candidate& one) {
-        return *std::min_element(one.times_us.begin(), one.times_us.end());
-      };
       if (round >= 1) std::erase_if(all, [&](const Candidate& one) { return least(one) > 1.2 * least(standard); });
     }
-    const Candidate* best = nullptr;
+    return true;
+  }
+
+  /// Nothing: none is faster than the standard beyond noise.
+  static Found fastest(const Candidate& standard, const std::vector<Candidate>& all) {
     const auto median = [](std::vector<double> times) {
       std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
       return times[times.size() / 2];
     };
+    const Candidate* best = nullptr;
     for (const Candidate& one : all) {
       if (!beyond_noise(standard.times_us, one.times_us)) continue;
       if (best == nullptr || median(one.times_us) < median(best->times_us)) best = &one;
     }
-    return std::optional<Found>(best == nullptr ? Found() : Found(best->tuning));
+    return best == nullptr ? Found() : Found(best->tuning);
   }
 
   /// A kernel that this driver does not take, or of other results, is no candidate; a lost device is an error.
