@@ -9,6 +9,7 @@
 #include "device_model/device_model.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
+#include "runtime/custom.hpp"
 #include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::runtime {
@@ -115,7 +116,7 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 /// file is.
 Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target,
                                 const partition::Options& planning) {
-  store::Store& store = context.store();
+  store::Store& store = context.opened().store();
   const std::string key = store.off().empty() ? plan::file_key(prepared, target, planning) : "";
   if (key.empty()) return plan::make_plan(std::move(prepared), target, planning);
   if (const auto kept = store.load(store::Kind::plan, key)) {
@@ -178,16 +179,17 @@ Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, cons
 /// plan of fewer bytes do, that one.
 plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared,
                          const partition::Options& planning, const schedule::Tuning& tuning) {
-  const auto fast = arena_bytes(plan, context.memory_limit(), tuning);
+  const auto fast = arena_bytes(plan, context.memory().limit(), tuning);
   if (!fast || fast->requested <= fast->room || fast->room == 0) return plan;
   auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
   if (!other) return plan;
   other->target = plan.target;
-  const auto small = arena_bytes(*other, context.memory_limit(), tuning);
+  const auto small = arena_bytes(*other, context.memory().limit(), tuning);
   if (!small || small->requested > small->room) return plan;
-  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate "
-                                          "values, and the device has {}: another one is used, which stores {}.",
-                                          plan.graph.name, fast->requested, fast->room, small->requested));
+  context.opened().log(LogLevel::info,
+                       fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate "
+                                   "values, and the device has {}: another one is used, which stores {}.",
+                                   plan.graph.name, fast->requested, fast->room, small->requested));
   return *std::move(other);
 }
 
@@ -259,13 +261,13 @@ class SharingCheck {
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(
-      target,
-      context.target(tiers_for(prepared),
-                     dtypes_of_workgroup_tiles(prepared, device_model(context.base_target()),
-                                               options.tuning.cooperative_matrix.value_or(false)),
-                     options.numerics != codegen::Numerics::strict &&
-                         has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
+  VKF_TRY(target,
+          context.tiers().target(
+              tiers_for(prepared),
+              dtypes_of_workgroup_tiles(prepared, device_model(context.opened().base_target()),
+                                        options.tuning.cooperative_matrix.value_or(false)),
+              options.numerics != codegen::Numerics::strict &&
+                  has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
@@ -295,7 +297,7 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
   auto program = std::shared_ptr<Program>(new Program());
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
-  VKF_CHECK_OK(program->context_->check_custom_code(program->plan_.graph));
+  VKF_CHECK_OK(check_custom_code(program->context_->opened(), program->plan_.graph));
   VKF_TRY(first, program->specialization(program->representative()));
   static_cast<void>(first);
   return program;
@@ -409,7 +411,7 @@ Result<void> Program::compile_kernels(Specialization& specialization,
     steps.push_back(i);
     for (const Launch& launch : specialization.kernels[i]) requested.push_back(launch.kernel.get());
   }
-  VKF_TRY(compiled, context_->compile_all(requested));
+  VKF_TRY(compiled, context_->kernels().compile_all(requested));
   auto next = compiled.begin();
   for (std::size_t i : steps) {
     const auto end = next + static_cast<std::ptrdiff_t>(specialization.kernels[i].size());
@@ -486,7 +488,7 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
   if (error.code != ErrorCode::internal || context_->self_checks()) return false;
   const plan::Plan& plan = plan_of(specialization);
   for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
-    const auto compiles = [&](const Launch& launch) { return context_->compile(*launch.kernel).ok(); };
+    const auto compiles = [&](const Launch& launch) { return context_->kernels().compile(*launch.kernel).ok(); };
     if (specialization.steps[i].alias ||
         std::all_of(specialization.kernels[i].begin(), specialization.kernels[i].end(), compiles))
       continue;
@@ -496,9 +498,10 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
     alone_.insert(members.begin(), members.end());
     if (alone_.size() == before) return false;
     refused_plans_.insert(&plan);
-    context_->log(LogLevel::warning, fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
-                                                 "'{}', so its {} ops are planned as kernels of their own: {}",
-                                                 i, plan.graph.name, members.size(), error.message));
+    context_->opened().log(LogLevel::warning,
+                           fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
+                                       "'{}', so its {} ops are planned as kernels of their own: {}",
+                                       i, plan.graph.name, members.size(), error.message));
     return true;
   }
   return false;
@@ -593,7 +596,7 @@ Result<Ranges> Program::constant_ranges() {
   Ranges ranges;
   for (const auto& [id, bytes] : constants_read_) {
     if (constants_.count(id) == 0) {
-      VKF_TRY(constant, context_->constants().get(*context_, bytes));
+      VKF_TRY(constant, context_->constants().get(context_->device(), bytes));
       constants_.emplace(id, std::move(constant));
     }
     const vulkan::Buffer& buffer = constants_.at(id)->buffer;

@@ -198,7 +198,7 @@ class DispatchRecorder {
         complete ? codegen::Kernel()
                  : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
     VKF_TRY(kept, complete ? program_.compiled(specialization_, unit.step, unit.dispatch)
-                           : program_.context()->compile(of_part));
+                           : program_.context()->kernels().compile(of_part));
     commands_.bind(kept->pipeline);
     commands_.bind_buffers(bound);
     commands_.push_constants(std::as_bytes(std::span(complete ? *launch.constants : of_part.constants)));
@@ -284,7 +284,8 @@ std::vector<Part> Program::parts(const Specialization& specialization) const {
 Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Specialization& specialization, std::size_t step,
                                                                 std::size_t dispatch) const {
   // The context keeps what it has compiled.
-  if (specialization.compiled[step].empty()) return context_->compile(*specialization.kernels[step][dispatch].kernel);
+  if (specialization.compiled[step].empty())
+    return context_->kernels().compile(*specialization.kernels[step][dispatch].kernel);
   return specialization.compiled[step][dispatch];
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/mutations.hpp"
 #include "ops/op.hpp"
+#include "runtime/transfer.hpp"
 #include "schedule/candidates.hpp"
 
 namespace vkfuse::runtime {
@@ -87,15 +88,15 @@ class Bench {
         needed += static_cast<std::uint64_t>(bytes);
       }
     }
-    if (needed > context_.memory_left(vulkan::BufferKind::device) / 2) return false;
+    if (needed > context_.memory().left(vulkan::BufferKind::device) / 2) return false;
     for (const auto& [id, bytes] : bytes_) {
       VKF_TRY(buffer,
               vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
       buffers_.emplace(id, std::move(buffer));
     }
     for (ir::NodeId id : segment_.reads) {
-      VKF_CHECK_OK(context_.upload(buffers_.at(id), 0,
-                                   pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
+      VKF_CHECK_OK(upload(context_.device(), buffers_.at(id), 0,
+                          pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
     }
     return true;
   }
@@ -103,7 +104,7 @@ class Bench {
   Result<void> compile(Candidate& candidate) {
     std::vector<const codegen::Kernel*> requested;
     for (const Launch& launch : candidate.kernels) requested.push_back(launch.kernel.get());
-    VKF_TRY(compiled, context_.compile_all(requested));
+    VKF_TRY(compiled, context_.kernels().compile_all(requested));
     candidate.compiled = std::move(compiled);
     if (candidate.scheduled.schedule.scratch_bytes > 0) {
       VKF_TRY(scratch, vulkan::Buffer::create(context_.device(),
@@ -129,7 +130,7 @@ class Bench {
     std::map<ir::NodeId, std::vector<std::byte>> all;
     for (ir::NodeId id : stores) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_.at(id)));
-      VKF_CHECK_OK(context_.download(buffers_.at(id), 0, bytes));
+      VKF_CHECK_OK(download(context_.device(), buffers_.at(id), 0, bytes));
       all.emplace(id, std::move(bytes));
     }
     return all;
@@ -283,11 +284,12 @@ class Tuner {
         schedule::tunings_near(specialization.steps[step].schedule, program_.plan().target.caps);
     for (schedule::Tuning& tuning : tunings) tuning.f16_accumulation = program_.options().tuning.f16_accumulation;
     Context& context = *program_.context();
+    store::Store& store = context.opened().store();
     const vulkan::DeviceInfo& info = context.device()->info();
     const std::string key =
         fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
                     info.driver_version, text_of(specialization.kernels[step]));
-    if (const auto kept = context.store().load(store::Kind::schedule, key)) {
+    if (const auto kept = store.load(store::Kind::schedule, key)) {
       const std::string known(reinterpret_cast<const char*>(kept->data()), kept->size());
       if (known.empty()) return std::optional<schedule::Tuning>();
       for (const schedule::Tuning& tuning : tunings) {
@@ -297,7 +299,7 @@ class Tuner {
     VKF_TRY(measured, measure(specialization, step, tunings));
     if (!measured) return std::optional<schedule::Tuning>();  // the budget was over first
     const std::string found = *measured ? schedule::to_text(**measured) : "";
-    context.store().save(store::Kind::schedule, key, std::as_bytes(std::span(found)));
+    store.save(store::Kind::schedule, key, std::as_bytes(std::span(found)));
     return *std::move(measured);
   }
 
