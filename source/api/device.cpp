@@ -18,7 +18,7 @@ Result<std::map<std::string, std::string>> tier_sentences(runtime::Context& cont
     std::string& text = all[std::string(name_of(tier))];
     text = reason.empty() ? "yes" : reason;
     if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
-      VKF_TRY(matrices, context.tiers().matrices());
+      VKF_TRY(matrices, context.tiers().matrices().describe());
       text = "yes (" + matrices + ")";
     }
   }

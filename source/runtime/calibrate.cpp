@@ -110,4 +110,10 @@ Result<std::optional<CostModel>> calibrate(OpenDevice& opened) {
   return measured_once<CostModel>(opened, "costs of", is_sane, [&] { return Calibration(opened).run(); });
 }
 
+Result<std::optional<CostModel>> DeviceCosts::get() {
+  if (opened_.is_disabled("calibration") || opened_.base_target().type == DeviceType::cpu)
+    return std::optional<CostModel>();
+  return costs_.get([&] { return calibrate(opened_); });
+}
+
 }  // namespace vkfuse::runtime

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/mutations.hpp"
-#include "runtime/calibrate.hpp"
 #include "runtime/rates.hpp"
 #include "runtime/self_test/self_test.hpp"
 
@@ -80,7 +79,7 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
     if (!reason.empty()) continue;
     if (tier == FeatureTier::cooperative_matrix) VKF_CHECK_OK(add_matrices(target.caps, sub_byte));
     if (tier == FeatureTier::cooperative_matrix2) {
-      VKF_TRY(passed, multiplies_tiles(workgroup_scope));
+      VKF_TRY(passed, matrices_.multiplies_tiles(workgroup_scope));
       multiplies_workgroup_tiles = multiplies_workgroup_tiles && passed;
     }
   }
@@ -92,21 +91,12 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
 }
 
 Result<void> FeatureTiers::add_matrices(Caps& caps, bool sub_byte) {
-  VKF_TRY(shapes, tested_matrices());
+  VKF_TRY(shapes, matrices_.tested());
   caps.matrix_shapes = shapes;
   if (!sub_byte) return {};
-  VKF_TRY(shape, matrix_sub_byte());
+  VKF_TRY(shape, matrices_.sub_byte());
   caps.matrix_sub_byte = shape;
   return {};
-}
-
-Result<bool> FeatureTiers::multiplies_tiles(std::span<const DType> dtypes) {
-  bool all = true;
-  for (const DType dtype : dtypes) {
-    VKF_TRY(passed, workgroup_tiles(dtype));
-    all = all && passed;
-  }
-  return all;
 }
 
 Result<std::string> FeatureTiers::missing(FeatureTier tier) {
@@ -134,108 +124,10 @@ Result<std::string> FeatureTiers::find_fault(FeatureTier tier) {
   VKF_TRY(wrong, self_test(opened_, tier));
   std::string fault = VKF_PLANT(wrong_tier_in_use, wrong, std::string());
   if (!fault.empty()) return fault;
-  if (tier == FeatureTier::cooperative_matrix)
-    return slower_matrices(*matrix_of(opened_.caps(), DType::f16, DType::f32));
-  if (tier != FeatureTier::dot_product) return std::string();
+  if (tier != FeatureTier::dot_product && tier != FeatureTier::cooperative_matrix) return std::string();
   VKF_TRY(measured, costs());
-  return compare_integer_dot(opened_, measured);
-}
-
-Result<std::string> FeatureTiers::slower_matrices(const MatrixShape& shape) {
-  VKF_TRY(measured, costs());
-  return compare_matrices(opened_, shape, measured);
-}
-
-Result<FeatureTiers::MissingMatrices> FeatureTiers::missing_matrices() {
-  return missing_matrices_.get([&]() -> Result<MissingMatrices> {
-    MissingMatrices missing;
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      VKF_TRY(reason, find_missing_matrix(kMatrixKinds[i]));
-      missing[i] = reason;
-    }
-    return missing;
-  });
-}
-
-Result<std::string> FeatureTiers::find_missing_matrix(const MatrixKind& kind) {
-  const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
-  const bool is_bf16 = kind.operands == DType::bf16;
-  if (!shape || (is_bf16 && !opened_.caps().matrix_bf16)) return std::string("not offered");
-  if (is_bf16 && !opened_.shaders().can_compile(GlslExtension::bfloat16))
-    return fmt::format("the linked shaderc cannot compile {}", name_of(GlslExtension::bfloat16));
-  if (kind.operands == DType::f16 && kind.sums == DType::f32) return std::string();  // that is the test of T4 itself
-  VKF_TRY(fault, self_test_matrices(opened_, *shape));
-  if (fault.empty()) {
-    VKF_TRY(slow, slower_matrices(*shape));
-    fault = slow;
-  }
-  if (!fault.empty())
-    opened_.log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by cooperative matrices on '{}': {}",
-                                               name_of(kind.operands), opened_.base_target().name, fault));
-  return fault;
-}
-
-Result<std::vector<MatrixShape>> FeatureTiers::tested_matrices() {
-  VKF_TRY(missing, missing_matrices());
-  std::vector<MatrixShape> passed;
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (missing[i].empty())
-      passed.push_back(*matrix_of(opened_.caps(), kMatrixKinds[i].operands, kMatrixKinds[i].sums));
-  }
-  return passed;
-}
-
-Result<std::string> FeatureTiers::matrices() {
-  VKF_TRY(missing, missing_matrices());
-  std::string text;
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    const MatrixKind& kind = kMatrixKinds[i];
-    const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
-    const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
-    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.operands),
-                        name_of(kind.sums), missing[i].empty() ? size : missing[i]);
-  }
-  return text;
-}
-
-Result<bool> FeatureTiers::workgroup_tiles(DType dtype) {
-  const Target& base = opened_.base_target();
-  if (!base.caps.matrix2_workgroup_tiles() || base.caps.subgroup_size != 32 || base.type == DeviceType::cpu)
-    return false;
-  return workgroup_tiles_[static_cast<std::size_t>(dtype)].get([&] { return find_workgroup_tiles(dtype); });
-}
-
-Result<bool> FeatureTiers::find_workgroup_tiles(DType dtype) {
-  VKF_TRY(shapes, tested_matrices());
-  const bool offered = std::any_of(shapes.begin(), shapes.end(),
-                                   [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
-  if (!offered) return false;
-  VKF_TRY(wrong, self_test_workgroup_tiles(opened_, dtype));
-  if (!wrong.empty())
-    opened_.log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}",
-                                               name_of(dtype), opened_.base_target().name, wrong));
-  return wrong.empty();
-}
-
-Result<std::optional<MatrixShape>> FeatureTiers::matrix_sub_byte() {
-  return matrix_sub_byte_.get([&] { return find_matrix_sub_byte(); });
-}
-
-Result<std::optional<MatrixShape>> FeatureTiers::find_matrix_sub_byte() {
-  const std::optional<MatrixShape> shape = thin_matrix_of(opened_.caps(), DType::f16, DType::f32);
-  if (!shape) return shape;
-  VKF_TRY(wrong, self_test_sub_byte(opened_, *shape));
-  if (wrong.empty()) return shape;
-  opened_.log(LogLevel::warning,
-              fmt::format("Weights of four bits are not multiplied by cooperative matrices on '{}': {}",
-                          opened_.base_target().name, wrong));
-  return std::optional<MatrixShape>();
-}
-
-Result<std::optional<CostModel>> FeatureTiers::costs() {
-  if (opened_.is_disabled("calibration") || opened_.base_target().type == DeviceType::cpu)
-    return std::optional<CostModel>();
-  return costs_.get([&] { return calibrate(opened_); });
+  if (tier == FeatureTier::dot_product) return compare_integer_dot(opened_, measured);
+  return compare_matrices(opened_, *matrix_of(opened_.caps(), DType::f16, DType::f32), measured);
 }
 
 Result<bool> FeatureTiers::exp_of_nan() {

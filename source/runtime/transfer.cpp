@@ -13,7 +13,8 @@ constexpr std::size_t kMostStaged = std::size_t{1} << 28;  // bytes that cross f
 
 }  // namespace
 
-Result<void> upload(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
+Result<void> upload(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& to, std::uint64_t offset,
+                    std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   if (to.is_mapped()) {
     to.write(offset, bytes);
@@ -34,7 +35,8 @@ Result<void> upload(const std::shared_ptr<vulkan::Device>& device, const vulkan:
   return submission.wait();
 }
 
-Result<void> download(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes) {
+Result<void> download(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& from, std::uint64_t offset,
+                      std::span<std::byte> bytes) {
   if (bytes.empty()) return {};
   if (from.is_mapped() && from.host_cached()) {
     VKF_CHECK_OK(device->wait_idle());

@@ -353,7 +353,7 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
       std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
   if (!halves)
     GTEST_SKIP() << "The device's matrix units have no f16 sums: "
-                 << must(device().state()->context->tiers().matrices());
+                 << must(device().state()->context->tiers().matrices().describe());
   constexpr std::int64_t kM = 70, kK = 136, kN = 48;
   const ir::Graph graph =
       graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});

@@ -32,10 +32,9 @@ Result<std::string> test_integer_dot(OpenDevice& opened) {
   std::vector<std::uint32_t> input(2 * kDotThreads);
   for (std::uint32_t i = 0; i < input.size(); ++i) input[i] = i < 2 ? 0x80808080u : i * 2654435761u;
   input[kDotThreads] = 0x80808080u;
-  const KnownAnswer test{
-      .kernel = {fmt::format(kDots, codegen::kIntegerDotProduct), "self-test of T3", kDotThreads},
-      .input = input,
-      .output_words = kDotThreads};
+  const KnownAnswer test{.kernel = {fmt::format(kDots, codegen::kIntegerDotProduct), "self-test of T3", kDotThreads},
+                         .input = input,
+                         .output_words = kDotThreads};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {
     for (std::uint32_t i = 0; i < kDotThreads; ++i) {
       const std::int32_t want = static_cast<std::int32_t>(i) + dot_of_bytes(input[i], input[kDotThreads + i]);

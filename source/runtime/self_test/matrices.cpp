@@ -45,14 +45,14 @@ std::string glsl_of_products(const MatrixShape& shape, std::uint32_t lanes) {
       shape.c == DType::f16
           ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum)", m, n)
           : "sum";
-  return fmt::format(
-      kProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4),
-      fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8), fmt::arg("at", (m + n) * k / 8),
-      fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", lanes),
-      fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
-      fmt::arg("total", codegen::component(shape.c)), fmt::arg("word", size_of(shape.a) == 1 ? "uvec2" : "uvec4"),
-      fmt::arg("four", codegen::component_vec4(shape.c)),
-      fmt::arg("bits", is_float(shape.c) ? "floatBitsToUint" : "uvec4"), fmt::arg("stored", stored));
+  return fmt::format(kProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4),
+                     fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8), fmt::arg("at", (m + n) * k / 8),
+                     fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", lanes),
+                     fmt::arg("extension", codegen::component_extension(shape.a)),
+                     fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
+                     fmt::arg("word", size_of(shape.a) == 1 ? "uvec2" : "uvec4"),
+                     fmt::arg("four", codegen::component_vec4(shape.c)),
+                     fmt::arg("bits", is_float(shape.c) ? "floatBitsToUint" : "uvec4"), fmt::arg("stored", stored));
 }
 
 struct Operands {
@@ -67,7 +67,8 @@ Operands operands_of(const MatrixShape& shape) {
     for (std::uint32_t i = 0; i < numbers.size(); ++i)
       numbers[i] = static_cast<double>(i * step % (2 * most + 1)) - (is_signed ? most : 0);
   };
-  Operands made{std::vector<double>(std::size_t{shape.m} * shape.k), std::vector<double>(std::size_t{shape.k} * shape.n)};
+  Operands made{std::vector<double>(std::size_t{shape.m} * shape.k),
+                std::vector<double>(std::size_t{shape.k} * shape.n)};
   fill(made.a, 7, most_a);
   fill(made.b, 5, most_b);
   if (size_of(shape.a) == 1) {
@@ -100,7 +101,8 @@ std::vector<std::uint32_t> packed_operands(const MatrixShape& shape, const Opera
   }
   const std::uint32_t per_word = size_of(shape.a) == 1 ? 4 : 2;
   std::vector<std::uint32_t> words(elements.size() / per_word);
-  for (std::size_t i = 0; i < elements.size(); ++i) words[i / per_word] |= elements[i] << (i % per_word * 32 / per_word);
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    words[i / per_word] |= elements[i] << (i % per_word * 32 / per_word);
   return words;
 }
 

@@ -94,10 +94,9 @@ Result<std::string> test_sub_byte(OpenDevice& opened, const MatrixShape& shape) 
   const std::vector<std::uint32_t> vector = vector_words(shape.k);
   std::vector<std::uint32_t> input = weights;
   input.insert(input.end(), vector.begin(), vector.end());
-  const KnownAnswer test{
-      .kernel = {glsl_of_sub_byte(shape, lanes), "self-test of weights of four bits", lanes, lanes},
-      .input = input,
-      .output_words = std::size_t{kRounds} * shape.m};
+  const KnownAnswer test{.kernel = {glsl_of_sub_byte(shape, lanes), "self-test of weights of four bits", lanes, lanes},
+                         .input = input,
+                         .output_words = std::size_t{kRounds} * shape.m};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {
     for (std::uint32_t row = 0; row < kRounds * shape.m; ++row) {
       double want = 0;

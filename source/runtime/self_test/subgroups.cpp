@@ -28,7 +28,7 @@ void main() {
 }
 )";
 
-/// Words of the subgroup are exchanged with all `masks`, and then come the sums.
+/// The results: for each mask what each thread gets from a shuffle, and then the sum that each thread has.
 class Exchanges {
  public:
   Exchanges(const std::vector<std::uint32_t>& input, std::uint32_t subgroup)
@@ -76,9 +76,8 @@ Result<std::string> test_subgroups(OpenDevice& opened) {
   for (std::uint32_t i = 0; i < lanes; ++i)
     input[i] = std::bit_cast<std::uint32_t>(static_cast<float>(i * i + 1));  // every sum is exact
   const Exchanges exchanges(input, size);
-  const KnownAnswer test{.kernel = {kSubgroups, "self-test of T1", lanes, size},
-                         .input = input,
-                         .output_words = exchanges.output_words()};
+  const KnownAnswer test{
+      .kernel = {kSubgroups, "self-test of T1", lanes, size}, .input = input, .output_words = exchanges.output_words()};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) { return exchanges.fault(got); });
 }
 

@@ -47,10 +47,10 @@ void main() {{
 )";
 
 std::string glsl_of_tile(bool halves) {
-  return fmt::format(
-      kTileProduct, fmt::arg("extension", halves ? "" : "#extension GL_EXT_bfloat16 : require\n"),
-      fmt::arg("factor", halves ? "float16_t" : "bfloat16_t"), fmt::arg("result", halves ? "float16_t" : "float"),
-      fmt::arg("m", kM), fmt::arg("k", kK), fmt::arg("step", kStep), fmt::arg("second", kM * kK / 8));
+  return fmt::format(kTileProduct, fmt::arg("extension", halves ? "" : "#extension GL_EXT_bfloat16 : require\n"),
+                     fmt::arg("factor", halves ? "float16_t" : "bfloat16_t"),
+                     fmt::arg("result", halves ? "float16_t" : "float"), fmt::arg("m", kM), fmt::arg("k", kK),
+                     fmt::arg("step", kStep), fmt::arg("second", kM * kK / 8));
 }
 
 /// Of both operands, the second one transposed: small integers, so that every sum is exact.
