@@ -10,15 +10,15 @@ namespace vkfuse {
 namespace {
 
 /// "yes", or why a feature tier of the open device is not used.
-Result<std::map<std::string, std::string>> tier_sentences(runtime::Context& context) {
+Result<std::map<std::string, std::string>> tier_sentences(runtime::FeatureTiers& tiers) {
   std::map<std::string, std::string> all;
   for (int i = 0; i < kFeatureTierCount; ++i) {
     const FeatureTier tier = static_cast<FeatureTier>(i);
-    VKF_TRY(reason, context.tiers().missing(tier));
+    VKF_TRY(reason, tiers.missing(tier));
     std::string& text = all[std::string(name_of(tier))];
     text = reason.empty() ? "yes" : reason;
     if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
-      VKF_TRY(matrices, context.tiers().matrices().describe());
+      VKF_TRY(matrices, tiers.matrices().describe());
       text = "yes (" + matrices + ")";
     }
   }
@@ -78,7 +78,7 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
         all.back().feature_tiers["T0"] = "The device cannot be opened: " + context.error().message;
         continue;
       }
-      VKF_TRY(feature_tiers, tier_sentences(**context));
+      VKF_TRY(feature_tiers, tier_sentences((*context)->tiers()));
       all.back().feature_tiers = std::move(feature_tiers);
       VKF_TRY(costs, (*context)->tiers().costs());
       if (costs) {

@@ -113,9 +113,8 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 
 /// The plan that an earlier process has kept, or a new one, kept for the next. What is read is checked as any plan of a
 /// file is.
-Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target,
+Result<plan::Plan> kept_or_made(store::Store& store, ir::Graph prepared, const Target& target,
                                 const partition::Options& planning) {
-  store::Store& store = context.opened().store();
   const std::string key = store.off().empty() ? plan::file_key(prepared, target, planning) : "";
   if (key.empty()) return plan::make_plan(std::move(prepared), target, planning);
   if (const auto kept = store.load(store::Kind::plan, key)) {
@@ -180,7 +179,7 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
                          const partition::Options& planning, const schedule::Tuning& tuning) {
   const auto fast = arena_bytes(plan, context.memory().limit(), tuning);
   if (!fast || fast->requested <= fast->room || fast->room == 0) return plan;
-  auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
+  auto other = kept_or_made(context.opened().store(), prepared, where_bytes_are_dear(plan.target), planning);
   if (!other) return plan;
   other->target = plan.target;
   const auto small = arena_bytes(*other, context.memory().limit(), tuning);
@@ -209,7 +208,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
   prepared_ = prepared;
-  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning)
+  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context.opened().store(), std::move(prepared), target, planning)
                                      : plan::from_file(options.plan, std::move(prepared), target));
   for (const ir::Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) {

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> conversion_cases() {
                           0x1p-24F, 0x1p-25F, 0x1.8p-25F, 0x1.8p-24F, 0x1.ffcp-15F, 0x1.ffep-15F, 3e-8F, 1e-10F,
                           -5.5e-6F};
   for (float value : values) cases.push_back(std::bit_cast<std::uint32_t>(value));
-  for (std::uint32_t i = 0; cases.size() < 256; ++i) {
+  for (std::uint32_t i = 0; cases.size() < kCases; ++i) {
     const float sign = i % 2 == 0 ? 1.0F : -1.0F;
     cases.push_back(std::bit_cast<std::uint32_t>(
         sign * std::ldexp(1.0F + static_cast<float>(i * 2654435761u >> 9) * 0x1p-23F, static_cast<int>(i % 44) - 28)));
