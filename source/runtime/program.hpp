@@ -208,7 +208,7 @@ class Program {
   bool set_apart(const Specialization& specialization, const Error& error);
   [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
-  /// `known`: one entry per step, or none; see Forms::Written.
+  /// `known`: one entry per step, or none; see ShapeBuckets::Written.
   Result<void> compile_kernels(Specialization& specialization,
                                const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const;
 
