@@ -63,8 +63,8 @@ Result<bool> prepare_other(const Session& session, std::span<const ir::Graph> gr
 /// The fused program once more, from what the store has of it, as a new process would. False: it is wrong.
 Result<bool> start_warm(const Session& session, const Case& one, const Loaded& loaded, Programs& programs,
                         RowResult& result) {
-  if (!session.context->store().off().empty()) return true;
-  session.context->forget_kernels();
+  if (!session.context->opened().store().off().empty()) return true;
+  session.context->kernels().forget();
   VKF_TRY(again, prepare(session, {&one.graph, 1}, loaded.sets, {}));
   VKF_TRY(right, check(again, loaded, "fused, from the store", result));
   programs.fused->measured.warm = again.measured.cold;

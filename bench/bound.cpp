@@ -4,6 +4,7 @@
 #include <set>
 
 #include "runtime/host_run.hpp"
+#include "runtime/transfer.hpp"
 
 namespace vkfuse::bench {
 
@@ -19,7 +20,8 @@ constexpr std::uint64_t kChunk = std::uint64_t{64} << 20;
 Result<Buffer> upload_pool(runtime::Context& context, std::span<const std::byte> pool) {
   VKF_TRY(buffer, Buffer::create(context.device(), pool.size(), BufferKind::device));
   for (std::uint64_t at = 0; at < pool.size(); at += kChunk) {
-    VKF_CHECK_OK(context.upload(buffer, at, pool.subspan(at, std::min<std::uint64_t>(kChunk, pool.size() - at))));
+    VKF_CHECK_OK(runtime::upload(context.device(), buffer, at,
+                                 pool.subspan(at, std::min<std::uint64_t>(kChunk, pool.size() - at))));
   }
   return buffer;
 }

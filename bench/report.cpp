@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "machine.hpp"
+#include "runtime/caps.hpp"
 
 namespace vkfuse::bench {
 
@@ -145,11 +146,11 @@ std::vector<Column> columns_within(int columns) {
 
 Result<json> environment(const Session& session) {
   const vulkan::DeviceInfo& info = session.context->device()->info();
-  VKF_TRY(target, session.context->target({}));
-  const DeviceDescription device = runtime::describe(session.context->index(), info, target.caps);
+  VKF_TRY(target, session.context->tiers().target({}));
+  const DeviceDescription device = runtime::describe(session.context->opened().index(), info, target.caps);
   json feature_tiers = json::object();
   for (int i = 0; i < kFeatureTierCount; ++i) {
-    VKF_TRY(missing, session.context->missing(static_cast<FeatureTier>(i)));
+    VKF_TRY(missing, session.context->tiers().missing(static_cast<FeatureTier>(i)));
     feature_tiers[std::string(vkfuse::name_of(static_cast<FeatureTier>(i)))] = missing.empty() ? "yes" : missing;
   }
   return json{{"device", device.name},

@@ -25,7 +25,7 @@ Result<std::int64_t> divisor(const Session& session, DType dtype) {
     default: return session.quick ? 32 : 8;
   }
   // A driver that converts 16-bit floats by integer code takes tens of times as long for them.
-  VKF_TRY(missing, session.context->missing(FeatureTier::float16));
+  VKF_TRY(missing, session.context->tiers().missing(FeatureTier::float16));
   const bool slow = size_of(dtype) == 2 && !missing.empty();
   return (session.quick ? 128 : 64) * (slow ? 4 : 1);
 }

@@ -4,6 +4,7 @@
 
 #include "backward_slice.hpp"
 #include "batch.hpp"
+#include "runtime/transfer.hpp"
 
 namespace vkfuse::bench {
 
@@ -86,7 +87,8 @@ Result<reference::Comparison> compare_output(const Bound& bound, const Expected:
   std::span<std::byte> left = got;
   for (std::int64_t start : samples.starts) {
     const std::size_t bytes = static_cast<std::size_t>(samples.length) * width;
-    VKF_CHECK_OK(bound.context().download(*range.buffer, static_cast<std::uint64_t>(start) * width, left.first(bytes)));
+    VKF_CHECK_OK(runtime::download(bound.context().device(), *range.buffer, static_cast<std::uint64_t>(start) * width,
+                                   left.first(bytes)));
     left = left.subspan(bytes);
   }
   return reference::compare(samples.dtype, got, samples.column);

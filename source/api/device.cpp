@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "api/states.hpp"
+#include "runtime/caps.hpp"
+#include "runtime/transfer.hpp"
 #include "spirv/compile.hpp"
 
 namespace vkfuse {
@@ -8,15 +10,15 @@ namespace vkfuse {
 namespace {
 
 /// "yes", or why a feature tier of the open device is not used.
-Result<std::map<std::string, std::string>> tier_sentences(runtime::Context& context) {
+Result<std::map<std::string, std::string>> tier_sentences(runtime::FeatureTiers& tiers) {
   std::map<std::string, std::string> all;
   for (int i = 0; i < kFeatureTierCount; ++i) {
     const FeatureTier tier = static_cast<FeatureTier>(i);
-    VKF_TRY(reason, context.missing(tier));
+    VKF_TRY(reason, tiers.missing(tier));
     std::string& text = all[std::string(name_of(tier))];
     text = reason.empty() ? "yes" : reason;
     if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
-      VKF_TRY(matrices, context.matrices());
+      VKF_TRY(matrices, tiers.matrices().describe());
       text = "yes (" + matrices + ")";
     }
   }
@@ -43,14 +45,14 @@ Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offse
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
     VKF_CHECK_OK(state_->context->device()->wait_idle());
-    return state_->context->upload(state_->buffer, state_->offset + offset, bytes);
+    return runtime::upload(state_->context->device(), state_->buffer, state_->offset + offset, bytes);
   });
 }
 
 Result<void> Buffer::read(std::span<std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
-    return state_->context->download(state_->buffer, state_->offset + offset, bytes);
+    return runtime::download(state_->context->device(), state_->buffer, state_->offset + offset, bytes);
   });
 }
 
@@ -76,9 +78,9 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
         all.back().feature_tiers["T0"] = "The device cannot be opened: " + context.error().message;
         continue;
       }
-      VKF_TRY(feature_tiers, tier_sentences(**context));
+      VKF_TRY(feature_tiers, tier_sentences((*context)->tiers()));
       all.back().feature_tiers = std::move(feature_tiers);
-      VKF_TRY(costs, (*context)->costs());
+      VKF_TRY(costs, (*context)->tiers().costs());
       if (costs) {
         all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s},
                             {"launch_us", costs->launch_us},
@@ -92,11 +94,11 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
 
 DeviceDescription Device::description() const {
   const vulkan::DeviceInfo& info = state_->context->device()->info();
-  return runtime::describe(state_->context->index(), info, info.caps);
+  return runtime::describe(state_->context->opened().index(), info, info.caps);
 }
 
 StoreReport Device::store() const {
-  const store::Store& store = state_->context->store();
+  const store::Store& store = state_->context->opened().store();
   return {store.path(), store.off(), store.loaded(), store.missed(), store.saved(), spirv::compiler_calls()};
 }
 
@@ -104,9 +106,10 @@ namespace {
 
 Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes,
                              std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
-  const std::int64_t each = schedule::bytes_of_each_buffer(element_bytes, sizes, context->caps().max_allocation);
+  const std::int64_t each =
+      schedule::bytes_of_each_buffer(element_bytes, sizes, context->opened().caps().max_allocation);
   // Of several pieces the first ones would be taken for nothing.
-  const std::uint64_t left = context->memory_left(vulkan::BufferKind::device);
+  const std::uint64_t left = context->memory().left(vulkan::BufferKind::device);
   if (bytes > left && bytes > static_cast<std::uint64_t>(each)) {
     return make_error(ErrorCode::out_of_memory, "A buffer of {} bytes does not fit the device '{}', which has {} left.",
                       bytes, context->device()->info().name, left);

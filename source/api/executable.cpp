@@ -174,7 +174,7 @@ namespace {
 plan::KernelFigures figures_of(runtime::Context& context, const codegen::Kernel& kernel) {
   plan::KernelFigures figures;
   if (!context.device()->caps().executable_statistics) return figures;
-  auto all = context.statistics(kernel);
+  auto all = context.kernels().statistics(kernel);
   if (!all) return figures;
   for (const vulkan::Statistic& one : *all) {
     const auto value = static_cast<std::int64_t>(one.value);

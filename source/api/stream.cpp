@@ -6,6 +6,7 @@
 #include "api/stream_memory.hpp"
 #include "api/stream_plans.hpp"
 #include "ir/structured.hpp"
+#include "runtime/transfer.hpp"
 
 namespace vkfuse {
 
@@ -200,7 +201,7 @@ Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std:
     }
     VKF_TRY(storage, state_->memory->take(bytes.size(), /*idle=*/true));
     const Buffer::State& place = *storage->buffer.state();
-    VKF_CHECK_OK(place.context->upload(place.buffer, place.offset, bytes));
+    VKF_CHECK_OK(runtime::upload(place.context->device(), place.buffer, place.offset, bytes));
     return state_->leaf(dtype, shape, std::move(storage), bytes.size());
   });
 }

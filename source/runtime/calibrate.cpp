@@ -1,5 +1,7 @@
-// What work costs on the open device, measured once and kept in the store. The planner compares
-// kernels with it: what is worth storing on a device of much bandwidth is worth computing again on another.
+// Measured once and kept in the store. The planner compares kernels with it: what is worth storing on a device of much
+// bandwidth is worth computing again on another.
+#include "runtime/calibrate.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -58,20 +60,20 @@ constexpr double kLoadsPerThread = 256;
 
 class Calibration {
  public:
-  explicit Calibration(Context& context) : context_(context) {
-    const Caps& caps = context.device()->info().caps;
+  explicit Calibration(OpenDevice& opened) : opened_(opened) {
+    const Caps& caps = opened.device()->info().caps;
     workgroup_ = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
   }
 
   Result<CostModel> run() {
     // Beyond what caches hold, where the device has room for it and may bind it.
-    const vulkan::DeviceInfo& info = context_.device()->info();
+    const vulkan::DeviceInfo& info = opened_.device()->info();
     const std::uint64_t room =
         std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
     const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
-    VKF_TRY(timer, KernelTimer::create(context_, bytes));
+    VKF_TRY(timer, KernelTimer::create(opened_, bytes));
     const auto time = [&](const char* glsl, std::uint32_t workgroups, int times) {
-      return timer.time({glsl, "calibration", workgroup_, workgroups, times});
+      return timer.time({{glsl, "calibration", workgroup_}, workgroups, times});
     };
     constexpr std::uint32_t kGroups = 1024;
     const double lanes = double{kGroups} * workgroup_;
@@ -91,7 +93,7 @@ class Calibration {
   }
 
  private:
-  Context& context_;
+  OpenDevice& opened_;
   std::uint32_t workgroup_ = 0;
 };
 
@@ -104,8 +106,14 @@ bool is_sane(const CostModel& costs) {
 
 }  // namespace
 
-Result<std::optional<CostModel>> calibrate(Context& context) {
-  return measured_once<CostModel>(context, "costs of", is_sane, [&] { return Calibration(context).run(); });
+Result<std::optional<CostModel>> calibrate(OpenDevice& opened) {
+  return measured_once<CostModel>(opened, "costs of", is_sane, [&] { return Calibration(opened).run(); });
+}
+
+Result<std::optional<CostModel>> DeviceCosts::get() {
+  if (opened_.is_disabled("calibration") || opened_.base_target().type == DeviceType::cpu)
+    return std::optional<CostModel>();
+  return costs_.get([&] { return calibrate(opened_); });
 }
 
 }  // namespace vkfuse::runtime

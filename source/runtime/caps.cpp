@@ -1,8 +1,9 @@
-// Caps by name: what `devices` prints, and what --limit and --disable may lower.
+#include "runtime/caps.hpp"
+
 #include <algorithm>
 
 #include "base/capabilities.hpp"
-#include "runtime/context.hpp"
+#include "base/error.hpp"
 
 namespace vkfuse::runtime {
 

@@ -1,11 +1,11 @@
-// Code that the user gives: what the compiler says about it, as a sentence.
-#include "codegen/custom.hpp"
+#include "runtime/custom.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
+#include "codegen/custom.hpp"
 #include "codegen/packing.hpp"
-#include "runtime/context.hpp"
 
 namespace vkfuse::runtime {
 
@@ -42,22 +42,23 @@ Error error_in_user_code(const std::string& what, const std::string& file, const
   return invalid("{} does not compile: {}", what, message.substr(0, message.find('\n')));
 }
 
-Result<void> Context::check_custom_code(const ir::Graph& graph) {
+Result<void> check_custom_code(OpenDevice& opened, const ir::Graph& graph) {
+  const Caps& caps = opened.device()->caps();
   std::set<std::string> checked;
   for (const ir::Node& node : graph.nodes()) {
     const auto* custom = std::get_if<ir::CustomPayload>(&node.payload);
     if (custom == nullptr) continue;
-    VKF_TRY(function, codegen::custom_function(graph, node, device_->caps().int64));
+    VKF_TRY(function, codegen::custom_function(graph, node, caps.int64));
     if (!checked.insert(function.name).second) continue;
-    if (function.text.find("double") != std::string::npos && !device_->caps().float64) {
+    if (function.text.find("double") != std::string::npos && !caps.float64) {
       return unsupported("The code of the custom op '{}' has a double, and the device has no 64-bit floats.",
                          custom->name);
     }
-    if (function.text.find("int64_t") != std::string::npos && !device_->caps().int64) {
+    if (function.text.find("int64_t") != std::string::npos && !caps.int64) {
       return unsupported("The code of the custom op '{}' has a 64-bit integer, and the device has none.", custom->name);
     }
     const codegen::Kernel kernel = codegen::custom_check(function);
-    auto compiled = shaders_->compile(kernel);
+    auto compiled = opened.shaders().compile(kernel);
     if (compiled) continue;
     return error_in_user_code(fmt::format("The code of the custom op '{}'", custom->name), kernel.name, custom->code,
                               codegen::custom_check_line(function), compiled.error());

@@ -94,7 +94,7 @@ Result<void> Program::check_memory(const Specialization& specialization, const p
   const bool shared_heap = expected_placement(device, vulkan::BufferKind::device).heap ==
                            expected_placement(device, vulkan::BufferKind::upload).heap;
   if (ports && shared_heap) needed += use.staging;
-  const std::uint64_t left = context_->memory_left(vulkan::BufferKind::device);
+  const std::uint64_t left = context_->memory().left(vulkan::BufferKind::device);
   if (needed <= left) return {};
   return make_error(ErrorCode::out_of_memory,
                     "A run of '{}' needs {} bytes of device memory ({} of intermediate values, {} of constants{}), and "

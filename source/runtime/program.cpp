@@ -1,237 +1,23 @@
 #include "runtime/program.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <set>
 
-#include "base/mutations.hpp"
-#include "device_model/device_model.hpp"
-#include "passes/passes.hpp"
-#include "plan/file.hpp"
-#include "schedule/matmul_operands.hpp"
+#include "runtime/custom.hpp"
 
 namespace vkfuse::runtime {
 
 namespace {
 
 constexpr std::size_t kMaxSpecializations = 64;  // least recently used sizes are forgotten
-constexpr std::size_t kMaxPlans =
-    8;  // beside the first; the last has one kernel per op, which is possible at all sizes
-
-/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow
-/// numbers at once.
-std::vector<FeatureTier> tiers_for(const ir::Graph& graph) {
-  bool half = false;
-  bool bytes = false;
-  bool narrow = false;
-  bool reductions = false;
-  bool products = false;  // that are added up
-  for (const ir::Node& node : graph.nodes()) {
-    const DType dtype = node.type.dtype;
-    half = half || dtype == DType::f16;
-    bytes = bytes || dtype == DType::i8;
-    narrow = narrow || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8;
-    const ops::OpClass cls = node.op->cls;
-    reductions = reductions || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction ||
-                 cls == ops::OpClass::scan || cls == ops::OpClass::sort;
-    const bool of_product =
-        cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
-    products = products || cls == ops::OpClass::contraction || of_product;
-  }
-  std::vector<FeatureTier> tiers;
-  if (reductions) tiers.push_back(FeatureTier::subgroup);
-  if (half) tiers.push_back(FeatureTier::float16);
-  if (bytes && products) tiers.push_back(FeatureTier::dot_product);
-  if (narrow && products)
-    tiers.insert(tiers.end(), {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2});
-  return tiers;
-}
-
-/// Whether some bits of bytes are taken for numbers.
-bool has_sub_byte(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
-    return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
-  });
-}
-
-/// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
-/// a compilation): where there is a workgroup-scope product of known sizes that is large enough, or any is wanted
-/// (`forced`).
-std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, const DeviceModel& model, bool forced) {
-  const double fewest_multiply_adds = model.matrices.kernels.workgroup_scope_multiply_adds;
-  const auto is_large = [&](const ir::Node& node) {
-    const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
-    if (dot == nullptr) return false;
-    const Shape& a = graph.node(node.operands[0]).type.shape;
-    const Shape& b = graph.node(node.operands[1]).type.shape;
-    double shared = 1, k = 1, m = 1, n = 1;
-    for (int axis : dot->batch_a) shared *= static_cast<double>(a[static_cast<std::size_t>(axis)].size());
-    for (int axis : dot->contract_a) k *= static_cast<double>(a[static_cast<std::size_t>(axis)].size());
-    for (const Dim& dim : a) m *= static_cast<double>(dim.size());
-    for (const Dim& dim : b) n *= static_cast<double>(dim.size());
-    m /= shared * k;
-    n /= shared * k;
-    const auto whole = [](double size, int tile) { return std::fmod(size, tile) == 0; };
-    const schedule::TileShape& tile = schedule::kWorkgroupTile;
-    // A symbol has size 0, and what is divided by it is no number.
-    return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) &&
-           (forced || shared * m * n * k >= fewest_multiply_adds);
-  };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
-  std::vector<DType> all;
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    if (std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                    [&](const ir::Node& node) { return node.type.dtype == dtype; }))
-      all.push_back(dtype);
-  }
-  return all;
-}
-
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
-  return std::get<ir::InputPayload>(graph.node(id).payload).name;
-}
-
-/// The inputs of `prepared` in the order of `graph`: passes keep every input, and not their order.
-std::vector<ir::NodeId> inputs_as_written(const ir::Graph& graph, const ir::Graph& prepared) {
-  std::map<std::string, ir::NodeId> by_name;
-  for (ir::NodeId id : prepared.inputs()) by_name[input_name(prepared, id)] = id;
-  std::vector<ir::NodeId> all;
-  for (ir::NodeId id : graph.inputs()) all.push_back(by_name.at(input_name(graph, id)));
-  return all;
-}
-
-/// Dtypes that a device may lack altogether.
-Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
-  for (ir::NodeId id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).type.dtype != DType::f64 || target.caps.float64) continue;
-    return unsupported("%{} = {} is f64, and the device '{}' has no 64-bit floats.", id, graph.node(id).op->name,
-                       target.name);
-  }
-  return {};
-}
-
-/// The plan that an earlier process has kept, or a new one, kept for the next. What is read is checked as any plan of a
-/// file is.
-Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target,
-                                const partition::Options& planning) {
-  store::Store& store = context.store();
-  const std::string key = store.off().empty() ? plan::file_key(prepared, target, planning) : "";
-  if (key.empty()) return plan::make_plan(std::move(prepared), target, planning);
-  if (const auto kept = store.load(store::Kind::plan, key)) {
-    auto plan = plan::from_file({reinterpret_cast<const char*>(kept->data()), kept->size()}, prepared, target);
-    if (plan) return plan;
-  }
-  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
-  if (const auto text = plan::to_file(plan)) store.save(store::Kind::plan, key, std::as_bytes(std::span(*text)));
-  return plan;
-}
-
-/// A device that takes ages to move a byte: what is planned for it stores as little as can be.
-Target where_bytes_are_dear(Target target) {
-  CostModel costs = schedule::costs_of(target);
-  costs.copy_gb_per_s /= 1e4;
-  target.costs = costs;
-  return target;
-}
-
-Result<std::int64_t> bytes_of_all(const ir::Graph& graph, const std::set<ir::NodeId>& values) {
-  std::int64_t all = 0;
-  for (const ir::NodeId id : values) {
-    const TensorType& type = graph.node(id).type;
-    VKF_TRY(sizes, resolve(type.shape, {}));
-    VKF_TRY(bytes, byte_count(type.dtype, sizes));
-    const auto sum = checked_add(all, bytes);
-    if (!sum) return std::numeric_limits<std::int64_t>::max();
-    all = *sum;
-  }
-  return all;
-}
-
-/// Bytes that the arena of a plan without symbols takes, and those that the device has for it beside inputs, outputs
-/// and constants.
-struct ArenaBytes {
-  std::int64_t requested, room;
-};
-
-Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, const schedule::Tuning& tuning) {
-  const std::vector<ir::NodeId> inputs = plan.graph.inputs();
-  std::set<ir::NodeId> given(inputs.begin(), inputs.end()), stored;
-  for (const ir::Output& output : plan.graph.outputs()) given.insert(output.value);
-  for (const plan::PlannedKernel& step : plan.steps) {
-    stored.insert(step.segment.stores.begin(), step.segment.stores.end());
-    for (const ir::NodeId id : step.segment.reads) {
-      if (std::holds_alternative<ir::ConstantPayload>(plan.graph.node(id).payload)) given.insert(id);
-    }
-  }
-  VKF_TRY(taken, bytes_of_all(plan.graph, given));
-  const std::int64_t room = std::max<std::int64_t>(0, static_cast<std::int64_t>(limit) - taken);
-  VKF_TRY(most, bytes_of_all(plan.graph, stored));
-  if (most < room / 2)
-    return ArenaBytes{most, room};  // that fits, whatever is padded: nothing has to be scheduled to know it
-  VKF_TRY(steps, plan::schedule_all(plan, {}, tuning));
-  VKF_TRY(memory, plan::plan_memory(plan, {}, steps));
-  return ArenaBytes{memory.arena_bytes, room};
-}
-
-/// Of a graph without symbols: the plan, or, if its intermediate values do not fit the device's memory and those of a
-/// plan of fewer bytes do, that one.
-plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared,
-                         const partition::Options& planning, const schedule::Tuning& tuning) {
-  const auto fast = arena_bytes(plan, context.memory_limit(), tuning);
-  if (!fast || fast->requested <= fast->room || fast->room == 0) return plan;
-  auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
-  if (!other) return plan;
-  other->target = plan.target;
-  const auto small = arena_bytes(*other, context.memory_limit(), tuning);
-  if (!small || small->requested > small->room) return plan;
-  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate "
-                                          "values, and the device has {}: another one is used, which stores {}.",
-                                          plan.graph.name, fast->requested, fast->room, small->requested));
-  return *std::move(other);
-}
 
 }  // namespace
-
-Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
-  VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(
-      target,
-      context.target(tiers_for(prepared),
-                     dtypes_of_workgroup_tiles(prepared, device_model(context.base_target()),
-                                               options.tuning.cooperative_matrix.value_or(false)),
-                     options.numerics != codegen::Numerics::strict &&
-                         has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
-  if (options.costs) target.costs = options.costs;
-  VKF_CHECK_OK(check_dtypes(prepared, target));
-  options_ = options;
-  partition::Options planning = options.planning;
-  planning.fusion = options.fusion;
-  prepared_ = prepared;
-  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning)
-                                     : plan::from_file(options.plan, std::move(prepared), target));
-  for (const ir::Node& node : graph.nodes()) {
-    for (const Dim& dim : node.type.shape) {
-      if (dim.is_symbol()) symbols_.insert(dim.name());
-    }
-  }
-  if (options.plan.empty() && options.fusion && symbols_.empty())
-    plan = within_memory(context, std::move(plan), prepared_, planning, options.tuning);
-  plan_ = std::move(plan);
-  inputs_ = inputs_as_written(graph, plan_.graph);
-  note_constants(plan_);
-  codegen::EmitOptions emitting;
-  emitting.numerics = options.numerics;
-  shape_buckets_ = std::make_unique<ShapeBuckets>(plan_, options.tuning, emitting);
-  return {};
-}
 
 Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph,
                                                  const ProgramOptions& options) {
   auto program = std::shared_ptr<Program>(new Program());
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
-  VKF_CHECK_OK(program->context_->check_custom_code(program->plan_.graph));
+  VKF_CHECK_OK(check_custom_code(program->context_->opened(), program->plan_.graph));
   VKF_TRY(first, program->specialization(program->representative()));
   static_cast<void>(first);
   return program;
@@ -245,59 +31,6 @@ Result<void> Program::check(Context& context, const ir::Graph& graph, const Prog
   static_cast<void>(specialization);
   return {};
 }
-
-void Program::note_constants(const plan::Plan& plan) {
-  for (const plan::PlannedKernel& step : plan.steps) {
-    for (ir::NodeId id : step.segment.reads) {
-      const auto* constant = std::get_if<ir::ConstantPayload>(&plan.graph.node(id).payload);
-      if (constant != nullptr) constants_read_.emplace(id, constant->bytes);
-    }
-  }
-}
-
-Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
-  for (const ir::Node& node : plan_.graph.nodes()) VKF_CHECK_OK(resolve(node.type.shape, symbols));
-  partition::Options planning = options_.planning;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
-    planning.alone = alone_;
-  }
-  planning.sizes = VKF_PLANT(plan_of_representative_sizes, symbols, SymbolValues{});
-  // These make another graph, and values are known by those of this one.
-  planning.without.insert({partition::PlannerPass::merged_matmuls, partition::PlannerPass::partial_statistics});
-  VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
-  codegen::EmitOptions emitting;
-  emitting.numerics = options_.numerics;
-  return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
-}
-
-Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
-  std::optional<Error> first;
-  if (!is_refused(plan_)) {
-    auto tried = attempt(*shape_buckets_, nullptr);
-    if (tried) return {};
-    first = std::move(tried).error();
-  }
-  std::vector<std::shared_ptr<Planned>> others;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    others = others_;
-  }
-  for (const std::shared_ptr<Planned>& other : others) {
-    if (!is_refused(other->plan) && attempt(other->shape_buckets, other)) return {};
-  }
-  auto made = plan_again(symbols);
-  if (!made) return first ? *std::move(first) : std::move(made).error();
-  auto tried = attempt((*made)->shape_buckets, *made);
-  if (!tried) return first ? *std::move(first) : std::move(tried).error();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
-  note_constants((*made)->plan);
-  return {};
-}
-
-Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(prepared_, plan_.target, {false}); }
 
 Result<std::shared_ptr<const Specialization>> Program::specialization(const SymbolValues& symbols) {
   {
@@ -345,7 +78,7 @@ Result<void> Program::compile_kernels(Specialization& specialization,
     steps.push_back(i);
     for (const Launch& launch : specialization.kernels[i]) requested.push_back(launch.kernel.get());
   }
-  VKF_TRY(compiled, context_->compile_all(requested));
+  VKF_TRY(compiled, context_->kernels().compile_all(requested));
   auto next = compiled.begin();
   for (std::size_t i : steps) {
     const auto end = next + static_cast<std::ptrdiff_t>(specialization.kernels[i].size());
@@ -422,7 +155,7 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
   if (error.code != ErrorCode::internal || context_->self_checks()) return false;
   const plan::Plan& plan = plan_of(specialization);
   for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
-    const auto compiles = [&](const Launch& launch) { return context_->compile(*launch.kernel).ok(); };
+    const auto compiles = [&](const Launch& launch) { return context_->kernels().compile(*launch.kernel).ok(); };
     if (specialization.steps[i].alias ||
         std::all_of(specialization.kernels[i].begin(), specialization.kernels[i].end(), compiles))
       continue;
@@ -432,9 +165,10 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
     alone_.insert(members.begin(), members.end());
     if (alone_.size() == before) return false;
     refused_plans_.insert(&plan);
-    context_->log(LogLevel::warning, fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
-                                                 "'{}', so its {} ops are planned as kernels of their own: {}",
-                                                 i, plan.graph.name, members.size(), error.message));
+    context_->opened().log(LogLevel::warning,
+                           fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
+                                       "'{}', so its {} ops are planned as kernels of their own: {}",
+                                       i, plan.graph.name, members.size(), error.message));
     return true;
   }
   return false;
@@ -529,55 +263,13 @@ Result<Ranges> Program::constant_ranges() {
   Ranges ranges;
   for (const auto& [id, bytes] : constants_read_) {
     if (constants_.count(id) == 0) {
-      VKF_TRY(constant, context_->constants().get(*context_, bytes));
+      VKF_TRY(constant, context_->constants().get(context_->device(), bytes));
       constants_.emplace(id, std::move(constant));
     }
     const vulkan::Buffer& buffer = constants_.at(id)->buffer;
     ranges[id] = {&buffer, 0, buffer.size()};
   }
   return ranges;
-}
-
-Result<void> Program::check_sharing(const Specialization& specialization, const Ranges& ranges) const {
-  const std::vector<plan::PlannedKernel>& steps = plan_of(specialization).steps;
-  const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
-    const vulkan::BufferRange& x = ranges.at(a);
-    const vulkan::BufferRange& y = ranges.at(b);
-    return x.buffer->number() == y.buffer->number() && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
-  };
-  const auto name_of_output = [&](ir::NodeId id) {
-    for (const ir::Output& output : plan_.graph.outputs()) {
-      if (output.value == id) return output.name;
-    }
-    return std::string();
-  };
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (is_in_place(specialization, ranges, i)) continue;  // nothing is written
-    for (ir::NodeId stored : steps[i].segment.stores) {
-      const std::string output = name_of_output(stored);
-      if (output.empty()) continue;
-      for (std::size_t k = 0; k < steps.size(); ++k) {
-        const segment::Segment& segment = steps[k].segment;
-        for (std::size_t r = 0; r < segment.reads.size(); ++r) {
-          if (k < i || !overlap(stored, segment.reads[r])) continue;
-          const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(),
-                                          segment.reads[r]) != steps[i].segment.stores.end();
-          const bool same_place =
-              k == i && plan::reads_own_place(specialization.steps, k, segment.reads[r], stored) &&
-              ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
-              size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
-          if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;
-          return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output,
-                         segment.reads[r]);
-        }
-      }
-      for (const ir::Output& other : plan_.graph.outputs()) {
-        if (other.value != stored && overlap(stored, other.value))
-          return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace vkfuse::runtime

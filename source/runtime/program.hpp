@@ -87,6 +87,8 @@ using Part = std::vector<Unit>;
 /// Where each value of a run lives.
 using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
 
+bool overlap(const vulkan::BufferRange& a, const vulkan::BufferRange& b);
+
 /// The scratch memory of a step as a binding has it: that of a sort has two halves where one is read while the other is
 /// written.
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
@@ -142,6 +144,9 @@ class Program {
   /// Bytes of each of those pieces; 0: one buffer has them all.
   Result<std::uint64_t> piece_bytes(ir::NodeId value, const SymbolValues& symbols) const;
 
+  /// Whether a step's value is an alias, and bound to the very bytes that it stands for.
+  [[nodiscard]] bool is_in_place(const Specialization& specialization, const Ranges& ranges, std::size_t step) const;
+
   /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is
   /// given, around each step. `ranges` has every input, output, constant and arena value.
   Result<void> record(vulkan::CommandBuffer& commands, const Specialization& specialization, const Ranges& ranges,
@@ -181,7 +186,6 @@ class Program {
 
  private:
   Program() = default;
-  [[nodiscard]] bool is_in_place(const Specialization& specialization, const Ranges& ranges, std::size_t step) const;
   [[nodiscard]] std::shared_ptr<const Specialization> known_specialization(const SymbolValues& symbols);
   Result<MemoryUse> memory_of(const SymbolValues& symbols, const plan::ScheduledKernels& steps,
                               const plan::Memory& memory) const;
@@ -204,7 +208,7 @@ class Program {
   bool set_apart(const Specialization& specialization, const Error& error);
   [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
-  /// `known`: one entry per step, or none; see Forms::Written.
+  /// `known`: one entry per step, or none; see ShapeBuckets::Written.
   Result<void> compile_kernels(Specialization& specialization,
                                const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const;
 

@@ -1,5 +1,6 @@
-// How fast the open device multiplies bytes and matrices, measured once and kept in the store: what is slower than the
-// multiply-adds of lanes is not used.
+// Measured once and kept in the store: what is slower than the multiply-adds of threads is not used.
+#include "runtime/rates.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,42 +11,34 @@ namespace vkfuse::runtime {
 
 namespace {
 
+using Costs = std::optional<CostModel>;
+
 struct Products {
-  Timed kernel;
+  Timed timed;
   double of_workgroup = 0;  ///< multiply-adds
 };
 
 bool is_sane(const double& rate) { return std::isfinite(rate) && rate > 1e-3 && rate < 1e8; }
 
 /// Multiply-adds in a nanosecond. The best of a few: what else the device does may only take from it.
-Result<double> measure(Context& context, const Products& products, double launch_us) {
-  VKF_TRY(timer,
-          KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
-  VKF_TRY(least, timer.time(products.kernel));
+Result<double> measure(OpenDevice& opened, const Products& products, double launch_us) {
+  const Timed& timed = products.timed;
+  VKF_TRY(timer, KernelTimer::create(opened, std::uint64_t{timed.workgroups} * timed.kernel.workgroup * 4));
+  VKF_TRY(least, timer.time(timed));
   constexpr int kMore = 2;
   for (int i = 0; i < kMore; ++i) {
-    VKF_TRY(again, timer.time(products.kernel));
+    VKF_TRY(again, timer.time(timed));
     least = std::min(least, again);
   }
-  return products.of_workgroup * products.kernel.workgroups / std::max(least - launch_us, least / 4) * 1e-3;
+  return products.of_workgroup * timed.workgroups / std::max(least - launch_us, least / 4) * 1e-3;
 }
 
-Result<std::optional<double>> rate(Context& context, const Products& products) {
-  VKF_TRY(costs, context.costs());
-  return measured_once<double>(context, products.kernel.name, is_sane,
-                               [&] { return measure(context, products, costs ? costs->launch_us : 0); });
+Result<std::optional<double>> rate(OpenDevice& opened, const Products& products, const Costs& costs) {
+  return measured_once<double>(opened, products.timed.kernel.name, is_sane,
+                               [&] { return measure(opened, products, costs ? costs->launch_us : 0); });
 }
 
-Products integer_dot(const Caps& caps) {
-  const std::uint32_t workgroup = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
-  constexpr int kSteps = 256, kChains = 8;
-  std::string chains, steps, sum;
-  for (int i = 0; i < kChains; ++i) {
-    chains += fmt::format("  int s{0} = b + {0};\n", i);
-    steps += fmt::format("    s{0} += i8x4_dot(s{0}, b, 0);\n", i);
-    sum += fmt::format("{}s{}", i == 0 ? "" : " + ", i);
-  }
-  return {{fmt::format(R"(#version 450
+constexpr const char* kByteProducts = R"(#version 450
 #extension GL_EXT_spirv_intrinsics : require
 layout(local_size_x_id = 0) in;
 {}
@@ -58,18 +51,24 @@ void main() {{
 {}  }}
   y.w[i] = {};
 }}
-)",
-                       codegen::kIntegerDotProduct, chains, kSteps, steps, sum),
-           "rate of T3", workgroup, 1024},
-          4.0 * kSteps * kChains * workgroup};
+)";
+constexpr std::uint32_t kWorkgroups = 1024;
+
+Products integer_dot(const Caps& caps) {
+  const std::uint32_t workgroup = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
+  constexpr int kSteps = 256, kChains = 8;
+  std::string chains, steps, sum;
+  for (int i = 0; i < kChains; ++i) {
+    chains += fmt::format("  int s{0} = b + {0};\n", i);
+    steps += fmt::format("    s{0} += i8x4_dot(s{0}, b, 0);\n", i);
+    sum += fmt::format("{}s{}", i == 0 ? "" : " + ", i);
+  }
+  const std::string glsl = fmt::format(kByteProducts, codegen::kIntegerDotProduct, chains, kSteps, steps, sum);
+  return {.timed = {.kernel = {glsl, "rate of T3", workgroup}, .workgroups = kWorkgroups},
+          .of_workgroup = 4.0 * kSteps * kChains * workgroup};
 }
 
-/// Chains of products that stay in registers.
-Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
-  constexpr int kSteps = 128, kChains = 4;
-  const bool floats = is_float(shape.c);
-  return {{fmt::format(
-               R"(#version 450
+constexpr const char* kMatrixProducts = R"(#version 450
 #extension {extension} : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -96,29 +95,31 @@ void main() {{
   uint thread = gl_LocalInvocationID.x;
   y.w[gl_WorkGroupID.x * {lanes}u + thread] = {bits}(sums[thread % {fours}u].x);
 }}
-)",
-               fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps),
-               fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
-               fmt::arg("extension", codegen::component_extension(shape.a)),
-               fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
-               fmt::arg("four", codegen::component_vec4(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
-               fmt::arg("number", is_float(shape.a) ? "float" : "int"),
-               fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
-               fmt::arg("stored",
-                        shape.c == DType::f16
-                            ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])",
-                                          shape.m, shape.n)
-                            : "sum[0]")),
-           fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c), shape.m,
-                       shape.n, shape.k, subgroup),
-           subgroup, 1024, 1, subgroup},
-          double{kSteps} * kChains * shape.m * shape.n * shape.k};
+)";
+
+/// Chains of products that stay in registers.
+Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
+  constexpr int kSteps = 128, kChains = 4;
+  const std::string stored =
+      shape.c == DType::f16
+          ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])", shape.m, shape.n)
+          : "sum[0]";
+  const std::string glsl = fmt::format(
+      kMatrixProducts, fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k),
+      fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
+      fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
+      fmt::arg("total", codegen::component(shape.c)), fmt::arg("four", codegen::component_vec4(shape.c)),
+      fmt::arg("fours", shape.m * shape.n / 4), fmt::arg("number", is_float(shape.a) ? "float" : "int"),
+      fmt::arg("bits", is_float(shape.c) ? "floatBitsToUint" : "uint"), fmt::arg("stored", stored));
+  const std::string name = fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c),
+                                       shape.m, shape.n, shape.k, subgroup);
+  return {.timed = {.kernel = {glsl, name, subgroup, subgroup}, .workgroups = kWorkgroups},
+          .of_workgroup = double{kSteps} * kChains * shape.m * shape.n * shape.k};
 }
 
-Result<std::string> compare(Context& context, const Products& products) {
-  VKF_TRY(costs, context.costs());
+Result<std::string> compare(OpenDevice& opened, const Products& products, const Costs& costs) {
   if (!costs) return std::string();
-  VKF_TRY(measured, rate(context, products));
+  VKF_TRY(measured, rate(opened, products, costs));
   return measured ? slower_than_scalar(*measured, costs->gflops) : std::string();
 }
 
@@ -130,14 +131,16 @@ std::string slower_than_scalar(double rate, double lanes) {
              : "";
 }
 
-Result<std::optional<double>> rate_of_integer_dot(Context& context) {
-  return rate(context, integer_dot(context.caps()));
+Result<std::optional<double>> rate_of_integer_dot(OpenDevice& opened, const Costs& costs) {
+  return rate(opened, integer_dot(opened.caps()), costs);
 }
 
-Result<std::string> compare_integer_dot(Context& context) { return compare(context, integer_dot(context.caps())); }
+Result<std::string> compare_integer_dot(OpenDevice& opened, const Costs& costs) {
+  return compare(opened, integer_dot(opened.caps()), costs);
+}
 
-Result<std::string> compare_matrices(Context& context, const MatrixShape& shape) {
-  return compare(context, matrices(shape, context.caps().subgroup_size));
+Result<std::string> compare_matrices(OpenDevice& opened, const MatrixShape& shape, const Costs& costs) {
+  return compare(opened, matrices(shape, opened.caps().subgroup_size), costs);
 }
 
 }  // namespace vkfuse::runtime

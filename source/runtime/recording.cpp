@@ -1,5 +1,6 @@
 // Dispatches and barriers of a run, and where it is cut so that no submission takes long.
 #include <algorithm>
+#include <cmath>
 
 #include "base/mutations.hpp"
 #include "runtime/program.hpp"
@@ -12,10 +13,7 @@ namespace {
 class Hazards {
  public:
   [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
-    const auto overlaps = [&](const vulkan::BufferRange& other) {
-      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes &&
-             range.offset < other.offset + other.bytes;
-    };
+    const auto overlaps = [&](const vulkan::BufferRange& other) { return overlap(other, range); };
     return std::any_of(written_.begin(), written_.end(), overlaps) ||
            (write && std::any_of(read_.begin(), read_.end(), overlaps));
   }
@@ -94,7 +92,132 @@ std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
   return made;
 }
 
+/// The share that a dispatch has of its step's time.
+double share_of_step(const Specialization& specialization, std::size_t step, std::size_t dispatch) {
+  // Adding up the partial results of a split sum takes next to nothing beside computing them.
+  constexpr double kOfSums = 0.95;
+  const std::size_t dispatches = specialization.kernels[step].size();
+  const plan::ScheduledKernel& scheduled = specialization.steps[step];
+  const bool is_split_k =
+      scheduled.schedule.kind == schedule::Template::matmul && dispatches == 2 && scheduled.pieces.empty();
+  if (!is_split_k) return 1 / static_cast<double>(dispatches);
+  return dispatch == 0 ? kOfSums : 1 - kOfSums;
+}
+
+/// A dispatch that takes `us`, in rectangles that take about `room` at most.
+std::vector<Unit> cut_to_fit(const Unit& all, double us, double room) {
+  const double groups = static_cast<double>(all.groups_x) * all.groups_y;
+  const double pieces = std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
+  return pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
+}
+
+/// Stamps the end of each step where there is a pool. Steps are then timed one by one: each waits for all before.
+class StepStamps {
+ public:
+  StepStamps(vulkan::CommandBuffer& commands, const vulkan::TimestampPool* pool) : commands_(commands), pool_(pool) {
+    if (pool_ == nullptr) return;
+    commands_.reset_timestamps(*pool_);
+    commands_.write_timestamp(*pool_, 0);
+  }
+  void stamp_up_to(std::size_t step) {
+    for (; pool_ != nullptr && stamped_ < step; is_barrier_due_ = true)
+      commands_.write_timestamp(*pool_, static_cast<std::uint32_t>(++stamped_));
+  }
+  /// Whether the next dispatch waits for all before; asked once for each.
+  [[nodiscard]] bool take_barrier() { return std::exchange(is_barrier_due_, false); }
+
+ private:
+  vulkan::CommandBuffer& commands_;
+  const vulkan::TimestampPool* pool_;
+  std::size_t stamped_ = 0;
+  bool is_barrier_due_ = false;
+};
+
+/// Records dispatches one after the other.
+class DispatchRecorder {
+ public:
+  DispatchRecorder(const Program& program, vulkan::CommandBuffer& commands, const Specialization& specialization,
+                   const Ranges& ranges)
+      : program_(program), commands_(commands), specialization_(specialization), ranges_(ranges) {}
+
+  /// `previous` is the unit before in the part, or null.
+  Result<void> record(const Unit& unit, const Unit* previous, StepStamps& stamps) {
+    const bool is_same_step = previous != nullptr && previous->step == unit.step;
+    if (VKF_PLANT(unchecked_duplicates, !is_same_step, false))
+      VKF_CHECK_OK(check_bindings(program_.plan_of(specialization_), unit.step, specialization_.kernels[unit.step]));
+    // Pieces of a dispatch are as independent as its workgroups.
+    const bool is_independent = is_same_step && previous->dispatch == unit.dispatch;
+    const bool is_barrier_due = stamps.take_barrier();
+    VKF_TRY(bound, bound_ranges(unit));
+    add_barrier(kernel_of(unit), bound, is_barrier_due, is_independent);
+    return dispatch(unit, bound);
+  }
+
+ private:
+  [[nodiscard]] const Launch& launch_of(const Unit& unit) const {
+    return specialization_.kernels[unit.step][unit.dispatch];
+  }
+  [[nodiscard]] const codegen::Kernel& kernel_of(const Unit& unit) const { return *launch_of(unit).kernel; }
+
+  /// In the order of the kernel's bindings.
+  [[nodiscard]] Result<std::vector<vulkan::BufferRange>> bound_ranges(const Unit& unit) const {
+    const plan::Plan& plan = program_.plan();
+    const std::uint64_t most = plan.target.caps.storage_buffer_range;
+    std::vector<vulkan::BufferRange> bound;
+    for (const codegen::Binding& binding : kernel_of(unit).bindings) {
+      const vulkan::BufferRange& range =
+          ranges_.at(binding.scratch ? plan::scratch_id(plan, unit.step) : binding.value);
+      bound.push_back(binding.scratch ? scratch_range(range, specialization_.steps[unit.step].schedule, binding)
+                                      : range);
+      if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
+      if (bound.back().bytes / 16 > most / 16 + 1) {
+        return unsupported(
+            "A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).",
+            bound.back().bytes, binding.value, most);
+      }
+    }
+    return bound;
+  }
+
+  void add_barrier(const codegen::Kernel& kernel, const std::vector<vulkan::BufferRange>& bound, bool is_due,
+                   bool is_independent) {
+    bool conflict = is_due;
+    for (std::size_t b = 0; b < bound.size() && !conflict && !is_independent; ++b)
+      conflict = hazards_.conflict(bound[b], kernel.bindings[b].store);
+    if (VKF_PLANT(missing_barrier, conflict, false)) {
+      commands_.barrier(vulkan::Access::compute, vulkan::Access::compute);
+      hazards_.clear();
+    }
+    for (std::size_t b = 0; b < bound.size(); ++b) hazards_.add(bound[b], kernel.bindings[b].store);
+  }
+
+  Result<void> dispatch(const Unit& unit, const std::vector<vulkan::BufferRange>& bound) {
+    const Launch& launch = launch_of(unit);
+    const bool complete = unit.groups_x == launch.groups_x && unit.groups_y == launch.groups_y;
+    const codegen::Kernel of_part =
+        complete ? codegen::Kernel()
+                 : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    VKF_TRY(kept, complete ? program_.compiled(specialization_, unit.step, unit.dispatch)
+                           : program_.context()->kernels().compile(of_part));
+    commands_.bind(kept->pipeline);
+    commands_.bind_buffers(bound);
+    commands_.push_constants(std::as_bytes(std::span(complete ? *launch.constants : of_part.constants)));
+    commands_.dispatch(unit.groups_x, unit.groups_y);
+    return {};
+  }
+
+  const Program& program_;
+  vulkan::CommandBuffer& commands_;
+  const Specialization& specialization_;
+  const Ranges& ranges_;
+  Hazards hazards_;
+};
+
 }  // namespace
+
+bool overlap(const vulkan::BufferRange& a, const vulkan::BufferRange& b) {
+  return a.buffer->number() == b.buffer->number() && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
 
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
                                   const codegen::Binding& binding) {
@@ -129,31 +252,21 @@ std::vector<Part> Program::parts(const Specialization& specialization) const {
   const double expected = specialization.expected_us();
   const double scale = modelled > 0 ? expected / modelled : 1;
   const bool whole_run = expected <= limit;
+  // Less than what is allowed, because the parts of a run are not equally far off.
+  const double room = 0.8 * limit;
   std::vector<Part> parts(1);
   double filled = 0;
   for (std::size_t step = 0; step < specialization.kernels.size(); ++step) {
-    const std::size_t dispatches = specialization.kernels[step].size();
-    for (std::size_t k = 0; k < dispatches; ++k) {
+    for (std::size_t k = 0; k < specialization.kernels[step].size(); ++k) {
       const Unit all = whole(specialization, step, k);
       if (whole_run) {
         parts[0].push_back(all);
         continue;
       }
-      // Less than what is allowed, because the parts of a run are not equally far off.
-      const double room = 0.8 * limit;
-      // Joining the parts of sums takes next to nothing beside them.
-      constexpr double kOfSums = 0.95;
-      const schedule::Schedule& schedule = specialization.steps[step].schedule;
-      const bool joined =
-          schedule.kind == schedule::Template::matmul && dispatches == 2 && specialization.steps[step].pieces.empty();
-      const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
-      const double us = schedule.modelled_us * scale * share;
-      const double groups = static_cast<double>(all.groups_x) * all.groups_y;
+      const double us =
+          specialization.steps[step].schedule.modelled_us * scale * share_of_step(specialization, step, k);
       const bool stays_whole = !codegen::has_parts(*specialization.kernels[step][k].kernel, plan_.target);
-      const double pieces =
-          stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
-      const std::vector<Unit> units =
-          pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
+      const std::vector<Unit> units = stays_whole ? std::vector<Unit>{all} : cut_to_fit(all, us, room);
       for (const Unit& unit : units) {
         const double own = us / static_cast<double>(units.size());
         if (filled > 0 && filled + own > room) {
@@ -171,11 +284,11 @@ std::vector<Part> Program::parts(const Specialization& specialization) const {
 Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Specialization& specialization, std::size_t step,
                                                                 std::size_t dispatch) const {
   // The context keeps what it has compiled.
-  if (specialization.compiled[step].empty()) return context_->compile(*specialization.kernels[step][dispatch].kernel);
+  if (specialization.compiled[step].empty())
+    return context_->kernels().compile(*specialization.kernels[step][dispatch].kernel);
   return specialization.compiled[step][dispatch];
 }
 
-/// Whether a step's value is an alias, and bound to the very bytes that it stands for.
 bool Program::is_in_place(const Specialization& specialization, const Ranges& ranges, std::size_t step) const {
   const std::optional<plan::Alias>& alias = specialization.steps[step].alias;
   if (!alias) return false;
@@ -197,61 +310,18 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Specializati
 Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Specialization& specialization,
                                   const Ranges& ranges, const Part& part,
                                   const vulkan::TimestampPool* timestamps) const {
-  Hazards hazards;
-  std::size_t stamped = 0;  // steps whose end has a timestamp
-  bool alone = false;       // the next dispatch waits for all before: steps are timed one by one
-  const auto stamp_up_to = [&](std::size_t step) {
-    for (; timestamps != nullptr && stamped < step; alone = true)
-      commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(++stamped));
-  };
-  if (timestamps != nullptr) {
-    commands.reset_timestamps(*timestamps);
-    commands.write_timestamp(*timestamps, 0);
-  }
-  for (const Unit& unit : part) {
-    stamp_up_to(unit.step);
-    const plan::ScheduledKernel& step = specialization.steps[unit.step];
+  StepStamps stamps(commands, timestamps);
+  DispatchRecorder recorder(*this, commands, specialization, ranges);
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const Unit& unit = part[i];
+    stamps.stamp_up_to(unit.step);
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == specialization.kernels.size()))
       continue;
-    if (step.schedule.chunks == 0 || is_in_place(specialization, ranges, unit.step)) continue;
-    const bool is_checked = &unit != part.data() && (&unit)[-1].step == unit.step;
-    if (VKF_PLANT(unchecked_duplicates, !is_checked, false))
-      VKF_CHECK_OK(check_bindings(plan_of(specialization), unit.step, specialization.kernels[unit.step]));
-    const Launch& launch = specialization.kernels[unit.step][unit.dispatch];
-    const codegen::Kernel& kernel = *launch.kernel;
-    // Pieces of a dispatch are as independent as its workgroups.
-    const bool continued =
-        &unit != part.data() && (&unit)[-1].step == unit.step && (&unit)[-1].dispatch == unit.dispatch;
-    std::vector<vulkan::BufferRange> bound;
-    bool conflict = std::exchange(alone, false);
-    for (const codegen::Binding& binding : kernel.bindings) {
-      const vulkan::BufferRange& range =
-          ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value);
-      bound.push_back(binding.scratch ? scratch_range(range, step.schedule, binding) : range);
-      if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
-      if (bound.back().bytes / 16 > plan_.target.caps.storage_buffer_range / 16 + 1) {
-        return unsupported(
-            "A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).",
-            bound.back().bytes, binding.value, plan_.target.caps.storage_buffer_range);
-      }
-      conflict = conflict || (!continued && hazards.conflict(bound.back(), binding.store));
-    }
-    if (VKF_PLANT(missing_barrier, conflict, false)) {
-      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-      hazards.clear();
-    }
-    for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
-    const bool complete = unit.groups_x == launch.groups_x && unit.groups_y == launch.groups_y;
-    const codegen::Kernel of_part =
-        complete ? codegen::Kernel()
-                 : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
-    VKF_TRY(kept, complete ? compiled(specialization, unit.step, unit.dispatch) : context_->compile(of_part));
-    commands.bind(kept->pipeline);
-    commands.bind_buffers(bound);
-    commands.push_constants(std::as_bytes(std::span(complete ? *launch.constants : of_part.constants)));
-    commands.dispatch(unit.groups_x, unit.groups_y);
+    if (specialization.steps[unit.step].schedule.chunks == 0 || is_in_place(specialization, ranges, unit.step))
+      continue;
+    VKF_CHECK_OK(recorder.record(unit, i > 0 ? &part[i - 1] : nullptr, stamps));
   }
-  stamp_up_to(specialization.kernels.size());
+  stamps.stamp_up_to(specialization.kernels.size());
   return {};
 }
 

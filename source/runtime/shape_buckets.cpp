@@ -416,7 +416,6 @@ Result<plan::ScheduledKernels> ShapeBuckets::schedule(const SymbolValues& symbol
     }
     return known->second;
   };
-  const auto bucket_key = [&](std::size_t step) -> const BucketKey& { return of_run(step).bucket_key; };
   const auto bucket_kernels = [&](std::size_t step) {
     OfRun& run = of_run(step);
     if (run.known[step] == nullptr) run.known[step] = bucket_kernels_of(step, run.bucket_key);
@@ -427,7 +426,7 @@ Result<plan::ScheduledKernels> ShapeBuckets::schedule(const SymbolValues& symbol
     auto scheduled = used[step] ? schedule_at_other_sizes(*used[step], loops) : std::nullopt;
     if (scheduled) return scheduled;
     used[step] = nullptr;
-    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of(step, bucket_key(step)));
+    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of(step, of_run(step).bucket_key));
     if (!own) return std::nullopt;  // said again where it is an error
     segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
     return plan::ScheduledKernel{std::move(run), *std::move(own), std::nullopt, {}};

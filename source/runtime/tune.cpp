@@ -9,6 +9,7 @@
 
 #include "base/mutations.hpp"
 #include "ops/op.hpp"
+#include "runtime/transfer.hpp"
 #include "schedule/candidates.hpp"
 
 namespace vkfuse::runtime {
@@ -87,15 +88,15 @@ class Bench {
         needed += static_cast<std::uint64_t>(bytes);
       }
     }
-    if (needed > context_.memory_left(vulkan::BufferKind::device) / 2) return false;
+    if (needed > context_.memory().left(vulkan::BufferKind::device) / 2) return false;
     for (const auto& [id, bytes] : bytes_) {
       VKF_TRY(buffer,
               vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
       buffers_.emplace(id, std::move(buffer));
     }
     for (ir::NodeId id : segment_.reads) {
-      VKF_CHECK_OK(context_.upload(buffers_.at(id), 0,
-                                   pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
+      VKF_CHECK_OK(upload(context_.device(), buffers_.at(id), 0,
+                          pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
     }
     return true;
   }
@@ -103,7 +104,7 @@ class Bench {
   Result<void> compile(Candidate& candidate) {
     std::vector<const codegen::Kernel*> requested;
     for (const Launch& launch : candidate.kernels) requested.push_back(launch.kernel.get());
-    VKF_TRY(compiled, context_.compile_all(requested));
+    VKF_TRY(compiled, context_.kernels().compile_all(requested));
     candidate.compiled = std::move(compiled);
     if (candidate.scheduled.schedule.scratch_bytes > 0) {
       VKF_TRY(scratch, vulkan::Buffer::create(context_.device(),
@@ -129,7 +130,7 @@ class Bench {
     std::map<ir::NodeId, std::vector<std::byte>> all;
     for (ir::NodeId id : stores) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_.at(id)));
-      VKF_CHECK_OK(context_.download(buffers_.at(id), 0, bytes));
+      VKF_CHECK_OK(download(context_.device(), buffers_.at(id), 0, bytes));
       all.emplace(id, std::move(bytes));
     }
     return all;
@@ -283,11 +284,12 @@ class Tuner {
         schedule::tunings_near(specialization.steps[step].schedule, program_.plan().target.caps);
     for (schedule::Tuning& tuning : tunings) tuning.f16_accumulation = program_.options().tuning.f16_accumulation;
     Context& context = *program_.context();
+    store::Store& store = context.opened().store();
     const vulkan::DeviceInfo& info = context.device()->info();
     const std::string key =
         fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
                     info.driver_version, text_of(specialization.kernels[step]));
-    if (const auto kept = context.store().load(store::Kind::schedule, key)) {
+    if (const auto kept = store.load(store::Kind::schedule, key)) {
       const std::string known(reinterpret_cast<const char*>(kept->data()), kept->size());
       if (known.empty()) return std::optional<schedule::Tuning>();
       for (const schedule::Tuning& tuning : tunings) {
@@ -297,7 +299,7 @@ class Tuner {
     VKF_TRY(measured, measure(specialization, step, tunings));
     if (!measured) return std::optional<schedule::Tuning>();  // the budget was over first
     const std::string found = *measured ? schedule::to_text(**measured) : "";
-    context.store().save(store::Kind::schedule, key, std::as_bytes(std::span(found)));
+    store.save(store::Kind::schedule, key, std::as_bytes(std::span(found)));
     return *std::move(measured);
   }
 
@@ -340,37 +342,56 @@ class Tuner {
     VKF_TRY(standard_us, bench.warm_up(standard));
     // A candidate may take some times as long, and is one submission.
     if (standard_us > program_.options().longest_submission_us / 4) return std::optional<Found>(Found());
-    std::vector<Candidate> all;
-    std::vector<Candidate> others = candidates(specialization, step, tunings);
+    std::vector<Candidate> all = candidates(specialization, step, tunings);
     if (is_over()) return std::optional<Found>();  // there may be more
-    for (Candidate& one : others) {
-      if (is_over()) return std::optional<Found>();
+    VKF_TRY(are_compared, keep_right(bench, expected, all));
+    if (!are_compared) return std::optional<Found>();
+    VKF_TRY(are_timed, time_in_turns(bench, standard, all));
+    if (!are_timed) return std::optional<Found>();
+    return std::optional<Found>(fastest(standard, all));
+  }
+
+  /// Leaves the candidates whose results are right. False: the budget was over first.
+  Result<bool> keep_right(Bench& bench, const std::map<ir::NodeId, std::vector<std::byte>>& expected,
+                          std::vector<Candidate>& all) {
+    std::vector<Candidate> kept;
+    for (Candidate& one : all) {
+      if (is_over()) return false;
       VKF_TRY(right, is_right(bench, one, expected));
       ++progress_.candidates;
-      if (right) all.push_back(std::move(one));
+      if (right) kept.push_back(std::move(one));
     }
+    all = std::move(kept);
+    return true;
+  }
+
+  /// Some rounds, in which each runs once. What is far behind is not looked at any longer. False: the budget was over
+  /// first.
+  Result<bool> time_in_turns(Bench& bench, Candidate& standard, std::vector<Candidate>& all) {
+    const auto least = [](const Candidate& one) { return *std::min_element(one.times_us.begin(), one.times_us.end()); };
     for (int round = 0; round < kRounds; ++round) {
       VKF_CHECK_OK(bench.measure(standard));
       for (Candidate& one : all) {
-        if (is_over()) return std::optional<Found>();
+        if (is_over()) return false;
         VKF_CHECK_OK(bench.measure(one));
       }
-      // What is far behind is not looked at any longer.
-      const auto least = [](const Candidate& one) {
-        return *std::min_element(one.times_us.begin(), one.times_us.end());
-      };
       if (round >= 1) std::erase_if(all, [&](const Candidate& one) { return least(one) > 1.2 * least(standard); });
     }
-    const Candidate* best = nullptr;
+    return true;
+  }
+
+  /// Nothing: none is faster than the standard beyond noise.
+  static Found fastest(const Candidate& standard, const std::vector<Candidate>& all) {
     const auto median = [](std::vector<double> times) {
       std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
       return times[times.size() / 2];
     };
+    const Candidate* best = nullptr;
     for (const Candidate& one : all) {
       if (!beyond_noise(standard.times_us, one.times_us)) continue;
       if (best == nullptr || median(one.times_us) < median(best->times_us)) best = &one;
     }
-    return std::optional<Found>(best == nullptr ? Found() : Found(best->tuning));
+    return best == nullptr ? Found() : Found(best->tuning);
   }
 
   /// A kernel that this driver does not take, or of other results, is no candidate; a lost device is an error.

@@ -62,6 +62,11 @@ constexpr std::uint32_t kDecorationBufferBlock = 3;
 constexpr std::uint32_t kDecorationBinding = 33;
 constexpr std::uint32_t kDecorationSet = 34;
 
+bool is_atomic(std::uint32_t opcode) {
+  return (opcode >= op_atomic_load && opcode <= op_atomic_xor) || opcode == op_atomic_float_min ||
+         opcode == op_atomic_float_max || opcode == op_atomic_float_add;
+}
+
 using Words = std::span<const std::uint32_t>;
 
 struct Type {
@@ -164,9 +169,7 @@ class Walker {
   }
 
   void access(std::uint32_t opcode) {
-    const bool atomic = (opcode >= op_atomic_load && opcode <= op_atomic_xor) || opcode == op_atomic_float_min ||
-                        opcode == op_atomic_float_max || opcode == op_atomic_float_add;
-    if (atomic) return add(AccessKind::atomic, operand(opcode == op_atomic_store ? 0 : 2));
+    if (is_atomic(opcode)) return add(AccessKind::atomic, operand(opcode == op_atomic_store ? 0 : 2));
     switch (opcode) {
       case op_load:
         // What is loaded may itself be a pointer (a device address kept in a buffer).

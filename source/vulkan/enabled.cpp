@@ -51,6 +51,14 @@ bool gathered(const VkDeviceCreateInfo* info, VkBool32 V13::*member) {
   return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, member);
 }
 
+/// Features of Vulkan 1.0, which a host enables in one of two ways.
+VkPhysicalDeviceFeatures core_features(const VkDeviceCreateInfo* info) {
+  const auto* second = find<VkPhysicalDeviceFeatures2>(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  if (second != nullptr) return second->features;
+  if (info != nullptr && info->pEnabledFeatures != nullptr) return *info->pEnabledFeatures;
+  return {};
+}
+
 }  // namespace
 
 std::vector<VkExtensionProperties> enabled_extensions(const Enabled& enabled) {
@@ -71,17 +79,11 @@ void keep_enabled(const Enabled& enabled, FeatureChain& features) {
     const bool on = flag(info, ours.sType, member) || in_version;
     ours.*member = ours.*member != VK_FALSE && on ? VK_TRUE : VK_FALSE;
   };
-  // Those of 1.0 come in one of two ways.
-  const auto* second = find<VkPhysicalDeviceFeatures2>(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
-  const VkPhysicalDeviceFeatures* core = second != nullptr ? &second->features
-                                         : info != nullptr ? info->pEnabledFeatures
-                                                           : nullptr;
-  const VkPhysicalDeviceFeatures none{};
-  if (core == nullptr) core = &none;
+  const VkPhysicalDeviceFeatures core = core_features(info);
   VkPhysicalDeviceFeatures& ours = features.core.features;
-  ours.shaderInt16 = ours.shaderInt16 && core->shaderInt16;
-  ours.shaderInt64 = ours.shaderInt64 && core->shaderInt64;
-  ours.shaderFloat64 = ours.shaderFloat64 && core->shaderFloat64;
+  ours.shaderInt16 = ours.shaderInt16 && core.shaderInt16;
+  ours.shaderInt64 = ours.shaderInt64 && core.shaderInt64;
+  ours.shaderFloat64 = ours.shaderFloat64 && core.shaderFloat64;
 
   both(features.storage16, &VkPhysicalDevice16BitStorageFeatures::storageBuffer16BitAccess,
        in(&V11::storageBuffer16BitAccess));

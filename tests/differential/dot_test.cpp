@@ -212,7 +212,7 @@ constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16,
 
 /// T3, wherever the driver has it at all.
 TEST(Dot, RandomContractionsOfBytes) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::dot_product));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::dot_product));
   if (!missing.empty()) GTEST_SKIP() << "T3 is not in use here: " << missing;
   RandomSuite suite{"Dot.RandomContractionsOfBytes", 40, schedule::Template::matmul, false, true, {}, {}};
   suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, DType::i8).graph(), seed % 5 == 0}; };
@@ -231,7 +231,7 @@ TEST(Dot, RandomContractionsOfBytes) {
 constexpr DType kUnitDTypes[] = {DType::f16, DType::bf16, DType::f16, DType::i8, DType::f16, DType::u8};
 
 TEST(Dot, RandomContractionsWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matmul, true, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
@@ -272,11 +272,11 @@ TEST(Dot, FactorsOfPositions) {
 
 /// Tiles that the workgroup multiplies as one, of factors in either order, in batches, with work behind them.
 TEST(Dot, WholeTiles) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix2));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix2));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
   constexpr FeatureTier kTiers[] = {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2};
   constexpr DType kHalves[] = {DType::f16};
-  const Target offered = must(device().state()->context->target(kTiers, kHalves));
+  const Target offered = must(device().state()->context->tiers().target(kTiers, kHalves));
   if (!offered.caps.matrix2_workgroup_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
@@ -345,14 +345,15 @@ TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
 
 /// Sums in f16 where they are asked for: off by no more than n * 2^-11 of the magnitudes they are added up from.
 TEST(Dot, HalfSumsStayWithinTheirBound) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
-  const auto shapes = must(device().state()->context->target(kTiers)).caps.matrix_shapes;
+  const auto shapes = must(device().state()->context->tiers().target(kTiers)).caps.matrix_shapes;
   const bool halves =
       std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
   if (!halves)
-    GTEST_SKIP() << "The device's matrix units have no f16 sums: " << must(device().state()->context->matrices());
+    GTEST_SKIP() << "The device's matrix units have no f16 sums: "
+                 << must(device().state()->context->tiers().matrices().describe());
   constexpr std::int64_t kM = 70, kK = 136, kN = 48;
   const ir::Graph graph =
       graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});

@@ -241,7 +241,7 @@ void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
 }
 
 TEST(Layers, RandomAttentionWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix2));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix2));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
   RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
@@ -258,7 +258,7 @@ TEST(Layers, RandomAttentionWithMatrixUnits) {
 
 /// With T4 wherever operands suit it.
 TEST(Layers, RandomConvolutionsWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   RandomSuite suite{"Layers.RandomConvolutionsWithMatrixUnits", 60, schedule::Template::matmul, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed, true).graph(), seed % 5 == 0}; };

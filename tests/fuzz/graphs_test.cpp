@@ -43,7 +43,7 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
   way.unfused = random.chance(35);
   way.text = std::string(place.name) + forced.name;
   CaseOptions options;
-  options.caps = must(place.device->state()->context->target({})).caps;
+  options.caps = must(place.device->state()->context->tiers().target({})).caps;
   options.every_class = true;
   options.max_ops = 14;
   options.symbols = std::string_view(place.name).find("120") == std::string_view::npos;

@@ -18,7 +18,7 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
   way.fewer_bytes = false;
   way.many_sizes = true;
   CaseOptions options;
-  options.caps = must(way.how.device->state()->context->target({})).caps;
+  options.caps = must(way.how.device->state()->context->tiers().target({})).caps;
   options.every_class = true;
   options.min_ops = 2;
   options.max_ops = 7;

@@ -158,7 +158,7 @@ bool offers(DType dtype, bool native_int64) {
 }
 
 bool keeps_nan_in_exp() {
-  static const bool keeps = must(must(runtime::Context::open({}))->exp_of_nan());
+  static const bool keeps = must(must(runtime::Context::open({}))->tiers().exp_of_nan());
   return keeps;
 }
 

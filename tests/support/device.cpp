@@ -78,8 +78,8 @@ const Device& device() {
 
 const Target& target(bool wants_half) {
   static const Target with =
-      must(device().state()->context->target(std::vector{FeatureTier::subgroup, FeatureTier::float16}));
-  static const Target without = must(device().state()->context->target(std::vector{FeatureTier::subgroup}));
+      must(device().state()->context->tiers().target(std::vector{FeatureTier::subgroup, FeatureTier::float16}));
+  static const Target without = must(device().state()->context->tiers().target(std::vector{FeatureTier::subgroup}));
   return wants_half ? with : without;
 }
 

@@ -5,7 +5,9 @@
 #include <filesystem>
 
 #include "partition/partition.hpp"
+#include "runtime/calibrate.hpp"
 #include "runtime/context.hpp"
+#include "runtime/rates.hpp"
 #include "schedule/schedule.hpp"
 #include "support/device.hpp"
 
@@ -29,19 +31,19 @@ class Calibrate : public testing::Test {
 
 TEST_F(Calibrate, MeasuresOnceAndReadsTheStoreAfterwards) {
   const auto first = must(Context::open(options_));
-  const auto measured = must(calibrate(*first));
+  const auto measured = must(calibrate(first->opened()));
   ASSERT_TRUE(measured);
   EXPECT_GT(measured->copy_gb_per_s, 0.1);
   EXPECT_GT(measured->gflops, 0.1);
   EXPECT_GT(measured->accesses_per_us, 10);
   EXPECT_GT(measured->launch_us, 0.01);
   const auto second = must(Context::open(options_));
-  const std::uint64_t before = second->store().loaded();
-  const auto kept = must(calibrate(*second));
+  const std::uint64_t before = second->opened().store().loaded();
+  const auto kept = must(calibrate(second->opened()));
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->copy_gb_per_s, measured->copy_gb_per_s) << "a second measurement would differ in some digit";
   EXPECT_EQ(kept->launch_us, measured->launch_us);
-  EXPECT_EQ(second->store().loaded(), before + 1) << "nothing was compiled, nor read, to measure again";
+  EXPECT_EQ(second->opened().store().loaded(), before + 1) << "nothing was compiled, nor read, to measure again";
 }
 
 TEST_F(Calibrate, MeasuresAgainWhereTheStoreHoldsNonsense) {
@@ -50,30 +52,31 @@ TEST_F(Calibrate, MeasuresAgainWhereTheStoreHoldsNonsense) {
   const std::string key =
       fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
   const CostModel nonsense{-1, std::nan(""), 1e300, 0};
-  context->store().save(store::Kind::costs, key, std::as_bytes(std::span(&nonsense, 1)));
-  const auto measured = must(calibrate(*context));
+  context->opened().store().save(store::Kind::costs, key, std::as_bytes(std::span(&nonsense, 1)));
+  const auto measured = must(calibrate(context->opened()));
   ASSERT_TRUE(measured);
   EXPECT_GT(measured->copy_gb_per_s, 0.1);
 }
 
 TEST_F(Calibrate, IsNotUsedOnCpusOrWhereItIsSwitchedOff) {
   options_.disable = {"calibration"};
-  EXPECT_FALSE(must(must(Context::open(options_))->costs()));
+  EXPECT_FALSE(must(must(Context::open(options_))->tiers().costs()));
   const auto context = must(Context::open({}));
-  EXPECT_EQ(must(context->costs()).has_value(), context->device()->info().type != DeviceType::cpu);
+  EXPECT_EQ(must(context->tiers().costs()).has_value(), context->device()->info().type != DeviceType::cpu);
 }
 
 // Rates of feature tiers, which are compared with what lanes do.
 
 TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
   const auto first = must(Context::open(options_));
-  if (!must(first->target({{FeatureTier::dot_product}})).has(FeatureTier::dot_product))
-    GTEST_SKIP() << must(first->missing(FeatureTier::dot_product));
-  const auto measured = must(rate_of_integer_dot(*first));
+  if (!must(first->tiers().target({{FeatureTier::dot_product}})).has(FeatureTier::dot_product))
+    GTEST_SKIP() << must(first->tiers().missing(FeatureTier::dot_product));
+  const auto measured = must(rate_of_integer_dot(first->opened(), must(first->tiers().costs())));
   ASSERT_TRUE(measured);
   EXPECT_GT(*measured, 0.01);
   const auto second = must(Context::open(options_));
-  EXPECT_EQ(must(rate_of_integer_dot(*second)), measured) << "a second measurement would differ in some digit";
+  EXPECT_EQ(must(rate_of_integer_dot(second->opened(), must(second->tiers().costs()))), measured)
+      << "a second measurement would differ in some digit";
 }
 
 TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
@@ -83,24 +86,24 @@ TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
 
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
   const auto honest = must(Context::open(options_));
-  if (!must(honest->costs()))
+  if (!must(honest->tiers().costs()))
     GTEST_SKIP() << "costs are not measured on CPU drivers, which have no tier to compare then";
-  const MatrixShape shape = matrix_of(honest->caps(), DType::f16, DType::f32).value_or(MatrixShape{});
-  const std::string product =
-      fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k, honest->caps().subgroup_size);
-  if (!must(honest->missing(FeatureTier::dot_product)).empty() &&
-      !must(honest->missing(FeatureTier::cooperative_matrix)).empty())
+  const MatrixShape shape = matrix_of(honest->opened().caps(), DType::f16, DType::f32).value_or(MatrixShape{});
+  const std::string product = fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k,
+                                          honest->opened().caps().subgroup_size);
+  if (!must(honest->tiers().missing(FeatureTier::dot_product)).empty() &&
+      !must(honest->tiers().missing(FeatureTier::cooperative_matrix)).empty())
     GTEST_SKIP() << "the device has neither T3 nor T4";
   for (const FeatureTier tier : {FeatureTier::dot_product, FeatureTier::cooperative_matrix}) {
-    if (!must(honest->missing(tier)).empty()) continue;
+    if (!must(honest->tiers().missing(tier)).empty()) continue;
     const vulkan::DeviceInfo& info = honest->device()->info();
     const double slow = 1;
     const std::string key = fmt::format("rate of {} {} {}", tier == FeatureTier::dot_product ? "T3" : product,
                                         vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
-    honest->store().save(store::Kind::costs, key, std::as_bytes(std::span(&slow, 1)));
+    honest->opened().store().save(store::Kind::costs, key, std::as_bytes(std::span(&slow, 1)));
     const auto told = must(Context::open(options_));
-    EXPECT_EQ(must(told->missing(tier)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U)
-        << must(told->missing(tier));
+    EXPECT_EQ(must(told->tiers().missing(tier)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U)
+        << must(told->tiers().missing(tier));
   }
 }
 

@@ -361,7 +361,7 @@ void expect_right(const Executable& program, DType dtype, std::int64_t rows, std
 }
 
 bool has_room() {
-  return device().state()->context->memory_left(vulkan::BufferKind::device) >= (std::uint64_t{14} << 30);
+  return device().state()->context->memory().left(vulkan::BufferKind::device) >= (std::uint64_t{14} << 30);
 }
 
 TEST(LargeTensors, OfSixGibibytesWork) {

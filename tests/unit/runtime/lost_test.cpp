@@ -68,7 +68,7 @@ TEST(Lost, EveryCallMayFindNoMemoryAndTheDeviceGoesOn) {
   must(whole_flow(own));  // what is tested once a device has been
   int calls = 0;
   {
-    own.state()->context->forget_kernels();
+    own.state()->context->kernels().forget();
     Faults faults(own);
     must(whole_flow(own));
     calls = faults.plan.calls;
@@ -76,7 +76,7 @@ TEST(Lost, EveryCallMayFindNoMemoryAndTheDeviceGoesOn) {
   EXPECT_GT(calls, 40);
   int failed = 0;
   for (int call = 0; call < calls; ++call) {
-    own.state()->context->forget_kernels();
+    own.state()->context->kernels().forget();
     Faults faults(own);
     faults.plan.fail_call = call;
     const auto sum = whole_flow(own);

@@ -133,7 +133,7 @@ class SelfTest : public testing::TestWithParam<Fault> {
     real_create = calls.CreateShaderModule.pointer;
     calls.CreateShaderModule.pointer = create_miscompiled;
   }
-  [[nodiscard]] std::string missing() const { return must(device_.state()->context->missing(GetParam().tier)); }
+  [[nodiscard]] std::string missing() const { return must(device_.state()->context->tiers().missing(GetParam().tier)); }
   [[nodiscard]] Executable compiled() const {
     Build how;
     how.device = &device_;
@@ -148,7 +148,7 @@ class SelfTest : public testing::TestWithParam<Fault> {
 };
 
 TEST_P(SelfTest, FindsItAndDoesWithout) {
-  const std::string otherwise = must(device().state()->context->missing(GetParam().tier));
+  const std::string otherwise = must(device().state()->context->tiers().missing(GetParam().tier));
   if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().tier) << " is not in use here: " << otherwise;
   miscompile();
   const std::string reason = missing();
@@ -171,7 +171,7 @@ TEST_P(SelfTest, IsWhatKeepsResultsRight) {
 }
 
 TEST_P(SelfTest, WhatPassedIsKeptAndWhatFailedIsTriedAgain) {
-  const std::string otherwise = must(device().state()->context->missing(GetParam().tier));
+  const std::string otherwise = must(device().state()->context->tiers().missing(GetParam().tier));
   if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().tier) << " is not in use here: " << otherwise;
   const store::test::ScratchFolder folder;
   const auto verdict = [&](bool wrong) {

@@ -88,7 +88,7 @@ TEST(ProgramStore, AWarmStartPlansNothing) {
 
   // Under the key of the one, the other's plan: who planned would not find so many kernels.
   const plan::Plan& plan = made.state()->program->plan();
-  store::Store& store = warm.state()->context->store();
+  store::Store& store = warm.state()->context->opened().store();
   const ir::Graph graph =
       must(passes::run_pipeline(must(api::to_graph(std::span<const Tensor>(tensors), {}, "graph"))));
   const std::string key = plan::file_key(graph, plan.target, {});
@@ -372,7 +372,7 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
     options.store = folder.options();
     const Device device(
         std::make_shared<Device::State>(Device::State{must(runtime::Context::open(options, {.timeline = false}))}));
-    must(device.state()->context->compile_all({&kernels[0], &kernels[1]}));
+    must(device.state()->context->kernels().compile_all({&kernels[0], &kernels[1]}));
     return device.store();
   };
   compile();
@@ -398,7 +398,7 @@ TEST(CompileAll, ManyKernelsAtOnceComeBackInOrderAndOnceEach) {
   std::vector<const codegen::Kernel*> wanted;
   for (const codegen::Kernel& kernel : kernels) wanted.push_back(&kernel);
   const std::uint64_t before = spirv::compiler_calls();
-  const auto compiled = must(context.compile_all(wanted));
+  const auto compiled = must(context.kernels().compile_all(wanted));
   EXPECT_EQ(spirv::compiler_calls(), before + 12);
   ASSERT_EQ(compiled.size(), 24u);
   for (std::size_t i = 0; i < 24; ++i) {
@@ -418,14 +418,14 @@ TEST(CompileAll, TheFirstKernelThatFailsIsTheErrorWhoeverIsFaster) {
     }
     std::vector<const codegen::Kernel*> wanted;
     for (const codegen::Kernel& kernel : kernels) wanted.push_back(&kernel);
-    const auto failed = context.compile_all(wanted);
+    const auto failed = context.kernels().compile_all(wanted);
     ASSERT_FALSE(failed.ok());
     EXPECT_NE(failed.error().text().find("compiling kernel 0"), std::string::npos) << failed.error().text();
   }
   codegen::Kernel broken = doubling();
   broken.constants.push_back(1);  // not what the text has: a broken invariant, which is thrown
   const codegen::Kernel whole = doubling("* 5.0");
-  EXPECT_THROW(static_cast<void>(context.compile_all({&whole, &broken})), InternalError);
+  EXPECT_THROW(static_cast<void>(context.kernels().compile_all({&whole, &broken})), InternalError);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
-// Kernels to pipelines, one or many at a time.
+#include "runtime/kernel_cache.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <set>
 #include <thread>
 
 #include "base/mutations.hpp"
-#include "runtime/context.hpp"
+#include "runtime/custom.hpp"
 
 namespace vkfuse::runtime {
 
@@ -92,26 +94,19 @@ void work_side_by_side(std::size_t items, const Work& work) {
 
 }  // namespace
 
-std::string Context::driver_key() const {
-  const vulkan::DeviceInfo& info = device_->info();
-  return fmt::format("{} {} {} {} {} {:x}", info.vendor_id, info.device_id, info.driver_version,
-                     vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
-                     fmt::join(info.pipeline_cache_uuid, ""));
+std::string KernelCache::pipeline_key(const codegen::Kernel& kernel) const {
+  return fmt::format("{} {} {}\n{}", opened_.driver_key(), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
-std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
-  return fmt::format("{} {} {}\n{}", driver_key(), kernel.workgroup, kernel.subgroup, shader_key(kernel));
-}
-
-Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
+Result<CompiledKernel> KernelCache::make(const codegen::Kernel& kernel) {
   if (refuses_ && refuses_(kernel))
     return make_error(ErrorCode::internal, "The shader '{}' does not compile: a test refuses it.", kernel.name);
   const auto start = std::chrono::steady_clock::now();
   auto words = [&] {
-    if (kernel.user.empty()) return shaders_->compile(kernel);
+    if (kernel.user.empty()) return opened_.shaders().compile(kernel);
     // Not ours: that its interface is another one is no defect.
     try {
-      return shaders_->compile(kernel);
+      return opened_.shaders().compile(kernel);
     } catch (const InternalError& other) {
       return Result<spirv::Module>(invalid(
           "The custom kernel '{}' has not the interface that its operands ask for: {}.", kernel.user, other.what()));
@@ -123,34 +118,34 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
   }
   if (!words) return std::move(words).error().within("compiling " + kernel.name);
   const double compile_ms = milliseconds_since(start);
-  vulkan::PipelineInfo info = pipeline_info(kernel, *words, device_->caps());
+  vulkan::PipelineInfo info = pipeline_info(kernel, *words, opened_.device()->caps());
   const std::string key = pipeline_key(kernel);
-  const auto kept = store_->load(store::Kind::pipeline, key);
+  const auto kept = opened_.store().load(store::Kind::pipeline, key);
   if (kept) info.cache = *kept;
-  info.keep_cache = !kept && store_->off().empty();
-  auto pipeline = vulkan::ComputePipeline::create(device_, info);
+  info.keep_cache = !kept && opened_.store().off().empty();
+  auto pipeline = vulkan::ComputePipeline::create(opened_.device(), info);
   if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
-  if (!pipeline->cache_data().empty()) store_->save(store::Kind::pipeline, key, pipeline->cache_data());
+  if (!pipeline->cache_data().empty()) opened_.store().save(store::Kind::pipeline, key, pipeline->cache_data());
   const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
-  log(LogLevel::debug,
-      fmt::format("{}: {:.1f} ms to SPIR-V, {:.1f} ms in the driver.", kernel.name, compile_ms, pipeline_ms));
+  opened_.log(LogLevel::debug,
+              fmt::format("{}: {:.1f} ms to SPIR-V, {:.1f} ms in the driver.", kernel.name, compile_ms, pipeline_ms));
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 
-Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
+Result<std::shared_ptr<const CompiledKernel>> KernelCache::compile(const codegen::Kernel& kernel) {
   const std::string key = key_of(kernel);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
     if (known != kernels_.end()) return known->second;
   }
-  VKF_TRY(made, make_kernel(kernel));
+  VKF_TRY(made, make(kernel));
   auto compiled = std::make_shared<const CompiledKernel>(std::move(made));
   const std::lock_guard<std::mutex> lock(mutex_);
   return kernels_.emplace(key, std::move(compiled)).first->second;
 }
 
-Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(
+Result<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCache::compile_all(
     const std::vector<const codegen::Kernel*>& kernels) {
   if (kernels.empty()) return std::vector<std::shared_ptr<const CompiledKernel>>();
   // Each text once: two threads would otherwise compile the same.
@@ -181,16 +176,16 @@ Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(
   return compiled;
 }
 
-void Context::forget_kernels() {
+void KernelCache::forget() {
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.clear();
 }
 
-Result<std::vector<vulkan::Statistic>> Context::statistics(const codegen::Kernel& kernel) {
+Result<std::vector<vulkan::Statistic>> KernelCache::statistics(const codegen::Kernel& kernel) {
   VKF_TRY(compiled, compile(kernel));
-  vulkan::PipelineInfo info = pipeline_info(kernel, compiled->spirv, device_->caps());
+  vulkan::PipelineInfo info = pipeline_info(kernel, compiled->spirv, opened_.device()->caps());
   info.capture_statistics = true;
-  VKF_TRY(pipeline, vulkan::ComputePipeline::create(device_, info));
+  VKF_TRY(pipeline, vulkan::ComputePipeline::create(opened_.device(), info));
   return vulkan::statistics(pipeline);
 }
 

@@ -1,0 +1,106 @@
+#include "runtime/cooperative_matrices.hpp"
+
+#include <algorithm>
+
+#include "runtime/rates.hpp"
+#include "runtime/self_test/self_test.hpp"
+
+namespace vkfuse::runtime {
+
+Result<CooperativeMatrices::Missing> CooperativeMatrices::missing() {
+  return missing_.get([&]() -> Result<Missing> {
+    Missing missing;
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      VKF_TRY(reason, find_missing(kMatrixKinds[i]));
+      missing[i] = reason;
+    }
+    return missing;
+  });
+}
+
+Result<std::string> CooperativeMatrices::find_missing(const MatrixKind& kind) {
+  const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
+  const bool is_bf16 = kind.operands == DType::bf16;
+  if (!shape || (is_bf16 && !opened_.caps().matrix_bf16)) return std::string("not offered");
+  if (is_bf16 && !opened_.shaders().can_compile(spirv::GlslExtension::bfloat16))
+    return fmt::format("the linked shaderc cannot compile {}", name_of(spirv::GlslExtension::bfloat16));
+  if (kind.operands == DType::f16 && kind.sums == DType::f32) return std::string();  // that is the test of T4 itself
+  VKF_TRY(fault, self_test_matrices(opened_, *shape));
+  if (fault.empty()) {
+    VKF_TRY(costs, costs_.get());
+    VKF_TRY(slow, compare_matrices(opened_, *shape, costs));
+    fault = slow;
+  }
+  if (!fault.empty())
+    opened_.log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by cooperative matrices on '{}': {}",
+                                               name_of(kind.operands), opened_.base_target().name, fault));
+  return fault;
+}
+
+Result<std::vector<MatrixShape>> CooperativeMatrices::tested() {
+  VKF_TRY(missing, this->missing());
+  std::vector<MatrixShape> passed;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i].empty())
+      passed.push_back(*matrix_of(opened_.caps(), kMatrixKinds[i].operands, kMatrixKinds[i].sums));
+  }
+  return passed;
+}
+
+Result<std::string> CooperativeMatrices::describe() {
+  VKF_TRY(missing, this->missing());
+  std::string text;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const MatrixKind& kind = kMatrixKinds[i];
+    const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
+    const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
+    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.operands),
+                        name_of(kind.sums), missing[i].empty() ? size : missing[i]);
+  }
+  return text;
+}
+
+Result<bool> CooperativeMatrices::workgroup_tiles(DType dtype) {
+  const Target& base = opened_.base_target();
+  if (!base.caps.matrix2_workgroup_tiles() || base.caps.subgroup_size != 32 || base.type == DeviceType::cpu)
+    return false;
+  return workgroup_tiles_[static_cast<std::size_t>(dtype)].get([&] { return find_workgroup_tiles(dtype); });
+}
+
+Result<bool> CooperativeMatrices::find_workgroup_tiles(DType dtype) {
+  VKF_TRY(shapes, tested());
+  const bool offered = std::any_of(shapes.begin(), shapes.end(),
+                                   [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
+  if (!offered) return false;
+  VKF_TRY(wrong, self_test_workgroup_tiles(opened_, dtype));
+  if (!wrong.empty())
+    opened_.log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}",
+                                               name_of(dtype), opened_.base_target().name, wrong));
+  return wrong.empty();
+}
+
+Result<std::optional<MatrixShape>> CooperativeMatrices::sub_byte() {
+  return sub_byte_.get([&] { return find_sub_byte(); });
+}
+
+Result<std::optional<MatrixShape>> CooperativeMatrices::find_sub_byte() {
+  const std::optional<MatrixShape> shape = thin_matrix_of(opened_.caps(), DType::f16, DType::f32);
+  if (!shape) return shape;
+  VKF_TRY(wrong, self_test_sub_byte(opened_, *shape));
+  if (wrong.empty()) return shape;
+  opened_.log(LogLevel::warning,
+              fmt::format("Weights of four bits are not multiplied by cooperative matrices on '{}': {}",
+                          opened_.base_target().name, wrong));
+  return std::optional<MatrixShape>();
+}
+
+Result<bool> CooperativeMatrices::multiplies_tiles(std::span<const DType> dtypes) {
+  bool all = true;
+  for (const DType dtype : dtypes) {
+    VKF_TRY(passed, workgroup_tiles(dtype));
+    all = all && passed;
+  }
+  return all;
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,48 @@
+// Which products and tiles of cooperative matrices kernels may use, where T4 is in use.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/target.hpp"
+#include "runtime/calibrate.hpp"
+#include "runtime/first_demand.hpp"
+#include "runtime/open_device.hpp"
+
+namespace vkfuse::runtime {
+
+/// Everything is tested and measured on first demand. Thread-safe. The device and its costs outlive it.
+class CooperativeMatrices {
+ public:
+  CooperativeMatrices(OpenDevice& opened, DeviceCosts& costs) : opened_(opened), costs_(costs) {}
+
+  /// Of the products that the device offers, those that T4 uses and that have passed its test.
+  Result<std::vector<MatrixShape>> tested();
+  /// The product for weights of four bits, whose test has shown that bits of any kind pass through its fragments.
+  Result<std::optional<MatrixShape>> sub_byte();
+  /// Whether workgroups multiply tiles of all these dtypes, as tests have shown.
+  Result<bool> multiplies_tiles(std::span<const DType> dtypes);
+
+  /// Which products there are, and why not others.
+  Result<std::string> describe();
+
+ private:
+  /// Of each of kMatrixKinds, why it is not used; empty if it is.
+  using Missing = std::array<std::string, std::size(kMatrixKinds)>;
+  Result<Missing> missing();
+  Result<std::string> find_missing(const MatrixKind& kind);
+  Result<bool> workgroup_tiles(DType dtype);
+  Result<bool> find_workgroup_tiles(DType dtype);
+  Result<std::optional<MatrixShape>> find_sub_byte();
+
+  OpenDevice& opened_;
+  DeviceCosts& costs_;
+  FirstDemand<Missing> missing_;
+  FirstDemand<std::optional<MatrixShape>> sub_byte_;
+  std::array<FirstDemand<bool>, kDTypeCount> workgroup_tiles_;
+};
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,139 @@
+#include "runtime/feature_tiers.hpp"
+
+#include <algorithm>
+
+#include "base/mutations.hpp"
+#include "runtime/rates.hpp"
+#include "runtime/self_test/self_test.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+using spirv::GlslExtension;
+
+struct DeviceNeed {
+  FeatureTier tier;
+  bool (*is_met)(const Caps&);
+  const char* otherwise;
+};
+
+constexpr const char* kNoFullSubgroups = "The device does not promise full subgroups.";
+
+// In the order in which they are looked at.
+constexpr DeviceNeed kDeviceNeeds[] = {
+    {FeatureTier::subgroup, [](const Caps& caps) { return caps.subgroup_shuffle; },
+     "The device has no subgroup shuffles in compute shaders."},
+    {FeatureTier::subgroup, [](const Caps& caps) { return caps.full_subgroups; }, kNoFullSubgroups},
+    {FeatureTier::float16, [](const Caps& caps) { return caps.float16; }, "The device has no float16 arithmetic."},
+    {FeatureTier::float16, [](const Caps& caps) { return caps.storage_16bit; }, "The device has no 16-bit storage."},
+    {FeatureTier::dot_product, [](const Caps& caps) { return caps.dot_product_i8; },
+     "The device multiplies no four bytes at once."},
+    {FeatureTier::cooperative_matrix,
+     [](const Caps& caps) { return matrix_of(caps, DType::f16, DType::f32).has_value(); },
+     "The device multiplies no matrices of f16 with f32 sums."},
+    {FeatureTier::cooperative_matrix, [](const Caps& caps) { return caps.full_subgroups; }, kNoFullSubgroups},
+    {FeatureTier::cooperative_matrix2,
+     [](const Caps& caps) { return caps.matrix2_reductions && caps.matrix2_conversions && caps.matrix2_per_element; },
+     "The device does not reduce and convert cooperative matrices and take them through functions."},
+};
+
+/// What kernels of a tier are compiled with, and the tier below that they use as well.
+struct TierBasis {
+  FeatureTier tier;
+  GlslExtension extension;
+  FeatureTier below;
+};
+
+constexpr TierBasis kTierBases[] = {
+    {FeatureTier::subgroup, GlslExtension::subgroup_shuffle, FeatureTier::baseline},
+    {FeatureTier::float16, GlslExtension::arithmetic_float16, FeatureTier::baseline},
+    {FeatureTier::dot_product, GlslExtension::spirv_intrinsics, FeatureTier::baseline},
+    // Operands are converted to f16 as T2 does it.
+    {FeatureTier::cooperative_matrix, GlslExtension::khr_cooperative_matrix, FeatureTier::float16},
+    {FeatureTier::cooperative_matrix2, GlslExtension::nv_cooperative_matrix2, FeatureTier::cooperative_matrix},
+};
+
+const TierBasis& basis_of(FeatureTier tier) {
+  return *std::find_if(std::begin(kTierBases), std::end(kTierBases),
+                       [&](const TierBasis& basis) { return basis.tier == tier; });
+}
+
+std::string missing_on_device(const Caps& caps, FeatureTier tier) {
+  for (const DeviceNeed& need : kDeviceNeeds) {
+    if (need.tier == tier && !need.is_met(caps)) return need.otherwise;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope,
+                                    bool sub_byte) {
+  Target target = opened_.base_target();
+  bool& multiplies_workgroup_tiles = target.caps.matrix2_workgroup_scope;
+  multiplies_workgroup_tiles = multiplies_workgroup_tiles && !workgroup_scope.empty();
+  for (const FeatureTier tier : requested) {
+    VKF_TRY(reason, missing(tier));
+    target.tiers[static_cast<std::size_t>(tier)] = reason.empty();
+    if (!reason.empty()) continue;
+    if (tier == FeatureTier::cooperative_matrix) VKF_CHECK_OK(add_matrices(target.caps, sub_byte));
+    if (tier == FeatureTier::cooperative_matrix2) {
+      VKF_TRY(passed, matrices_.multiplies_tiles(workgroup_scope));
+      multiplies_workgroup_tiles = multiplies_workgroup_tiles && passed;
+    }
+  }
+  VKF_TRY(keeps_nan, exp_of_nan());
+  target.caps.exp_of_nan = keeps_nan;
+  VKF_TRY(measured, costs());
+  target.costs = measured;
+  return target;
+}
+
+Result<void> FeatureTiers::add_matrices(Caps& caps, bool sub_byte) {
+  VKF_TRY(shapes, matrices_.tested());
+  caps.matrix_shapes = shapes;
+  if (!sub_byte) return {};
+  VKF_TRY(shape, matrices_.sub_byte());
+  caps.matrix_sub_byte = shape;
+  return {};
+}
+
+Result<std::string> FeatureTiers::missing(FeatureTier tier) {
+  return missing_[static_cast<std::size_t>(tier)].get([&] { return find_missing(tier); });
+}
+
+Result<std::string> FeatureTiers::find_missing(FeatureTier tier) {
+  if (tier == FeatureTier::baseline) return std::string();
+  if (opened_.is_disabled(name_of(tier))) return std::string("It is switched off.");
+  std::string reason = missing_on_device(opened_.caps(), tier);
+  if (!reason.empty()) return reason;
+  const TierBasis& basis = basis_of(tier);
+  if (!opened_.shaders().can_compile(basis.extension))
+    return fmt::format("The linked shaderc cannot compile {}.", name_of(basis.extension));
+  VKF_TRY(below, missing(basis.below));
+  if (!below.empty()) return fmt::format("It stands on {}. {}", name_of(basis.below), below);
+  VKF_TRY(fault, find_fault(tier));
+  if (!fault.empty())
+    opened_.log(LogLevel::warning,
+                fmt::format("{} is not used on '{}': {}", name_of(tier), opened_.base_target().name, fault));
+  return fault;
+}
+
+Result<std::string> FeatureTiers::find_fault(FeatureTier tier) {
+  VKF_TRY(wrong, self_test(opened_, tier));
+  std::string fault = VKF_PLANT(wrong_tier_in_use, wrong, std::string());
+  if (!fault.empty()) return fault;
+  if (tier != FeatureTier::dot_product && tier != FeatureTier::cooperative_matrix) return std::string();
+  VKF_TRY(measured, costs());
+  if (tier == FeatureTier::dot_product) return compare_integer_dot(opened_, measured);
+  return compare_matrices(opened_, *matrix_of(opened_.caps(), DType::f16, DType::f32), measured);
+}
+
+Result<bool> FeatureTiers::exp_of_nan() {
+  // A driver that folds NaN away does so where a test cannot see it.
+  if (!opened_.caps().keep_nan_f32 || opened_.base_target().workarounds.folds_nan_away) return false;
+  return exp_of_nan_.get([&] { return test_exp_of_nan(opened_); });
+}
+
+}  // namespace vkfuse::runtime

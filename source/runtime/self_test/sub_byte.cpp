@@ -1,0 +1,113 @@
+#include <bit>
+
+#include <fmt/ranges.h>
+
+#include "codegen/fragments.hpp"
+#include "ops/op.hpp"
+#include "runtime/self_test/known_answer.hpp"
+#include "runtime/self_test/tests.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+constexpr const char* kSubByteProducts = R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_EXT_control_flow_attributes : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
+shared uvec4 rows[{row_words}];
+shared uvec4 column[{column_words}];
+shared uvec4 sums[{sums}];
+{function}
+void main() {{
+  uint thread = gl_LocalInvocationID.x;
+  {powers}
+  for (uint i = thread; i < {column_words}u; i += {lanes}u)
+    column[i] = uvec4(x.w[{all}u + i * 4u], x.w[{all}u + i * 4u + 1u],
+                      x.w[{all}u + i * 4u + 2u], x.w[{all}u + i * 4u + 3u]);
+  for (uint round = 0u; round < {rounds}u; ++round) {{
+    for (uint i = thread; i < {row_words}u; i += {lanes}u) {{
+      uint at = round * {words}u + i * 4u;
+      rows[i] = uvec4(x.w[at], x.w[at + 1u], x.w[at + 2u], x.w[at + 3u]);
+    }}
+    barrier();
+    coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> bits;
+    coopMatLoad(bits, rows, 0u, {k}u / 8u, gl_CooperativeMatrixLayoutRowMajor);
+    coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum =
+        coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0.0);
+    {products}
+    coopMatStore(sum, sums, 0u, {m}u / 4u, gl_CooperativeMatrixLayoutColumnMajor);
+    barrier();
+    for (uint i = thread; i < {m}u; i += {lanes}u) y.w[round * {m}u + i] = sums[i / 4u][i % 4u];
+    barrier();
+  }}
+}}
+)";
+constexpr std::uint32_t kRounds = 8;  // one weight fragment each
+
+std::string glsl_of_sub_byte(const MatrixShape& shape, std::uint32_t lanes) {
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
+  const std::uint32_t words = m * k / 2;  // of a round
+  const std::string powers = fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::sub_byte_powers(8, 0),
+                                         codegen::sub_byte_powers(8, 4));
+  return fmt::format(kSubByteProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("lanes", lanes),
+                     fmt::arg("rounds", kRounds), fmt::arg("words", words), fmt::arg("row_words", words / 4),
+                     fmt::arg("column_words", k / 2), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
+                     fmt::arg("function", codegen::fragment_function("numbers_of", shape)), fmt::arg("powers", powers),
+                     fmt::arg("products", fmt::join(codegen::fragment_products(shape, "numbers_of", "bits", "column",
+                                                                               "0u", "low", "high", -8, "sum"),
+                                                    "\n    ")));
+}
+
+/// All sixteen bits in some order: NaN, infinities, numbers without a leading one.
+std::vector<std::uint32_t> weight_words(const MatrixShape& shape) {
+  std::vector<std::uint32_t> words;
+  for (std::uint32_t i = 0; i < kRounds * shape.m * shape.k / 2; ++i)
+    words.push_back((i * 40503u + (i % 5 == 0 ? 0x7c017fffu : 0x1234fc00u)) * 2654435761u >> (i % 3));
+  return words;
+}
+
+double weight_at(const std::vector<std::uint32_t>& words, std::uint32_t i) {
+  return static_cast<double>((words[i / 8] >> (i % 8 * 4) & 15) ^ 8) - 8;
+}
+
+/// Of the vector that the weights are multiplied by.
+double vector_element(std::uint32_t i) { return static_cast<double>(i * 7 % 15) - 7; }
+
+/// In the order in which fragments take it: every fourth element is in the same fragment.
+std::vector<std::uint32_t> vector_words(std::uint32_t k) {
+  std::vector<std::uint32_t> words(2 * k);
+  for (std::uint32_t i = 0; i < 4 * k; ++i)
+    words[(i % 4 * k + i / 4) / 2] |= std::uint32_t{ops::f16_from(vector_element(i))} << (i / 4 % 2 * 16);
+  return words;
+}
+
+}  // namespace
+
+Result<std::string> test_sub_byte(OpenDevice& opened, const MatrixShape& shape) {
+  const std::uint32_t lanes = opened.caps().subgroup_size, length = 4 * shape.k;
+  const std::vector<std::uint32_t> weights = weight_words(shape);
+  const std::vector<std::uint32_t> vector = vector_words(shape.k);
+  std::vector<std::uint32_t> input = weights;
+  input.insert(input.end(), vector.begin(), vector.end());
+  const KnownAnswer test{.kernel = {glsl_of_sub_byte(shape, lanes), "self-test of weights of four bits", lanes, lanes},
+                         .input = input,
+                         .output_words = std::size_t{kRounds} * shape.m};
+  return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t row = 0; row < kRounds * shape.m; ++row) {
+      double want = 0;
+      for (std::uint32_t i = 0; i < length; ++i) want += weight_at(weights, row * length + i) * vector_element(i);
+      const auto value = static_cast<double>(std::bit_cast<float>(got[row]));
+      if (value != want)
+        return fmt::format("The self-test failed: a sum of {} products with weights of four bits is {} instead of {}.",
+                           length, value, want);
+    }
+    return {};
+  });
+}
+
+}  // namespace vkfuse::runtime
