@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "partition/refusal.hpp"
 #include "schedule/schedule.hpp"
 #include "segment/segment.hpp"
 
@@ -78,7 +79,7 @@ struct Options {
 /// A value that is written by one kernel and read by another, and why the two are not one.
 struct FusionBoundary {
   ir::NodeId value = 0;
-  std::string reason;
+  std::vector<Refusal> reasons;
 };
 
 struct Partition {
