@@ -207,7 +207,7 @@ void apply(Scratch& scratch, Clusters& clusters, Change change) {
     }
     for (NodeId value : clusters[cluster].kernel_cost.segment.reads) clusters.readers[value].push_back(cluster);
   }
-  // Whoever stores a value owns it.
+  // The cluster that stores a value owns it.
   for (ClusterId cluster : change.clusters) {
     for (NodeId id : clusters[cluster].kernel_cost.segment.stores) clusters.owner[id] = cluster;
   }

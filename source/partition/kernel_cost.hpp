@@ -1,4 +1,4 @@
-// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are priced
+// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are costed
 // once.
 #pragma once
 
@@ -62,7 +62,7 @@ class KernelCostModel {
   /// others have asked.
   [[nodiscard]] int costed() const { return costed_; }
 
-  /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
+  /// Whether what a kernel reads and stores fits the buffers of the device. Costs do not ask: a value that no buffer
   /// can hold may yet be one that is never stored.
   Result<void> check_size(const segment::Segment& segment) const;
 

@@ -16,7 +16,7 @@ using index::Expr;
 constexpr std::int64_t kMostParts = 8;
 constexpr std::size_t kMostValues = 192;  ///< of the unrolled body: drivers take long over more
 constexpr std::int64_t kVector =
-    16;  ///< neighbours that a part must be whole groups of, for items to be vectors in each
+    16;  ///< neighbours that a part must be whole groups of, for chunks to be vectors in each
 
 /// Positions along an axis at which a range begins to hold or ceases to; none if it hangs on anything else.
 std::set<std::int64_t> ends_of(const Predicate::Range& range, index::AxisId axis, std::int64_t size) {
@@ -94,7 +94,7 @@ class Unroller {
     return index::substitute(expr, {{axis_, Expr::axis(axis_, step_) + part * step_}});
   }
 
-  /// The guard in a part: true, false, or what is left of it.
+  /// The predicate in a part: true, false, or what is left of it.
   [[nodiscard]] std::optional<bool> decide(Predicate& predicate, std::int64_t part) const {
     bool never = false;
     for (Predicate::Range& range : predicate.ranges) {
@@ -173,7 +173,7 @@ class Unroller {
 
   [[nodiscard]] AxisSet axes_of(const Value& value) const {
     AxisSet axes = 0;
-    const bool reductions = value.kind == Value::Kind::reduction;  // its offset is only what an arg fold counts
+    const bool reductions = value.kind == Value::Kind::reduction;  // its offset is only what an arg reduction counts
     for_each_expr(value, [&](const Expr& expr) {
       for (index::AxisId axis : index::axes_of(expr)) axes |= reductions ? 0 : AxisSet{1} << axis;
     });

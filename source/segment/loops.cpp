@@ -65,7 +65,7 @@ std::int64_t positions(const Sizes& sizes) {
   return count;
 }
 
-/// The positions over which a member runs that folds or scans: its result's and those of what it folds away.
+/// The positions over which a member runs that reduces or scans: its result's and those that it reduces.
 std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const SymbolValues& symbols) {
   const ir::Node& node = graph.node(id);
   const bool contracts = node.op->cls == ops::OpClass::contraction;
@@ -112,7 +112,7 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
   return last;
 }
 
-/// The first member that folds what the contraction `last` leads to, over as many positions as that has results.
+/// The first member that reduces what the contraction `last` leads to, over as many positions as that has results.
 std::optional<ir::NodeId> reduction_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
                                             ir::NodeId last) {
   const auto sums = resolve(graph.node(last).type.shape, symbols);
