@@ -38,8 +38,8 @@ struct WarmStart {
   const std::vector<std::optional<ir::NodeId>>& places;  ///< of its nodes, here
 };
 
-/// As without `prices`, which has been given to searches for this target at these sizes alone. The partition is the
-/// same, but for one that begins with a seed.
+/// As without `cost_cache`, which has been given to searches for this target at these sizes alone. The partition is the
+/// same, unless it has a warm start.
 Result<CostedPartition> partition(const ir::Graph& graph, const Target& target, const Options& options,
                                   CostCache& cost_cache, const WarmStart* warm_start = nullptr);
 

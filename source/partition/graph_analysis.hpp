@@ -1,12 +1,22 @@
 // What the search asks of a graph again and again.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "schedule/schedule.hpp"
 #include "segment/segment.hpp"
 
 namespace vkfuse::partition {
+
+inline void sort_unique(std::vector<ir::NodeId>& nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+}
+
+inline bool contains(const std::vector<ir::NodeId>& sorted, ir::NodeId id) {
+  return std::binary_search(sorted.begin(), sorted.end(), id);
+}
 
 struct GraphAnalysis {
   /// `kept`: views that are stored.
@@ -28,8 +38,13 @@ struct GraphAnalysis {
   [[nodiscard]] bool is_free(ir::NodeId id) const;
   /// Computed element by element, at any position that is asked for.
   [[nodiscard]] bool is_pointwise(ir::NodeId id) const;
+  /// The members, which are sorted, that the roots are computed from, themselves included.
+  [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots,
+                                                   const std::vector<ir::NodeId>& members) const;
 
  private:
+  /// Operands of a node and what is between, from those of the nodes before it.
+  void see_through(ir::NodeId id, VisitedSet& listed, VisitedSet& passed);
   [[nodiscard]] bool lies_elsewhere(ir::NodeId id, std::vector<bool>& escapes, VisitedSet& visited) const;
 };
 

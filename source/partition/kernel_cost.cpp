@@ -38,9 +38,9 @@ SymbolValues sizes_apart(const ir::Graph& graph) {
   return sizes;
 }
 
-Result<KernelCost> within_budget(KernelCost kernel_cost, std::size_t members) {
+OrRefusal<KernelCost> within_budget(KernelCost kernel_cost, std::size_t members) {
   if (VKF_PLANT(unbounded_kernels, members > 1, false) && !kernel_cost.over_budget.empty())
-    return Error{ErrorCode::unsupported, std::move(kernel_cost.over_budget), {}};
+    return stated_refusal({ErrorCode::unsupported, std::move(kernel_cost.over_budget), {}});
   return kernel_cost;
 }
 
@@ -66,19 +66,6 @@ std::string description(const ir::Graph& graph, NodeId id) {
 }
 
 }  // namespace
-
-std::string with_numbers(const std::string& text, const std::function<NodeId(NodeId)>& number) {
-  std::string all;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    all += text[i];
-    if (text[i] != '%' || i + 1 >= text.size() || text[i + 1] < '0' || text[i + 1] > '9') continue;
-    NodeId id = 0;
-    while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9')
-      id = id * 10 + static_cast<NodeId>(text[++i] - '0');
-    all += std::to_string(number(id));
-  }
-  return all;
-}
 
 CostCache::CostCache() : known_(std::make_unique<Known>()) {}
 CostCache::~CostCache() = default;
@@ -154,18 +141,12 @@ KernelCostModel::Key KernelCostModel::key_of(const segment::Segment& segment, st
   return key;
 }
 
-KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& segment) const {
-  Outcome outcome;
-  if (segment.stores.empty()) {
-    outcome.error = Error{ErrorCode::unsupported, "Nobody reads what it computes.", {}};
-    return outcome;
-  }
+std::optional<Refusal> KernelCostModel::refusal_of_stores(const std::vector<NodeId>& stores) const {
+  if (stores.empty()) return Refusal{.kind = RefusalKind::unread};
   const auto is_empty = [&](NodeId id) { return bytes_[id] == 0; };
-  const auto empty = std::count_if(segment.stores.begin(), segment.stores.end(), is_empty);
-  if (empty > 0 && empty < static_cast<std::ptrdiff_t>(segment.stores.size())) {
-    outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements, and others do.", {}};
-    return outcome;
-  }
+  const auto empty = std::count_if(stores.begin(), stores.end(), is_empty);
+  if (empty > 0 && empty < static_cast<std::ptrdiff_t>(stores.size()))
+    return Refusal{.kind = RefusalKind::some_results_empty};
   // So do those of which a size that may be 0 is a part, and the others not.
   const auto may_vanish = [&](NodeId id) {
     std::set<std::string> symbols;
@@ -174,27 +155,31 @@ KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& seg
     }
     return symbols;
   };
-  for (NodeId id : segment.stores) {
-    if (may_vanish(id) == may_vanish(segment.stores.front())) continue;
-    outcome.error =
-        Error{ErrorCode::unsupported, "Some of its results have no elements at sizes at which others have.", {}};
-    return outcome;
-  }
-  // A plan is for all sizes: those at which it is priced may be equal by chance.
-  const auto elsewhere = apart_.empty() ? Result<segment::Loops>(segment::Loops{})
-                                        : segment::build_loops(analysis_.graph, segment, apart_);
-  if (!elsewhere) {
-    outcome.error = elsewhere.error();
+  const auto vanishes_elsewhere = [&](NodeId id) { return may_vanish(id) != may_vanish(stores.front()); };
+  if (std::any_of(stores.begin(), stores.end(), vanishes_elsewhere))
+    return Refusal{.kind = RefusalKind::some_results_may_empty};
+  return std::nullopt;
+}
+
+KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& segment) const {
+  Outcome outcome;
+  outcome.refusal = refusal_of_stores(segment.stores);
+  if (outcome.refusal) return outcome;
+  // A plan is for all sizes: those at which it is costed may be equal by chance.
+  const auto apart = apart_.empty() ? Result<segment::Loops>(segment::Loops{})
+                                    : segment::build_loops(analysis_.graph, segment, apart_);
+  if (!apart) {
+    outcome.refusal = stated_refusal(apart.error());
     return outcome;
   }
   const auto loops = segment::build_loops(analysis_.graph, segment, analysis_.symbols);
   if (!loops) {
-    outcome.error = loops.error();
+    outcome.refusal = stated_refusal(loops.error());
     return outcome;
   }
   const auto schedule = schedule::best(analysis_.graph, *loops, roomy_);
   if (!schedule) {
-    outcome.error = schedule.error();
+    outcome.refusal = stated_refusal(schedule.error());
     return outcome;
   }
   outcome.bytes = schedule->bytes_read + schedule->bytes_read_again + schedule->bytes_written;
@@ -226,67 +211,61 @@ std::int64_t KernelCostModel::estimate(const std::vector<NodeId>& members, const
   return bytes;
 }
 
-std::string KernelCostModel::too_many(const std::vector<NodeId>& members) const {
-  if (members.size() < 2) return {};
+std::optional<Refusal> KernelCostModel::refusal_of_members(const std::vector<NodeId>& members) const {
+  if (members.size() < 2) return std::nullopt;
+  const auto refused = std::find_if(members.begin(), members.end(), [&](NodeId id) { return alone_.count(id) != 0; });
+  if (refused != members.end()) return Refusal{.kind = RefusalKind::refused_by_compiler, .nodes = {*refused}};
   const auto ops = static_cast<std::int64_t>(members.size());
   const KernelBudget& budget = target_.budget;
-  if (ops > budget.members)
-    return fmt::format("One kernel would have {} ops, and {} are the most that drivers compile in seconds.", ops,
-                       budget.members);
+  if (ops > budget.members) return Refusal{.kind = RefusalKind::too_many_ops, .counts = {ops, budget.members}};
   std::int64_t statements = 0;
   for (NodeId id : members) statements += statements_[id];
-  if (statements <= budget.statements) return {};
-  return fmt::format(
-      "One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.",
-      statements, budget.statements);
+  if (statements <= budget.statements) return std::nullopt;
+  return Refusal{.kind = RefusalKind::too_many_statements, .counts = {statements, budget.statements}};
 }
 
-Result<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& members,
-                                               const std::function<bool(NodeId)>& stored) {
-  const auto refused = std::find_if(members.begin(), members.end(), [&](NodeId id) { return alone_.count(id) != 0; });
-  if (members.size() > 1 && refused != members.end())
-    return unsupported("The compiler refused a kernel of %{} and other ops.", *refused);
-  if (std::string reason = too_many(members); !reason.empty())
-    return Error{ErrorCode::unsupported, std::move(reason), {}};
-  KernelCost kernel_cost;
-  kernel_cost.segment = segment_of(members, stored);
-  std::vector<NodeId> nodes;
-  Key key = key_of(kernel_cost.segment, nodes);
-  for (NodeId id : members) stored_[id] = false;
-  if (members.size() == 1 && analysis_.is_alias[members[0]]) return kernel_cost;
-
+KernelCostModel::Outcome KernelCostModel::cached_outcome(Key key, const std::vector<NodeId>& nodes,
+                                                         const segment::Segment& segment) {
   const auto known = cost_cache_.outcomes.find(key);
   const bool is_known = known != cost_cache_.outcomes.end();
   if (!is_known || known->second.search != search_)
     ++costed_;  // without a memory, too: searches end where they do with it
   if (is_known) known->second.search = search_;
   if (is_known && memo_) {
-    if (known->second.error) {
-      Error error = *known->second.error;
-      error.message = with_numbers(error.message, [&](NodeId place) { return nodes[place]; });
-      return error;
-    }
-    kernel_cost.bytes = known->second.bytes;
-    kernel_cost.microseconds = known->second.microseconds;
-    kernel_cost.over_budget = known->second.over_budget;
-    return within_budget(std::move(kernel_cost), members.size());
+    Outcome outcome = known->second;
+    if (outcome.refusal)
+      outcome.refusal = renumbered(*std::move(outcome.refusal), [&](NodeId place) { return nodes[place]; });
+    return outcome;
   }
-  Outcome outcome = outcome_of(kernel_cost.segment);
-  outcome.search = search_;
-  kernel_cost.bytes = outcome.bytes;
-  kernel_cost.microseconds = outcome.microseconds;
-  kernel_cost.over_budget = outcome.over_budget;
-  const std::optional<Error> error = outcome.error;
-  if (outcome.error) {
-    outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) {
+  Outcome outcome = outcome_of(segment);
+  Outcome kept = outcome;
+  kept.search = search_;
+  if (kept.refusal) {
+    kept.refusal = renumbered(*std::move(kept.refusal), [&](NodeId id) {
       return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin());
     });
   }
   // A sentence about a node that is not of the kernel is no sentence about another one.
-  const bool apart =
-      outcome.error && outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
-  if (!apart) cost_cache_.outcomes.emplace(std::move(key), std::move(outcome));
-  if (error) return *error;
+  const bool is_of_kernel =
+      !kept.refusal || kept.refusal->stated.message.find(fmt::format("%{}", nodes.size())) == std::string::npos;
+  if (is_of_kernel) cost_cache_.outcomes.emplace(std::move(key), std::move(kept));
+  return outcome;
+}
+
+OrRefusal<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& members,
+                                                  const std::function<bool(NodeId)>& stored) {
+  if (auto refusal = refusal_of_members(members)) return *std::move(refusal);
+  KernelCost kernel_cost;
+  kernel_cost.segment = segment_of(members, stored);
+  std::vector<NodeId> nodes;
+  Key key = key_of(kernel_cost.segment, nodes);
+  for (NodeId id : members) stored_[id] = false;
+  if (members.size() == 1 && analysis_.is_alias[members[0]]) return kernel_cost;
+  Outcome outcome = cached_outcome(std::move(key), nodes, kernel_cost.segment);
+  if (outcome.refusal) return *std::move(outcome.refusal);
+  kernel_cost.bytes = outcome.bytes;
+  kernel_cost.microseconds = outcome.microseconds;
+  kernel_cost.over_budget = std::move(outcome.over_budget);
   return within_budget(std::move(kernel_cost), members.size());
 }
 

@@ -1,14 +1,16 @@
-// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are priced
+// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are costed
 // once.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "partition/cost_cache.hpp"
 #include "partition/graph_analysis.hpp"
+#include "partition/refusal.hpp"
 
 namespace vkfuse::partition {
 
@@ -25,7 +27,7 @@ struct CostCache::Known {
     std::size_t operator()(const Key& key) const;
   };
   struct Outcome {
-    std::optional<Error> error;  ///< nodes in its text are counted as in the key
+    std::optional<Refusal> refusal;  ///< its nodes are counted as in the key
     std::int64_t bytes = 0;
     double microseconds = 0;
     std::string over_budget;
@@ -36,9 +38,6 @@ struct CostCache::Known {
   int searches = 0;
 };
 
-/// The text with another number for each node that it names as "%number".
-std::string with_numbers(const std::string& text, const std::function<ir::NodeId(ir::NodeId)>& number);
-
 class KernelCostModel {
  public:
   /// `alone`: see Options::alone.
@@ -47,7 +46,8 @@ class KernelCostModel {
 
   /// The kernel of these members, which are sorted, and what of it is stored. Several members are refused over the
   /// target's budget; a member by itself is not, as there is no other kernel for it.
-  Result<KernelCost> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
+  OrRefusal<KernelCost> operator()(const std::vector<ir::NodeId>& members,
+                                   const std::function<bool(ir::NodeId)>& stored);
 
   /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
   std::int64_t estimate(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
@@ -62,7 +62,7 @@ class KernelCostModel {
   /// others have asked.
   [[nodiscard]] int costed() const { return costed_; }
 
-  /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
+  /// Whether what a kernel reads and stores fits the buffers of the device. Costs do not ask: a value that no buffer
   /// can hold may yet be one that is never stored.
   Result<void> check_size(const segment::Segment& segment) const;
 
@@ -71,8 +71,12 @@ class KernelCostModel {
   using Outcome = CostCache::Known::Outcome;
   segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
   [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes);
-  /// Why so many ops are over the budget whatever their loops are; else empty.
-  [[nodiscard]] std::string too_many(const std::vector<ir::NodeId>& members) const;
+  /// Why these ops are no kernel whatever their loops are.
+  [[nodiscard]] std::optional<Refusal> refusal_of_members(const std::vector<ir::NodeId>& members) const;
+  /// Why these values are not stored by one kernel whatever its loops are.
+  [[nodiscard]] std::optional<Refusal> refusal_of_stores(const std::vector<ir::NodeId>& stores) const;
+  /// From the cache, or computed and kept there. `nodes` are those of the key.
+  Outcome cached_outcome(Key key, const std::vector<ir::NodeId>& nodes, const segment::Segment& segment);
   [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
 
   const GraphAnalysis& analysis_;

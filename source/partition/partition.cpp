@@ -15,39 +15,65 @@ auto named(const List& list, std::string_view name) -> std::optional<typename Li
   return found == list.end() ? std::nullopt : std::optional(*found);
 }
 
+/// What the search can do, by the planner pass that is switched off to do without.
+struct SearchPass {
+  PlannerPass planner_pass;
+  bool (*run)(Context&, Search&);
+};
+constexpr SearchPass kSearchPasses[] = {
+    {PlannerPass::vertical, fuse_vertically},         {PlannerPass::siblings, fuse_siblings},
+    {PlannerPass::horizontal, fuse_horizontally},     {PlannerPass::moves, move_parts},
+    {PlannerPass::local_search, search_locally},      {PlannerPass::exhaustive, search_exhaustively},
+    {PlannerPass::min_cut, rematerialize_by_min_cut}, {PlannerPass::rematerialization, rematerialize_values},
+};
+
 constexpr int kMostIterations = 8;
 
-void join_producers(Search& search, const Options& options) {
-  if (options.has(PlannerPass::vertical)) search.fuse_vertically();
+/// Whether it changed anything; what is switched off changes nothing.
+bool run(PlannerPass planner_pass, Context& context, Search& search) {
+  const auto* row = std::find_if(std::begin(kSearchPasses), std::end(kSearchPasses),
+                                 [&](const SearchPass& one) { return one.planner_pass == planner_pass; });
+  check(row != std::end(kSearchPasses), "the search has this pass");
+  return context.options.has(planner_pass) && row->run(context, search);
 }
 
-/// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel
+/// What is stored and what is computed again, until nothing changes any more. Min-cuts look at all values of a kernel
 /// together, and come when kernels are what they will be.
-void settle(Search& search, const Options& options, bool cuts) {
-  for (int round = 0; round < kMostIterations; ++round) {
-    bool changed = options.has(PlannerPass::rematerialization) && search.rematerialize_values(false);
-    if (cuts && options.has(PlannerPass::min_cut)) changed = search.rematerialize_by_min_cut() || changed;
-    if (options.has(PlannerPass::vertical) && changed) changed = search.fuse_vertically() || changed;
+void settle(Context& context, Search& search, bool with_min_cuts) {
+  for (int iteration = 0; iteration < kMostIterations; ++iteration) {
+    bool changed = run(PlannerPass::rematerialization, context, search);
+    if (with_min_cuts) changed = run(PlannerPass::min_cut, context, search) || changed;
     if (!changed) return;
+    run(PlannerPass::vertical, context, search);
   }
 }
 
 /// What moves fewer bytes and is modelled no slower.
-void by_bytes(Search& search, const Options& options) {
-  join_producers(search, options);
-  settle(search, options, false);
-  if (options.has(PlannerPass::siblings) && search.fuse_siblings()) join_producers(search, options);
-  for (int round = 0; options.has(PlannerPass::moves) && round < kMostIterations && search.move_parts(); ++round) {
-    join_producers(search, options);
-    settle(search, options, false);
+void fuse_by_bytes(Context& context, Search& search) {
+  const auto changes = [&](PlannerPass planner_pass) { return run(planner_pass, context, search); };
+  changes(PlannerPass::vertical);
+  settle(context, search, false);
+  if (changes(PlannerPass::siblings)) changes(PlannerPass::vertical);
+  for (int iteration = 0; iteration < kMostIterations && changes(PlannerPass::moves); ++iteration) {
+    changes(PlannerPass::vertical);
+    settle(context, search, false);
   }
-  if (options.has(PlannerPass::exhaustive) && search.search_exhaustively()) return settle(search, options, true);
-  for (int round = 0; round < kMostIterations; ++round) {
-    if (options.has(PlannerPass::horizontal) && search.fuse_horizontally()) join_producers(search, options);
-    settle(search, options, true);
-    if (!options.has(PlannerPass::local_search) || !search.search_locally()) return;
-    join_producers(search, options);
+  if (changes(PlannerPass::exhaustive)) return settle(context, search, true);
+  for (int iteration = 0; iteration < kMostIterations; ++iteration) {
+    if (changes(PlannerPass::horizontal)) changes(PlannerPass::vertical);
+    settle(context, search, true);
+    if (!changes(PlannerPass::local_search)) return;
+    changes(PlannerPass::vertical);
   }
+}
+
+void fuse(Context& context, Search& search) {
+  const Options& options = context.options;
+  if (!options.fusion) return;
+  if (options.policy == Policy::bytes) return fuse_by_bytes(context, search);
+  fuse_vertically(context, search);
+  if (options.policy == Policy::recompute_all && rematerialize_all_values(context, search))
+    fuse_vertically(context, search);
 }
 
 }  // namespace
@@ -77,28 +103,22 @@ Result<CostedPartition> partition(const ir::Graph& graph, const Target& target, 
   SymbolValues sizes = options.sizes;
   sizes.merge(schedule::representative_symbols(graph));
   std::vector<bool> kept(graph.size(), false);
-  std::optional<GraphAnalysis> analysis;
-  std::optional<Search> searched;
   for (;;) {
-    analysis.emplace(graph, sizes, kept);
-    searched.emplace(*analysis, target, options, cost_cache);
-    auto started = searched->start();
-    const std::vector<ir::NodeId> wide = started ? searched->views_over_budget() : std::vector<ir::NodeId>();
-    for (ir::NodeId view : wide) kept[view] = true;
-    if (started && wide.empty()) break;
-    if (started) continue;
-    const std::vector<ir::NodeId> views = searched->views_to_materialize();
-    if (VKF_PLANT(views_never_stored, views.empty(), true)) return std::move(started).error();
-    for (ir::NodeId view : views) kept[view] = true;
+    Context context(GraphAnalysis(graph, sizes, kept), target, options, cost_cache);
+    Start start = start_clusters(context);
+    const std::vector<ir::NodeId> views =
+        start.error ? views_to_materialize(context, start) : views_over_budget(context, start);
+    if (start.error && VKF_PLANT(views_never_stored, views.empty(), true)) return *std::move(start.error);
+    if (start.error || !views.empty()) {
+      for (ir::NodeId view : views) kept[view] = true;
+      continue;
+    }
+    Search search{std::move(start.clusters)};
+    if (warm_start != nullptr) warm_start_from(context, search, *warm_start);
+    fuse(context, search);
+    VKF_CHECK_OK(check_sizes(context, search.clusters));
+    return finish(context, search);
   }
-  Search& search = *searched;
-  if (warm_start != nullptr) search.warm_start_from(*warm_start);
-  if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);
-  if (options.fusion && options.policy != Policy::bytes) search.fuse_vertically();
-  if (options.fusion && options.policy == Policy::recompute_all && search.rematerialize_values(true))
-    search.fuse_vertically();
-  VKF_CHECK_OK(search.check_sizes());
-  return search.finish();
 }
 
 }  // namespace vkfuse::partition

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "partition/refusal.hpp"
 #include "schedule/schedule.hpp"
 #include "segment/segment.hpp"
 
@@ -23,7 +24,7 @@ enum class PlannerPass : std::uint8_t {
   local_search,        ///< neighbouring kernels of few ops are divided anew, in the best of all ways
   exhaustive,          ///< graphs of few ops: all partitions are looked at
   min_cut,             ///< what a kernel reads, and what it computes again, is the cheapest of all ways
-  merged_matmuls,      ///< products of one value with several others are one where that is modelled faster
+  merged_matmuls,      ///< matmuls of one value with several others are one where that is modelled faster
   partial_statistics,  ///< norms after contractions leave no kernel of their own where partial statistics are modelled
                        ///< faster
   rematerialization,   ///< a value is computed where it is read instead of being stored
@@ -71,14 +72,14 @@ struct Options {
   std::set<PlannerPass> without;
   std::set<ir::NodeId>
       alone;           ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
-  SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the nominal one
+  SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the representative one
   [[nodiscard]] bool has(PlannerPass planner_pass) const { return without.count(planner_pass) == 0; }
 };
 
 /// A value that is written by one kernel and read by another, and why the two are not one.
 struct FusionBoundary {
   ir::NodeId value = 0;
-  std::string reason;
+  std::vector<Refusal> reasons;
 };
 
 struct Partition {
@@ -86,7 +87,7 @@ struct Partition {
   std::vector<FusionBoundary> fusion_boundaries;
 };
 
-/// Partitions every node that an output needs. Two kernels are merged when the result is convex,
+/// Partitions every node that an output needs. Two kernels are fused when the result is convex,
 /// fits the target, moves no more bytes and is modelled no slower than the two. A value may be computed by several
 /// kernels, and is stored by one at most.
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options = {});

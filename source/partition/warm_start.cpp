@@ -1,7 +1,8 @@
 // A search begins with kernels of another form of the graph, and looks again where the two forms differ.
 #include <algorithm>
+#include <set>
 
-#include "partition/search.hpp"
+#include "partition/change.hpp"
 
 namespace vkfuse::partition {
 
@@ -91,88 +92,118 @@ std::vector<bool> single_nodes(const GraphAnalysis& analysis, const std::vector<
   return is_single;
 }
 
-}  // namespace
-
-void Search::warm_start_from(const WarmStart& warm_start) {
+/// Whether each node of the other form is here as it was: the same op on the same operands.
+std::vector<bool> same_nodes(const Context& context, const WarmStart& warm_start) {
   const ir::Graph& other = warm_start.graph;
-  // Nodes that are as they were: the same op on the same operands.
   std::vector<bool> same(other.size(), false);
   for (NodeId id = 0; id < other.size(); ++id) {
     const auto place = warm_start.places[id];
-    if (!place || !cost_model_.is_alike(other, id, *place)) continue;
+    if (!place || !context.cost_model.is_alike(other, id, *place)) continue;
     const std::vector<NodeId>& there = other.node(id).operands;
-    const std::vector<NodeId>& here = analysis_.graph.node(*place).operands;
+    const std::vector<NodeId>& here = context.analysis.graph.node(*place).operands;
     same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(),
                           [&](NodeId a, NodeId b) { return warm_start.places[a] == b; });
   }
+  return same;
+}
+
+/// Kernels of the other form whose nodes are here as they were. Views may be stored in one form alone, so that what a
+/// kernel stores or reads is nothing of the kind in the other.
+std::vector<Kept> kept_kernels(const GraphAnalysis& analysis, const WarmStart& warm_start,
+                               const std::vector<bool>& same) {
   const auto is_same = [&](NodeId id) { return same[id]; };
+  const auto is_computed = [&](NodeId id) { return analysis.is_computed[*warm_start.places[id]]; };
+  const auto is_materialized_view = [&](NodeId id) { return analysis.is_materialized[*warm_start.places[id]]; };
+  const auto is_there = [&](NodeId id) { return is_computed(id) || segment::is_resident(warm_start.graph, id); };
   const auto computed_of = [&](const std::vector<NodeId>& nodes) {
     std::vector<NodeId> all;
     for (NodeId id : nodes) {
-      if (warm_start.places[id] && analysis_.is_computed[*warm_start.places[id]]) all.push_back(*warm_start.places[id]);
+      if (warm_start.places[id] && is_computed(id)) all.push_back(*warm_start.places[id]);
     }
     sort_unique(all);
     return all;
   };
-  // Views may be stored in one form alone, so that what a kernel stores or reads is nothing of the kind in the other.
-  const auto is_computed = [&](NodeId id) { return analysis_.is_computed[*warm_start.places[id]]; };
-  const auto is_materialized_view = [&](NodeId id) { return analysis_.is_materialized[*warm_start.places[id]]; };
-  const auto is_there = [&](NodeId id) { return is_computed(id) || segment::is_resident(other, id); };
   std::vector<Kept> kernels;
-  for (const segment::Segment& segment : warm_start.partition.segments) {
-    const bool same_nodes = std::all_of(segment.members.begin(), segment.members.end(), is_same) &&
-                            std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
-    const bool stays = same_nodes &&
-                       std::none_of(segment.members.begin(), segment.members.end(), is_materialized_view) &&
-                       std::all_of(segment.reads.begin(), segment.reads.end(), is_there) &&
-                       std::all_of(segment.stores.begin(), segment.stores.end(), is_computed);
-    if (stays)
-      kernels.push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
+  for (const auto& [members, reads, stores] : warm_start.partition.segments) {
+    const bool has_same_nodes =
+        std::all_of(members.begin(), members.end(), is_same) && std::all_of(reads.begin(), reads.end(), is_same);
+    const bool stays = has_same_nodes && std::none_of(members.begin(), members.end(), is_materialized_view) &&
+                       std::all_of(reads.begin(), reads.end(), is_there) &&
+                       std::all_of(stores.begin(), stores.end(), is_computed);
+    if (stays) kernels.push_back({computed_of(members), computed_of(reads), computed_of(stores)});
   }
+  return kernels;
+}
+
+/// Kernels that wait for nobody who waits for them, and the nodes that are kernels beside them.
+struct KeptPartition {
+  std::vector<Kept> kernels;
   std::vector<bool> is_single;
+};
+
+KeptPartition without_circles(const GraphAnalysis& analysis, std::vector<Kept> kernels) {
   for (;;) {
-    is_single = single_nodes(analysis_, kernels);
-    const Circles circles(analysis_, kernels, is_single);
-    std::vector<Kept> others;  // that wait for nobody who waits for them
+    std::vector<bool> is_single = single_nodes(analysis, kernels);
+    const Circles circles(analysis, kernels, is_single);
+    std::vector<Kept> others;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (!circles.has(i)) others.push_back(kernels[i]);
     }
-    if (others.size() == kernels.size()) break;
+    if (others.size() == kernels.size()) return {std::move(kernels), std::move(is_single)};
     kernels = std::move(others);
   }
-  if (kernels.empty()) return;
+}
+
+/// The kernels in place of single nodes, frozen. Whether that can be; if not, the search begins with single nodes.
+bool apply_kept(Context& context, Clusters& clusters, const KeptPartition& kept) {
   // Of a value that several compute, the one that stores it is the owner.
-  const std::vector<ClusterId> singles = owner_;
-  std::vector<ClusterId> clusters;
+  const std::vector<ClusterId> singles = clusters.owner;
+  ProvisionalOwners owners(clusters);
+  std::vector<ClusterId> changed;
   std::vector<std::vector<NodeId>> members;
-  for (const Kept& kernel : kernels) {
-    clusters.push_back(singles[kernel.stores.front()]);
-    for (NodeId id : kernel.stores) owner_[id] = clusters.back();
+  for (const Kept& kernel : kept.kernels) {
+    changed.push_back(singles[kernel.stores.front()]);
+    for (NodeId id : kernel.stores) owners.set(id, changed.back());
     members.push_back(kernel.members);
   }
-  const std::set<ClusterId> known(clusters.begin(), clusters.end());
-  for (NodeId id = 0; id < analysis_.graph.size(); ++id) {
-    if (analysis_.is_computed[id] && !is_single[id] && known.count(singles[id]) == 0) clusters.push_back(singles[id]);
+  const std::vector<ClusterId> made = changed;
+  const std::set<ClusterId> known(made.begin(), made.end());
+  for (NodeId id = 0; id < context.analysis.graph.size(); ++id) {
+    if (context.analysis.is_computed[id] && !kept.is_single[id] && known.count(singles[id]) == 0)
+      changed.push_back(singles[id]);
   }
-  members.resize(clusters.size());
-  auto change = costed(std::move(clusters), std::move(members));
-  if (!change) {
-    owner_ = singles;  // and the search begins with them
-    return;
-  }
-  const std::vector<ClusterId> made(change->clusters.begin(),
-                                    change->clusters.begin() + static_cast<std::ptrdiff_t>(kernels.size()));
-  apply(*std::move(change));
-  for (ClusterId cluster : made) clusters_[cluster].frozen = true;
+  members.resize(changed.size());
+  auto change = cost_change(context, clusters, std::move(changed), std::move(members));
+  if (!change) return false;
+  apply(context.scratch, clusters, *std::move(change));
+  owners.keep();
+  for (ClusterId cluster : made) clusters[cluster].frozen = true;
+  return true;
+}
+
+/// Why values were stored in the other form, as far as that is about nodes that are here as they were.
+void keep_reasons(Reasons& reasons, const WarmStart& warm_start, const std::vector<bool>& same) {
   for (const FusionBoundary& fusion_boundary : warm_start.partition.fusion_boundaries) {
     if (!same[fusion_boundary.value]) continue;
-    bool holds = true;  // of nodes that are as they were
-    std::string reason = with_numbers(fusion_boundary.reason, [&](NodeId id) {
-      holds = holds && id < same.size() && same[id];
-      return holds ? *warm_start.places[id] : id;
-    });
-    if (holds) reasons_[*warm_start.places[fusion_boundary.value]] = std::move(reason);
+    bool holds = true;
+    std::vector<Refusal> here;
+    for (const Refusal& refusal : fusion_boundary.reasons) {
+      here.push_back(renumbered(refusal, [&](NodeId id) {
+        holds = holds && id < same.size() && same[id];
+        return holds ? *warm_start.places[id] : id;
+      }));
+    }
+    if (holds) reasons.fusion[*warm_start.places[fusion_boundary.value]] = std::move(here);
   }
+}
+
+}  // namespace
+
+void warm_start_from(Context& context, Search& search, const WarmStart& warm_start) {
+  const std::vector<bool> same = same_nodes(context, warm_start);
+  const KeptPartition kept = without_circles(context.analysis, kept_kernels(context.analysis, warm_start, same));
+  if (kept.kernels.empty() || !apply_kept(context, search.clusters, kept)) return;
+  keep_reasons(search.reasons, warm_start, same);
 }
 
 }  // namespace vkfuse::partition

@@ -111,49 +111,57 @@ class Ranks {
   std::uint32_t next_ = 0;
 };
 
-}  // namespace
-
-Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder) {
-  const Ranks ranks(graph);
-  if (!reorder) {
-    Rewriter rewriter(graph);
-    for (NodeId id = 0; id < graph.size(); ++id) {
-      if (ranks.first(id) == id) {
-        VKF_CHECK_OK(rewriter.keep(id));
-      } else {
-        rewriter.alias(id, rewriter.at(ranks.first(id)));
-      }
+/// Nodes where they were, but for those that an earlier one computes as well.
+Result<ir::Graph> without_duplicates(const ir::Graph& graph, const Ranks& ranks) {
+  Rewriter rewriter(graph);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (ranks.first(id) == id) {
+      VKF_CHECK_OK(rewriter.keep(id));
+    } else {
+      rewriter.alias(id, rewriter.at(ranks.first(id)));
     }
-    return rewriter.finish();
   }
-  // From the outputs, operands first.
+  return rewriter.finish();
+}
+
+/// Appends a node to the order, operands first, unless it is there.
+void append_with_operands(NodeId root, const Ranks& ranks, std::vector<bool>& done, std::vector<NodeId>& order) {
+  std::vector<std::pair<NodeId, std::size_t>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto& [id, next] = stack.back();
+    const std::vector<NodeId>& operands = ranks.operands(id);
+    if (done[id] || next == operands.size()) {
+      if (!done[id]) order.push_back(id);
+      done[id] = true;
+      stack.pop_back();
+      continue;
+    }
+    const NodeId operand = operands[next++];
+    if (!done[operand]) stack.emplace_back(operand, 0);
+  }
+}
+
+/// From the outputs, operands first; then inputs that no output needs.
+std::vector<NodeId> canonical_order(const ir::Graph& graph, const Ranks& ranks) {
   std::vector<NodeId> order;
   std::vector<bool> done(graph.size(), false);
-  const auto visit = [&](NodeId root) {
-    std::vector<std::pair<NodeId, std::size_t>> stack{{root, 0}};
-    while (!stack.empty()) {
-      auto& [id, next] = stack.back();
-      const std::vector<NodeId>& operands = ranks.operands(id);
-      if (done[id] || next == operands.size()) {
-        if (!done[id]) order.push_back(id);
-        done[id] = true;
-        stack.pop_back();
-        continue;
-      }
-      const NodeId operand = operands[next++];
-      if (!done[operand]) stack.emplace_back(operand, 0);
-    }
-  };
-  for (const ir::Output& output : graph.outputs()) visit(ranks.first(output.value));
+  for (const ir::Output& output : graph.outputs()) append_with_operands(ranks.first(output.value), ranks, done, order);
   std::vector<NodeId> unused;
   for (NodeId id : graph.inputs()) {
     if (!done[id]) unused.push_back(id);
   }
   std::sort(unused.begin(), unused.end(), [&](NodeId a, NodeId b) { return ranks.of(a) > ranks.of(b); });
-  for (NodeId id : unused) visit(id);
+  for (NodeId id : unused) append_with_operands(id, ranks, done, order);
+  return order;
+}
 
+}  // namespace
+
+Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder) {
+  const Ranks ranks(graph);
+  if (!reorder) return without_duplicates(graph, ranks);
   Rewriter rewriter(graph);
-  for (NodeId id : order) {
+  for (NodeId id : canonical_order(graph, ranks)) {
     std::vector<NodeId> operands;
     for (NodeId operand : ranks.operands(id)) operands.push_back(rewriter.at(operand));
     VKF_TRY(made, ir::append_copy(rewriter.graph(), graph.node(id), std::move(operands)));

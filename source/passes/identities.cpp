@@ -14,21 +14,45 @@ bool all_zero(const std::vector<std::int64_t>& numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](std::int64_t n) { return n == 0; });
 }
 
+bool all_one(const std::vector<std::int64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](std::int64_t n) { return n == 1; });
+}
+
+/// When an op whose first operand has the type of the result changes nothing.
+struct IdentityRow {
+  std::string_view op;
+  bool (*holds)(const ir::Node& node);
+};
+constexpr IdentityRow kIdentities[] = {
+    {"copy", [](const ir::Node&) { return true; }},
+    {"reshape", [](const ir::Node&) { return true; }},
+    {"broadcast", [](const ir::Node&) { return true; }},
+    {"concat", [](const ir::Node& node) { return node.operands.size() == 1; }},
+    // Of 16-bit floats it rounds.
+    {"cast", [](const ir::Node& node) { return !is_float(node.type.dtype) || size_of(node.type.dtype) >= 4; }},
+    {"pad",
+     [](const ir::Node& node) {
+       const auto& pad = std::get<ir::PadPayload>(node.payload);
+       return all_zero(pad.low) && all_zero(pad.high);
+     }},
+    {"slice",
+     [](const ir::Node& node) {
+       const auto& slice = std::get<ir::SlicePayload>(node.payload);
+       return all_zero(slice.starts) && all_one(slice.steps);
+     }},
+    {"permute",
+     [](const ir::Node& node) {
+       const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
+       return std::is_sorted(axes.begin(), axes.end());
+     }},
+};
+
 /// Whether element i of the result is element i of the first operand, bit by bit.
 bool is_identity(const ir::Graph& graph, const ir::Node& node, std::span<const NodeId> operands) {
   if (operands.empty() || !(graph.node(operands[0]).type == node.type)) return false;
-  const std::string_view op = node.op->name;
-  if (op == "copy" || op == "reshape" || op == "broadcast") return true;
-  if (op == "cast") return !is_float(node.type.dtype) || size_of(node.type.dtype) >= 4;  // of 16-bit floats it rounds
-  if (op == "concat") return operands.size() == 1;
-  if (const auto* pad = std::get_if<ir::PadPayload>(&node.payload)) return all_zero(pad->low) && all_zero(pad->high);
-  if (const auto* slice = std::get_if<ir::SlicePayload>(&node.payload); slice != nullptr && op == "slice") {
-    return all_zero(slice->starts) &&
-           std::all_of(slice->steps.begin(), slice->steps.end(), [](std::int64_t step) { return step == 1; });
-  }
-  const auto* axes = std::get_if<ir::AxesPayload>(&node.payload);
-  if (axes == nullptr) return false;
-  return op == "permute" && std::is_sorted(axes->axes.begin(), axes->axes.end());
+  const auto* row = std::find_if(std::begin(kIdentities), std::end(kIdentities),
+                                 [&](const IdentityRow& one) { return one.op == node.op->name; });
+  return row != std::end(kIdentities) && row->holds(node);
 }
 
 }  // namespace

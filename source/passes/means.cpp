@@ -30,27 +30,32 @@ std::int64_t counted(const Graph& graph, const Node& sum) {
   return count;
 }
 
-/// The sum that a quotient or product makes a mean of, and which operand it is, behind views that keep its elements.
+/// The sum whose elements a value has, in their order.
+std::optional<NodeId> sum_of(const Graph& graph, NodeId id) {
+  if (graph.node(id).op->name == "reshape") id = graph.node(id).operands[0];
+  return graph.node(id).op->name == "reduce_sum" ? std::optional(id) : std::nullopt;
+}
+
+/// What a sum of so many elements is divided by, or multiplied by, where that makes a mean of it.
+double averaging_number(std::int64_t count, bool divides, DType dtype) {
+  if (divides) return static_cast<double>(count);
+  const double inverse = 1.0 / static_cast<double>(count);
+  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse)) : inverse;
+}
+
+/// The sum that a quotient or product makes a mean of, seen through views that keep its elements.
 std::optional<NodeId> averaged_sum(const Graph& graph, const Node& node) {
   const bool divides = node.op->name == "div";
   // 16-bit sums may overflow where their mean does not.
   if ((!divides && node.op->name != "mul") || (node.type.dtype != DType::f32 && node.type.dtype != DType::f64))
     return std::nullopt;
-  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-    if (divides && side == 1) break;
+  const std::size_t sides = divides ? 1 : 2;
+  for (std::size_t side = 0; side < sides; ++side) {
     const auto number = number_of(graph.node(node.operands[1 - side]));
-    NodeId sum = node.operands[side];
-    if (graph.node(sum).op->name == "reshape") sum = graph.node(sum).operands[0];
-    if (!number || graph.node(sum).op->name != "reduce_sum" ||
-        graph.node(node.operands[side]).type.shape != node.type.shape)
-      continue;
-    const std::int64_t count = counted(graph, graph.node(sum));
-    if (count < 2) continue;
-    const double inverse = 1.0 / static_cast<double>(count);
-    const double requested = divides                         ? static_cast<double>(count)
-                             : node.type.dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse))
-                                                             : inverse;
-    if (*number == requested) return sum;
+    const auto sum = sum_of(graph, node.operands[side]);
+    if (!number || !sum || graph.node(node.operands[side]).type.shape != node.type.shape) continue;
+    const std::int64_t count = counted(graph, graph.node(*sum));
+    if (count >= 2 && *number == averaging_number(count, divides, node.type.dtype)) return sum;
   }
   return std::nullopt;
 }

@@ -37,6 +37,19 @@ struct Softmax {
   std::vector<NodeId> taken;  ///< take_along of what is computed from the rows element by element
 };
 
+/// Elements of a block that rows of so many are whole numbers of; 0 where there is none.
+std::int64_t block_of(std::int64_t elements) {
+  const auto* block = std::find_if(std::begin(kBlocks), std::end(kBlocks),
+                                   [&](std::int64_t size) { return elements % size == 0 && elements > size; });
+  return block == std::end(kBlocks) ? 0 : *block;
+}
+
+/// Whether a shape is that of the rows with one element in each.
+bool has_one_per_row(const Shape& shape, const Shape& rows) {
+  return shape.size() == rows.size() && shape.back() == Dim(1) &&
+         std::equal(shape.begin(), shape.end() - 1, rows.begin());
+}
+
 class Finder {
  public:
   explicit Finder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
@@ -45,34 +58,37 @@ class Finder {
 
   /// With this sum, where nothing else is made of the rows.
   std::optional<Softmax> softmax_of(NodeId total) const {
-    if (!is_reduction_of_rows(graph_, total, "reduce_sum")) return std::nullopt;
-    const Node& power = graph_.node(graph_.node(total).operands[0]);
-    if (power.op->name != "exp") return std::nullopt;
-    const Node& fallen = graph_.node(power.operands[0]);
-    if (fallen.op->name != "sub") return std::nullopt;
-    Softmax all;
-    all.of = fallen.operands[0];
-    all.total = total;
-    const Node& view = graph_.node(fallen.operands[1]);
-    if (view.op->name != "reshape" || !is_reduction_of_rows(graph_, view.operands[0], "reduce_max"))
-      return std::nullopt;
-    all.most = view.operands[0];
-    const Node& rows = graph_.node(all.of);
-    const Dim columns = rows.type.shape.back();
-    const Shape& one = view.type.shape;
-    const bool per_row = one.size() == rows.type.shape.size() && one.back() == Dim(1) &&
-                         std::equal(one.begin(), one.end() - 1, rows.type.shape.begin());
-    if (graph_.node(all.most).operands[0] != all.of || !per_row || columns.is_symbol() || !is_float(rows.type.dtype) ||
-        rows.type.dtype == DType::f64)
-      return std::nullopt;
-    for (const std::int64_t block : kBlocks) {
-      if (all.block == 0 && columns.size() % block == 0 && columns.size() > block) all.block = block;
-    }
-    if (all.block == 0 || !comes_from_contraction(all.of) || !find_taken(all)) return std::nullopt;
+    auto all = match_sum_of_exponentials(total);
+    if (!all) return std::nullopt;
+    const TensorType& rows = graph_.node(all->of).type;
+    if (rows.shape.back().is_symbol() || !is_float(rows.dtype) || rows.dtype == DType::f64) return std::nullopt;
+    all->block = block_of(rows.shape.back().size());
+    if (all->block == 0 || !comes_from_contraction(all->of) || !find_taken(*all)) return std::nullopt;
     return all;
   }
 
  private:
+  /// The sum of exp(rows - their largest element).
+  std::optional<Softmax> match_sum_of_exponentials(NodeId total) const {
+    if (!is_reduction_of_rows(graph_, total, "reduce_sum")) return std::nullopt;
+    const Node& power = graph_.node(graph_.node(total).operands[0]);
+    if (power.op->name != "exp") return std::nullopt;
+    const Node& below = graph_.node(power.operands[0]);
+    if (below.op->name != "sub") return std::nullopt;
+    const NodeId rows = below.operands[0];
+    const Node& view = graph_.node(below.operands[1]);
+    if (view.op->name != "reshape" || !is_reduction_of_rows(graph_, view.operands[0], "reduce_max"))
+      return std::nullopt;
+    const NodeId most = view.operands[0];
+    if (graph_.node(most).operands[0] != rows || !has_one_per_row(view.type.shape, graph_.node(rows).type.shape))
+      return std::nullopt;
+    Softmax all;
+    all.of = rows;
+    all.most = most;
+    all.total = total;
+    return all;
+  }
+
   bool comes_from_contraction(NodeId id) const {
     std::vector<NodeId> open{id};
     std::set<NodeId> seen;
@@ -87,9 +103,30 @@ class Finder {
     return false;
   }
 
+  /// What a node makes of the rows, or of what is computed from them element by element.
+  enum class Use : std::uint8_t { reduced, taken, elementwise, other };
+  Use use_of(const Softmax& all, NodeId id, NodeId user, const std::set<NodeId>& seen) const {
+    const Node& node = graph_.node(user);
+    const Shape& shape = graph_.node(all.of).type.shape;
+    if (user == all.most || user == all.total) return Use::reduced;
+    if (node.op->name == "take_along" && node.operands[0] == id && node.operands[1] != id)
+      return takes_one_per_row(node, shape) ? Use::taken : Use::other;
+    if (!is_elementwise(node) || node.type.shape != shape) return Use::other;
+    // The operands beside are one number a row, or one for all.
+    const auto is_beside = [&](NodeId operand) {
+      const Shape& other = graph_.node(operand).type.shape;
+      return operand == id || seen.count(operand) != 0 || other.empty() || other.back() == Dim(1);
+    };
+    return std::all_of(node.operands.begin(), node.operands.end(), is_beside) ? Use::elementwise : Use::other;
+  }
+
+  bool takes_one_per_row(const Node& node, const Shape& rows) const {
+    return std::get<ir::AxisPayload>(node.payload).axis == static_cast<int>(rows.size()) - 1 &&
+           node.type.shape.back() == Dim(1) && graph_.node(node.operands[1]).type.shape == node.type.shape;
+  }
+
   /// Everything that is computed from the rows ends in one of the two reductions or is taken from them at a position.
   bool find_taken(Softmax& all) const {
-    const Shape& shape = graph_.node(all.of).type.shape;
     std::vector<NodeId> open{all.of};
     std::set<NodeId> seen;
     while (!open.empty()) {
@@ -98,23 +135,11 @@ class Finder {
       if (!seen.insert(id).second) continue;
       if (is_output_[id] || seen.size() > kMostSteps) return false;
       for (const NodeId user : users_[id]) {
-        const Node& node = graph_.node(user);
-        if (user == all.most || user == all.total) continue;
-        if (node.op->name == "take_along" && node.operands[0] == id && node.operands[1] != id) {
-          const auto axis = std::get<ir::AxisPayload>(node.payload).axis;
-          if (axis != static_cast<int>(shape.size()) - 1 || node.type.shape.back() != Dim(1) ||
-              graph_.node(node.operands[1]).type.shape != node.type.shape)
-            return false;
-          if (std::find(all.taken.begin(), all.taken.end(), user) == all.taken.end()) all.taken.push_back(user);
-          continue;
-        }
-        // The operands beside are one number a row, or one for all.
-        if (!is_elementwise(node) || node.type.shape != shape) return false;
-        for (const NodeId operand : node.operands) {
-          const Shape& other = graph_.node(operand).type.shape;
-          if (operand != id && seen.count(operand) == 0 && !(other.empty() || other.back() == Dim(1))) return false;
-        }
-        open.push_back(user);
+        const Use use = use_of(all, id, user, seen);
+        if (use == Use::other) return false;
+        if (use == Use::elementwise) open.push_back(user);
+        if (use == Use::taken && std::find(all.taken.begin(), all.taken.end(), user) == all.taken.end())
+          all.taken.push_back(user);
       }
     }
     return true;

@@ -288,7 +288,8 @@ Result<std::string> to_file(const Plan& plan) {
   }
   json["fusion_boundaries"] = Json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)
-    json["fusion_boundaries"].push_back({{"value", fusion_boundary.value}, {"reason", fusion_boundary.reason}});
+    json["fusion_boundaries"].push_back(
+        {{"value", fusion_boundary.value}, {"reason", text_of(fusion_boundary.reasons)}});
   json["rewrites"] = Json::array();
   for (const GraphRewrite& rewrite : plan.rewrites) json["rewrites"].push_back(rewrite_json(rewrite));
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
@@ -362,7 +363,8 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     VKF_TRY(value, member<ir::NodeId>(one, "value"));
     VKF_TRY(reason, member<std::string>(one, "reason"));
     if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
-    plan.fusion_boundaries.push_back({value, std::move(reason)});
+    plan.fusion_boundaries.push_back(
+        {value, {partition::stated_refusal({ErrorCode::unsupported, std::move(reason), {}})}});
   }
   if (!json.contains("rewrites") || !json["rewrites"].is_array()) return broken("it has no list 'rewrites'");
   for (const Json& one : json["rewrites"]) {

@@ -251,6 +251,9 @@ struct Measured {
   [[nodiscard]] std::optional<double> fused_us() const;
 };
 
+/// Why a value is stored, in sentences.
+std::string text_of(const std::vector<partition::Refusal>& reasons);
+
 /// The plan as a person reads it, and as JSON with the fields of docs/command-line.md. `unfused` is the
 /// plan of the same graph with one kernel per op; `figures` has one entry per step, or is empty.
 Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,

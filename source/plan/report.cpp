@@ -182,7 +182,90 @@ nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step,
   return json;
 }
 
+using partition::Refusal;
+using partition::RefusalKind;
+
+std::string readers_text(std::int64_t readers) { return fmt::format("{} kernel{}", readers, readers == 1 ? "" : "s"); }
+
+/// What is said of each kind of refusal.
+struct RefusalRow {
+  RefusalKind kind;
+  std::string (*words)(const Refusal& refusal);
+};
+constexpr RefusalRow kRefusals[] = {
+    {RefusalKind::stated, [](const Refusal& refusal) { return refusal.stated.message; }},
+    {RefusalKind::fusion_off, [](const Refusal&) -> std::string { return "Fusion is switched off."; }},
+    {RefusalKind::best_of_all,
+     [](const Refusal&) -> std::string { return "Of all partitions of these few ops this one is modelled fastest."; }},
+    {RefusalKind::not_fused,
+     [](const Refusal&) -> std::string { return "It is read by a kernel that was not merged with its producer."; }},
+    {RefusalKind::several_readers, [](const Refusal&) -> std::string { return "Several ops read it."; }},
+    {RefusalKind::frozen,
+     [](const Refusal&) -> std::string { return "They were looked at in another form of the graph."; }},
+    {RefusalKind::kernel_between,
+     [](const Refusal&) -> std::string { return "Another kernel must run between the two."; }},
+    {RefusalKind::one_moves_more,
+     [](const Refusal& refusal) {
+       return fmt::format("One kernel would move {} bytes instead of {}.", refusal.counts[0], refusal.counts[1]);
+     }},
+    {RefusalKind::one_is_slower,
+     [](const Refusal& refusal) {
+       return fmt::format("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", refusal.microseconds[0],
+                          refusal.counts[0] == 2 ? "two" : "three", refusal.microseconds[1]);
+     }},
+    {RefusalKind::never_computed_twice,
+     [](const Refusal& refusal) {
+       return fmt::format("It is a result of '{}', which is never computed twice.", refusal.op);
+     }},
+    {RefusalKind::again_moves_more,
+     [](const Refusal& refusal) {
+       return fmt::format("Computing it again in {} would move {} bytes instead of {}.",
+                          readers_text(refusal.counts[0]), refusal.counts[1], refusal.counts[2]);
+     }},
+    {RefusalKind::again_is_slower,
+     [](const Refusal& refusal) {
+       return fmt::format("Computing it again in {} is modelled at {:.1f} us instead of {:.1f} us.",
+                          readers_text(refusal.counts[0]), refusal.microseconds[0], refusal.microseconds[1]);
+     }},
+    {RefusalKind::stored_by_none,
+     [](const Refusal& refusal) { return fmt::format("%{} is stored by no kernel.", refusal.nodes[0]); }},
+    {RefusalKind::unread, [](const Refusal&) -> std::string { return "Nobody reads what it computes."; }},
+    {RefusalKind::some_results_empty,
+     [](const Refusal&) -> std::string { return "Some of its results have no elements, and others do."; }},
+    {RefusalKind::some_results_may_empty,
+     [](const Refusal&) -> std::string {
+       return "Some of its results have no elements at sizes at which others have.";
+     }},
+    {RefusalKind::refused_by_compiler,
+     [](const Refusal& refusal) {
+       return fmt::format("The compiler refused a kernel of %{} and other ops.", refusal.nodes[0]);
+     }},
+    {RefusalKind::too_many_ops,
+     [](const Refusal& refusal) {
+       return fmt::format("One kernel would have {} ops, and {} are the most that drivers compile in seconds.",
+                          refusal.counts[0], refusal.counts[1]);
+     }},
+    {RefusalKind::too_many_statements,
+     [](const Refusal& refusal) {
+       return fmt::format(
+           "One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in "
+           "seconds.",
+           refusal.counts[0], refusal.counts[1]);
+     }},
+};
+
 }  // namespace
+
+std::string text_of(const std::vector<Refusal>& reasons) {
+  std::string text;
+  for (const Refusal& reason : reasons) {
+    const auto* row = std::find_if(std::begin(kRefusals), std::end(kRefusals),
+                                   [&](const RefusalRow& one) { return one.kind == reason.kind; });
+    check(row != std::end(kRefusals), "every kind of refusal has its words");
+    text += (text.empty() ? "" : " ") + row->words(reason);
+  }
+  return text;
+}
 
 std::string_view rewrite_text(partition::PlannerPass planner_pass) {
   switch (planner_pass) {
@@ -307,7 +390,8 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   for (std::size_t i = 0; i < plan.steps.size(); ++i) all += segment_text(plan, i, schedules[i], measured);
   if (!plan.fusion_boundaries.empty()) all += "\nboundaries\n";
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
-    all += wrapped(fmt::format("  {} is stored: ", label(plan, fusion_boundary.value)), fusion_boundary.reason);
+    all +=
+        wrapped(fmt::format("  {} is stored: ", label(plan, fusion_boundary.value)), text_of(fusion_boundary.reasons));
   }
   return all;
 }
@@ -365,7 +449,7 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   json["fusion_boundaries"] = nlohmann::ordered_json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
     json["fusion_boundaries"].push_back(
-        {{"value", fmt::format("%{}", fusion_boundary.value)}, {"reason", fusion_boundary.reason}});
+        {{"value", fmt::format("%{}", fusion_boundary.value)}, {"reason", text_of(fusion_boundary.reasons)}});
   }
   // Names come from users and files and may not be UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

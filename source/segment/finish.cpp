@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "segment/builder.hpp"
+#include "segment/value_exprs.hpp"
 
 namespace vkfuse::segment {
 
@@ -22,18 +23,6 @@ struct LooseAxis {
   int group = 0;  ///< of inner axes
 };
 
-/// Applies `visit` to every index expression of the loops.
-template <typename Visit>
-void for_each_expr(Loops& loops, const Visit& visit) {
-  for (Value& value : loops.values) {
-    visit(value.offset);
-    for (Predicate& predicate : value.predicates) {
-      for (Predicate::Range& range : predicate.ranges) visit(range.value);
-    }
-  }
-  for (Store& store : loops.stores) visit(store.offset);
-}
-
 /// Only these say anything: what a value that is not loaded or placed carries there is unused.
 template <typename Visit>
 void for_each_access(const Loops& loops, const Visit& visit) {
@@ -47,7 +36,9 @@ void for_each_access(const Loops& loops, const Visit& visit) {
 }
 
 void substitute_all(Loops& loops, const std::map<AxisId, Expr>& map) {
-  for_each_expr(loops, [&](Expr& expr) { expr = index::substitute(expr, map); });
+  const auto substitute = [&](Expr& expr) { expr = index::substitute(expr, map); };
+  for (Value& value : loops.values) for_each_expr(value, substitute);
+  for (Store& store : loops.stores) substitute(store.offset);
 }
 
 void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
@@ -102,62 +93,113 @@ AxisSet set_of(const Expr& expr) {
   return set;
 }
 
+/// Values that positions and predicates of the value are made of.
+void derive_data(Value& value, const std::map<int, ValueId>& numbers) {
+  for_each_expr(value, [&](const Expr& expr) {
+    for (index::DataId data : index::data_of(expr)) {
+      const ValueId id = numbers.at(data);
+      if (std::find(value.data.begin(), value.data.end(), id) == value.data.end()) value.data.push_back(id);
+    }
+  });
+}
+
+/// Axes that the operand depends on and the value does not.
+AxisSet axes_reduced_by(const Loops& loops, const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::reduction: return loops.columns();
+    case Value::Kind::sort: return loops.keys();
+    case Value::Kind::nested: return value.over;
+    default: return 0;
+  }
+}
+
+AxisSet axes_of(const Loops& loops, const Value& value) {
+  AxisSet axes = 0;
+  // A reduction's offset is only what an arg reduction counts.
+  if (value.kind != Value::Kind::reduction) for_each_expr(value, [&](const Expr& expr) { axes |= set_of(expr); });
+  for (ValueId id : value.operands) axes |= loops.values[id].axes;
+  for (ValueId id : value.data) axes |= loops.values[id].axes;
+  return axes & ~axes_reduced_by(loops, value);
+}
+
+/// Whether a value is computed from a hoisted one that depends on all its axes.
+bool is_computed_from_hoisted(const Loops& loops, const Value& value) {
+  const auto is_hoisted = [&](ValueId id) {
+    return loops.values[id].hoisted && (value.axes & ~loops.values[id].axes) == 0;
+  };
+  return value.kind == Value::Kind::compute && std::any_of(value.operands.begin(), value.operands.end(), is_hoisted);
+}
+
 /// Axes and data of every value, operands first.
-void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
-                 const std::function<bool(const Value&)>& is_contraction) {
-  const AxisSet columns = loops.columns();
+void derive_axes(const ir::Graph& graph, Loops& loops, const std::map<int, ValueId>& numbers) {
   for (Value& value : loops.values) {
-    std::vector<const Expr*> own{&value.offset};
-    for (const Predicate& predicate : value.predicates) {
-      for (const Predicate::Range& range : predicate.ranges) own.push_back(&range.value);
-    }
-    const bool places = value.kind != Value::Kind::reduction;  // a reduction's offset is only what an arg fold counts
-    for (const Expr* expr : own) {
-      if (places) value.axes |= set_of(*expr);
-      for (index::DataId data : index::data_of(*expr)) {
-        const ValueId id = numbers.at(data);
-        if (std::find(value.data.begin(), value.data.end(), id) == value.data.end()) value.data.push_back(id);
-      }
-    }
-    for (ValueId id : value.operands) value.axes |= loops.values[id].axes;
-    for (ValueId id : value.data) value.axes |= loops.values[id].axes;
-    if (value.kind == Value::Kind::reduction) value.axes &= ~columns;
-    if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
-    if (value.kind == Value::Kind::nested) value.axes &= ~value.over;
-    // Every row has a running reduction of its own, even where the rows are equal.
-    const bool made_of_such = value.kind == Value::Kind::compute &&
-                              std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
-                                return loops.values[id].hoisted && (value.axes & ~loops.values[id].axes) == 0;
-                              });
-    value.hoisted = made_of_such || (value.kind == Value::Kind::nested && !is_contraction(value));
+    derive_data(value, numbers);
+    value.axes = axes_of(loops, value);
+    const bool contracts = graph.node(value.node).op->cls == ops::OpClass::contraction;
+    value.hoisted = is_computed_from_hoisted(loops, value) || (value.kind == Value::Kind::nested && !contracts);
+    // Every row has a running reduction, even where the rows are equal.
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
 
+/// The axes of the walk by role, outermost first.
+std::vector<LooseAxis> loose_axes(const WalkAxes& walk) {
+  std::vector<LooseAxis> axes;
+  for (const Role role : {Role::parallel, Role::reduction}) {
+    for (const WalkAxis& axis : walk.base) {
+      if (walk.is_reduction(axis.id) == (role == Role::reduction)) axes.push_back({axis.id, axis.size, role});
+    }
+  }
+  for (const WalkAxis& axis : walk.own) axes.push_back({axis.id, axis.size, walk.own_role, axis.group});
+  return axes;
+}
+
+/// Axes are called by their place from now on. By way of other names: a new one may be another axis's old one.
+void number_axes(Loops& loops, const std::vector<LooseAxis>& axes, AxisId free) {
+  std::map<AxisId, Expr> to_free, to_place;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto place = static_cast<AxisId>(i);
+    to_free.emplace(axes[i].id, Expr::axis(place + free, axes[i].size));
+    to_place.emplace(place + free, Expr::axis(place, axes[i].size));
+    loops.axes.push_back({axes[i].size, axes[i].role});
+  }
+  substitute_all(loops, to_free);
+  substitute_all(loops, to_place);
+}
+
+/// What nested values run over: the axes of their groups.
+void number_groups(Loops& loops, const std::vector<LooseAxis>& axes) {
+  for (Value& value : loops.values) {
+    const AxisSet groups = std::exchange(value.over, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].role == Role::inner && ((groups >> axes[i].group) & 1u) != 0) value.over |= AxisSet{1} << i;
+    }
+  }
+}
+
+bool has_no_elements(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
+
 }  // namespace
 
 /// Operands and data first, else in graph order, so that the text follows the graph.
-std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& resolved) const {
-  std::vector<std::vector<ValueId>> users(element_requests_.size());
-  std::vector<int> missing(element_requests_.size(), 0);
+std::vector<ValueId> Builder::ordered() const {
+  std::vector<std::vector<ValueId>> users(requests_.size());
+  std::vector<int> missing(requests_.size(), 0);
   const auto needs = [&](ValueId user, ValueId id) {
-    users[resolved(id)].push_back(user);
+    users[requests_.resolved(id)].push_back(user);
     ++missing[user];
   };
-  for (ValueId id = 0; id < element_requests_.size(); ++id) {
-    if (element_requests_[id].alias) continue;
-    const Value& value = element_requests_[id].value;
+  for (ValueId id = 0; id < requests_.size(); ++id) {
+    if (requests_[id].alias) continue;
+    const Value& value = requests_[id].value;
     for (ValueId operand : value.operands) needs(id, operand);
-    for (index::DataId data : index::data_of(value.offset)) needs(id, static_cast<ValueId>(data));
-    for (const Predicate& predicate : value.predicates) {
-      for (const Predicate::Range& range : predicate.ranges) {
-        for (index::DataId data : index::data_of(range.value)) needs(id, static_cast<ValueId>(data));
-      }
-    }
+    for_each_expr(value, [&](const Expr& expr) {
+      for (index::DataId data : index::data_of(expr)) needs(id, static_cast<ValueId>(data));
+    });
   }
   std::set<std::pair<ir::NodeId, ValueId>> ready;
-  for (ValueId id = 0; id < element_requests_.size(); ++id) {
-    if (!element_requests_[id].alias && missing[id] == 0) ready.emplace(element_requests_[id].node, id);
+  for (ValueId id = 0; id < requests_.size(); ++id) {
+    if (!requests_[id].alias && missing[id] == 0) ready.emplace(requests_[id].node, id);
   }
   std::vector<ValueId> order;
   while (!ready.empty()) {
@@ -165,72 +207,52 @@ std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& res
     ready.erase(ready.begin());
     order.push_back(id);
     for (ValueId user : users[id]) {
-      if (--missing[user] == 0) ready.emplace(element_requests_[user].node, user);
+      if (--missing[user] == 0) ready.emplace(requests_[user].node, user);
     }
   }
   return order;
 }
 
-Result<Loops> Builder::finish() {
-  Loops loops;
-  const auto resolved = [&](ValueId id) {
-    while (element_requests_[id].alias) id = *element_requests_[id].alias;
-    return id;
-  };
-  const std::vector<ValueId> order = ordered(resolved);
-  std::map<int, ValueId> numbers;  // of demands, resolved, as values
-  for (ValueId id : order) {
+Builder::Numbers Builder::write_values(Loops& loops) const {
+  Numbers numbers;
+  for (ValueId id : ordered()) {
     numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());
-    loops.values.push_back(element_requests_[id].value);
+    loops.values.push_back(requests_[id].value);
   }
-  for (ValueId id = 0; id < element_requests_.size(); ++id)
-    numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(resolved(id)));
+  for (ValueId id = 0; id < requests_.size(); ++id)
+    numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(requests_.resolved(id)));
   for (Value& value : loops.values) {
     for (ValueId& operand : value.operands) operand = numbers.at(static_cast<int>(operand));
   }
+  return numbers;
+}
+
+void Builder::write_stores(Loops& loops, const Numbers& numbers) {
   for (ir::NodeId id : segment_.stores) {
     const Coordinates& coordinates = stores_.at(id);
     const ValueId made = numbers.at(static_cast<int>(request_element(id, coordinates, 0)));
     loops.stores.push_back({made, id, index::linearize(coordinates, sizes_of(id)), count_of(id), 0});
   }
+}
 
-  std::vector<LooseAxis> axes;
-  for (const BaseAxis& axis : axes_) {
-    if (!is_reduction_axis(axis.id)) axes.push_back({axis.id, axis.size, Role::parallel});
-  }
-  for (const BaseAxis& axis : axes_) {
-    if (is_reduction_axis(axis.id)) axes.push_back({axis.id, axis.size, Role::reduction});
-  }
-  for (const BaseAxis& axis : own_axes_) axes.push_back({axis.id, axis.size, own_role_, axis.group});
+bool Builder::stores_nothing() const {
+  return std::all_of(segment_.stores.begin(), segment_.stores.end(),
+                     [&](ir::NodeId id) { return has_no_elements(*resolve(graph_.node(id).type.shape, symbols_)); });
+}
+
+Result<Loops> Builder::finish() {
+  Loops loops;
+  Numbers numbers = write_values(loops);
+  write_stores(loops, numbers);
+  std::vector<LooseAxis> axes = loose_axes(axes_);
   split_axes(loops, axes, kFirstFresh);
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
-  std::map<AxisId, Expr> last;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    last.emplace(axes[i].id, Expr::axis(static_cast<AxisId>(i) + 3 * kFirstFresh, axes[i].size));
-  }
-  substitute_all(loops, last);
-  last.clear();
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    last.emplace(static_cast<AxisId>(i) + 3 * kFirstFresh, Expr::axis(static_cast<AxisId>(i), axes[i].size));
-    loops.axes.push_back({axes[i].size, axes[i].role});
-  }
-  substitute_all(loops, last);
-  // Of results that have none, nothing is stored, whatever is reduced for them.
-  const auto has_none = [](const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
-  const bool stores_nothing = std::all_of(segment_.stores.begin(), segment_.stores.end(), [&](ir::NodeId id) {
-    return has_none(*resolve(graph_.node(id).type.shape, symbols_));
-  });
-  loops.empty = stores_nothing || has_none(base_.sizes);
+  number_axes(loops, axes, 3 * kFirstFresh);
+  loops.empty = stores_nothing() || has_no_elements(base_.sizes);
   loops.backwards = backwards_.value_or(false);
-  for (Value& value : loops.values) {
-    const AxisSet groups = std::exchange(value.over, 0);
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i].role == Role::inner && ((groups >> axes[i].group) & 1u) != 0) value.over |= AxisSet{1} << i;
-    }
-  }
-  derive_axes(loops, numbers,
-              [&](const Value& value) { return graph_.node(value.node).op->cls == ops::OpClass::contraction; });
+  number_groups(loops, axes);
+  derive_axes(graph_, loops, numbers);
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
   derive_levels(loops);

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "segment/loops.hpp"
+#include "segment/value_exprs.hpp"
 
 namespace vkfuse::segment {
 
@@ -16,7 +16,7 @@ using index::Expr;
 constexpr std::int64_t kMostParts = 8;
 constexpr std::size_t kMostValues = 192;  ///< of the unrolled body: drivers take long over more
 constexpr std::int64_t kVector =
-    16;  ///< neighbours that a part must be whole groups of, for items to be vectors in each
+    16;  ///< neighbours that a part must be whole groups of, for chunks to be vectors in each
 
 /// Positions along an axis at which a range begins to hold or ceases to; none if it hangs on anything else.
 std::set<std::int64_t> ends_of(const Predicate::Range& range, index::AxisId axis, std::int64_t size) {
@@ -52,14 +52,6 @@ std::int64_t parts_of(const Loops& loops, index::AxisId axis) {
   for (std::size_t inner = static_cast<std::size_t>(axis) + 1; inner < loops.axes.size(); ++inner)
     neighbours *= loops.axes[inner].size;
   return neighbours % kVector == 0 && size / step <= kMostParts ? size / step : 1;
-}
-
-template <typename AnyValue, typename Visit>
-void for_each_expr(AnyValue& value, const Visit& visit) {
-  visit(value.offset);
-  for (auto& predicate : value.predicates) {
-    for (auto& range : predicate.ranges) visit(range.value);
-  }
 }
 
 /// Writes the body once for each part.
@@ -102,7 +94,7 @@ class Unroller {
     return index::substitute(expr, {{axis_, Expr::axis(axis_, step_) + part * step_}});
   }
 
-  /// The guard in a part: true, false, or what is left of it.
+  /// The predicate in a part: true, false, or what is left of it.
   [[nodiscard]] std::optional<bool> decide(Predicate& predicate, std::int64_t part) const {
     bool never = false;
     for (Predicate::Range& range : predicate.ranges) {
@@ -118,37 +110,45 @@ class Unroller {
     return predicate.ranges.empty() ? std::optional(!predicate.negated) : std::nullopt;
   }
 
+  /// Of a value in a part: where its predicates are decided, which of a choice it is.
+  std::optional<bool> decide_choice(Value& value, std::int64_t part) const {
+    bool all = true;
+    bool none = false;
+    std::erase_if(value.predicates, [&](Predicate& predicate) {
+      const auto decided = decide(predicate, part);
+      none = none || decided == false;
+      all = all && decided == true;
+      return decided == true;
+    });
+    return value.kind == Value::Kind::choose && (all || none) ? std::optional(!none) : std::nullopt;
+  }
+
+  /// Which values the stores need, whose operands and data become what these stand for.
+  [[nodiscard]] std::vector<bool> needed_of(std::vector<Value>& values, const std::vector<ValueId>& resolved) const {
+    std::vector<bool> needed(values.size(), false);
+    for (const Store& store : loops_.stores) needed[resolved[store.value]] = true;
+    for (ValueId id = static_cast<ValueId>(values.size()); id-- > 0;) {
+      if (!needed[id]) continue;
+      for (ValueId& operand : values[id].operands) needed[operand = resolved[operand]] = true;
+      for (ValueId& data : values[id].data) needed[data = resolved[data]] = true;
+    }
+    return needed;
+  }
+
   /// The values in a part that its stores need, as ids of the result.
   std::vector<ValueId> copy(std::int64_t part) {
     std::vector<Value> own = loops_.values;
-    std::vector<std::optional<bool>> chosen(own.size());
-    for (ValueId id = 0; id < own.size(); ++id) {
-      Value& value = own[id];
-      value.offset = in_part(value.offset, part);
-      bool all = true;
-      bool none = false;
-      std::erase_if(value.predicates, [&](Predicate& predicate) {
-        const auto decided = decide(predicate, part);
-        none = none || decided == false;
-        all = all && decided == true;
-        return decided == true;
-      });
-      if (value.kind == Value::Kind::choose && (all || none)) chosen[id] = !none;
-    }
     // What each value is here: itself, or what a decided choice stands for. Operands come first.
     std::vector<ValueId> resolved(own.size());
-    for (ValueId id = 0; id < own.size(); ++id)
-      resolved[id] = chosen[id] ? resolved[own[id].operands[*chosen[id] ? 0 : 1]] : id;
-    std::vector<bool> needed(own.size(), false);
-    for (const Store& store : loops_.stores) needed[resolved[store.value]] = true;
-    for (ValueId id = static_cast<ValueId>(own.size()); id-- > 0;) {
-      if (!needed[id]) continue;
-      for (ValueId& operand : own[id].operands) needed[operand = resolved[operand]] = true;
-      for (ValueId& data : own[id].data) needed[data = resolved[data]] = true;
+    for (ValueId id = 0; id < own.size(); ++id) {
+      own[id].offset = in_part(own[id].offset, part);
+      const auto chosen = decide_choice(own[id], part);
+      resolved[id] = chosen ? resolved[own[id].operands[*chosen ? 0 : 1]] : id;
     }
+    const std::vector<bool> needed = needed_of(own, resolved);
     std::vector<ValueId> ids(own.size(), 0);
     for (ValueId id = 0; id < own.size(); ++id) {
-      if (chosen[id]) ids[id] = ids[resolved[id]];  // for positions that are made of it
+      if (resolved[id] != id) ids[id] = ids[resolved[id]];  // for positions that are made of it
       if (!needed[id]) continue;
       for (ValueId& operand : own[id].operands) operand = ids[operand];
       for (ValueId& data : own[id].data) data = ids[data];
@@ -173,7 +173,7 @@ class Unroller {
 
   [[nodiscard]] AxisSet axes_of(const Value& value) const {
     AxisSet axes = 0;
-    const bool reductions = value.kind == Value::Kind::reduction;  // its offset is only what an arg fold counts
+    const bool reductions = value.kind == Value::Kind::reduction;  // its offset is only what an arg reduction counts
     for_each_expr(value, [&](const Expr& expr) {
       for (index::AxisId axis : index::axes_of(expr)) axes |= reductions ? 0 : AxisSet{1} << axis;
     });

@@ -58,12 +58,6 @@ namespace {
 
 constexpr int kMaxRuns = 32;
 
-std::int64_t product(const Sizes& sizes) {
-  std::int64_t count = 1;
-  for (std::int64_t size : sizes) count = index::saturating_mul(count, size);
-  return count;
-}
-
 /// Of loops that run over nothing, the sizes of 0 are 1.
 std::int64_t positions(const Sizes& sizes) {
   std::int64_t count = 1;
@@ -71,7 +65,7 @@ std::int64_t positions(const Sizes& sizes) {
   return count;
 }
 
-/// The positions over which a member runs that folds or scans: its result's and those of what it folds away.
+/// The positions over which a member runs that reduces or scans: its result's and those that it reduces.
 std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const SymbolValues& symbols) {
   const ir::Node& node = graph.node(id);
   const bool contracts = node.op->cls == ops::OpClass::contraction;
@@ -80,8 +74,9 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
   const auto own = resolve(node.type.shape, symbols);
   if (!operand || !own) return std::nullopt;
   if (!contracts)
-    return node.op->cls == ops::OpClass::scan || product(*operand) > product(*own) ? std::optional(*operand)
-                                                                                   : std::nullopt;
+    return node.op->cls == ops::OpClass::scan || saturating_product(*operand) > saturating_product(*own)
+               ? std::optional(*operand)
+               : std::nullopt;
   Sizes sizes = *own;
   std::int64_t contracted = 1;
   for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
@@ -117,7 +112,7 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
   return last;
 }
 
-/// The first member that folds what the contraction `last` leads to, over as many positions as that has results.
+/// The first member that reduces what the contraction `last` leads to, over as many positions as that has results.
 std::optional<ir::NodeId> reduction_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
                                             ir::NodeId last) {
   const auto sums = resolve(graph.node(last).type.shape, symbols);
@@ -125,44 +120,49 @@ std::optional<ir::NodeId> reduction_of_sums(const ir::Graph& graph, const Segmen
   for (ir::NodeId id : members_above(graph, segment, last)) {
     if (graph.node(id).op->cls != ops::OpClass::reduce) continue;
     const auto sizes = positions_of(graph, id, symbols);
-    if (sizes && product(*sizes) == product(*sums)) return id;
+    if (sizes && saturating_product(*sizes) == saturating_product(*sums)) return id;
   }
   return std::nullopt;
 }
 
-/// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
-/// contraction runs over the most positions; without one it is the first member that folds.
-Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
-                         bool after_contraction) {
+/// The operand of a reduction over these positions as the base.
+Base base_of_reduction(const ir::Graph& graph, ir::NodeId id, Sizes positions) {
+  return {graph.node(id).operands[0], id, std::move(positions)};
+}
+
+/// What the first member that reduces runs over, or the last contraction, which runs over the most positions.
+Base base_of_reductions(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
   Base base;
-  std::int64_t requested = -1;
   for (ir::NodeId id : segment.members) {
-    const auto sizes = positions_of(graph, id, symbols);
+    auto sizes = positions_of(graph, id, symbols);
     const bool contracts = graph.node(id).op->cls == ops::OpClass::contraction;
     if (!sizes || (base.reduction && !contracts)) continue;
-    base.reduction = id;
-    base.node = contracts ? id : graph.node(id).operands[0];
-    base.sizes = *sizes;
+    base = base_of_reduction(graph, id, *std::move(sizes));
+    if (contracts) base.node = id;
   }
   // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the
   // last leads to the state, but not to the cell.
   if (base.reduction && base.node == *base.reduction && segment.stores.size() > 1)
     base.reduction = base.node = leading_contraction(graph, segment, symbols, *base.reduction);
-  if (after_contraction) {
-    const auto later = reduction_of_sums(graph, segment, symbols, *base.reduction);
-    base.reduction = later;
-    base.node = graph.node(*later).operands[0];
-    base.sizes = *positions_of(graph, *later, symbols);
-  }
+  return base;
+}
+
+/// The largest stored value instead of the base that is reduced, if there is one that the reduction feeds: from it the
+/// walk comes to the reduction. From one beside it nothing would say which axes are reduction axes, and results of rows
+/// alone would find no place.
+Result<Base> base_or_largest_store(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                                   Base base) {
   const auto reduction = base.reduction;
+  std::vector<ir::NodeId> leads_to_reduction;
+  std::int64_t requested = -1;
   if (reduction) {
     VKF_CHECK_OK(element_count(base.sizes));
     requested = positions(base.sizes);
+    leads_to_reduction = members_above(graph, segment, *reduction);
   }
-  // From a stored value that the reduction feeds the walk comes to the reduction. From one beside it nothing would say
-  // which axes are columns, and results of rows alone would find no place.
-  const std::vector<ir::NodeId> leads_to_reduction =
-      reduction ? members_above(graph, segment, *reduction) : std::vector<ir::NodeId>{};
+  const auto is_fed = [&](ir::NodeId id) {
+    return std::binary_search(leads_to_reduction.begin(), leads_to_reduction.end(), id);
+  };
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
@@ -173,33 +173,54 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
           "%{} has {} elements, and %{} reduces only {}: the reduction would be computed again for each of the others.",
           id, count, *reduction, requested);
     }
-    if (reduction &&
-        (count != requested || !std::binary_search(leads_to_reduction.begin(), leads_to_reduction.end(), id)))
-      continue;
-    if (count < largest) continue;
+    if ((reduction && (count != requested || !is_fed(id))) || count < largest) continue;
     largest = count;
-    base.node = id;
-    base.reduction = std::nullopt;
-    base.sizes = std::move(sizes);
+    base = {id, std::nullopt, std::move(sizes)};
   }
   return base;
 }
 
+/// The reduction that the loops may begin with where they cannot with the member `base`: that of a contraction's
+/// results which all stores are computed from.
+std::optional<ir::NodeId> reduction_after_contraction(const ir::Graph& graph, const Segment& segment,
+                                                      const SymbolValues& symbols, ir::NodeId base) {
+  const ir::Node& node = graph.node(base);
+  // Of sizes that are known alone: at others such a kernel might not be possible.
+  const auto is_known = [](const Dim& dim) { return !dim.is_symbol(); };
+  if (node.op->cls != ops::OpClass::contraction ||
+      !std::all_of(node.type.shape.begin(), node.type.shape.end(), is_known))
+    return std::nullopt;
+  // What has nothing to do with the sums is no business of a tile's.
+  const std::vector<ir::NodeId> above = members_above(graph, segment, base);
+  if (!std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return std::nullopt;
+  return reduction_of_sums(graph, segment, symbols, base);
+}
+
+/// Chooses the base: the value whose elements the axes are, and whether that is a stored one.
+Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  return base_or_largest_store(graph, segment, symbols, base_of_reductions(graph, segment, symbols));
+}
+
+/// The same where contractions are not reduced first: what the first reduction of their results runs over.
+Result<Base> choose_base_after(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                               ir::NodeId later) {
+  return base_or_largest_store(graph, segment, symbols,
+                               base_of_reduction(graph, later, *positions_of(graph, later, symbols)));
+}
+
 /// The store's positions cover its value exactly once, over rows alone or over all axes.
-bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count) {
+bool is_complete(const WalkAxes& axes, const Expr& offset, std::int64_t count) {
   if (!index::covers(offset, count)) return false;
   const std::vector<AxisId> used = index::axes_of(offset);
-  const auto has = [&](const Builder::BaseAxis& axis) {
-    return std::find(used.begin(), used.end(), axis.id) != used.end();
-  };
+  const auto has = [&](const WalkAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
   // What is computed for every key is not a result.
-  if (std::any_of(builder.own_axes().begin(), builder.own_axes().end(), has)) return false;
+  if (std::any_of(axes.own.begin(), axes.own.end(), has)) return false;
   bool all_rows = true;
   bool any_column = false;
   bool all_columns = true;
-  for (const Builder::BaseAxis& axis : builder.axes()) {
+  for (const WalkAxis& axis : axes.base) {
     if (axis.size == 1) continue;
-    if (builder.is_reduction_axis(axis.id)) {
+    if (axes.is_reduction(axis.id)) {
       any_column = any_column || has(axis);
       all_columns = all_columns && has(axis);
     } else {
@@ -226,7 +247,7 @@ Result<Loops> position_stores(const ir::Graph& graph, const Segment& segment, co
     for (ir::NodeId id : segment.stores) {
       if (builder.has_store(id)) continue;
       const auto found = builder.find_position(
-          id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
+          id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder.axes(), offset, count); });
       if (!found) {
         return unsupported(
             "%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
@@ -284,21 +305,14 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
     return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.",
                        std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
-  VKF_TRY(base, choose_base(graph, segment, symbols, false));
+  VKF_TRY(base, choose_base(graph, segment, symbols));
   const auto reduction = base.reduction;
   auto loops = position_stores(graph, segment, symbols, std::move(base));
-  const bool contracts = reduction && graph.node(*reduction).op->cls == ops::OpClass::contraction;
-  // Of sizes that are known alone: at others such a kernel might not be possible.
-  const auto is_known = [](const Dim& dim) { return !dim.is_symbol(); };
-  if (loops || !contracts ||
-      !std::all_of(graph.node(*reduction).type.shape.begin(), graph.node(*reduction).type.shape.end(), is_known) ||
-      !reduction_of_sums(graph, segment, symbols, *reduction))
-    return loops;
-  // What has nothing to do with the sums is no business of a tile's.
-  const std::vector<ir::NodeId> above = members_above(graph, segment, *reduction);
-  if (!std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return loops;
-  VKF_TRY(later, choose_base(graph, segment, symbols, true));
-  return position_stores(graph, segment, symbols, std::move(later));
+  if (loops || !reduction) return loops;
+  const auto later = reduction_after_contraction(graph, segment, symbols, *reduction);
+  if (!later) return loops;
+  VKF_TRY(base_after, choose_base_after(graph, segment, symbols, *later));
+  return position_stores(graph, segment, symbols, std::move(base_after));
 }
 
 }  // namespace vkfuse::segment

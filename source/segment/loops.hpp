@@ -15,7 +15,7 @@ using ValueId = std::uint32_t;
 /// What an axis of the loop nest is for, in the order in which they stand there.
 enum class Role : std::uint8_t {
   parallel,
-  reduction,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
+  reduction,  ///< reduced or scanned by somebody, or not told apart by what is sorted; else all axes are rows
   key,        ///< runs over the elements of a row that is sorted: in what they are computed from alone
   inner,      ///< what a contraction, or a reduction, beside the columns runs over: in its operand alone
 };
@@ -45,14 +45,14 @@ using AxisSet = std::uint64_t;
 struct Value {
   enum class Kind : std::uint8_t {
     literal,    ///< a constant of one element; of a reduction: its identity
-    load,       ///< element `offset` of the buffer of `node`, where the guards hold; anything where they do not
+    load,       ///< element `offset` of the buffer of `node`, where the predicates hold; anything where they do not
     position,   ///< the number `offset`: of iota, or the counter of random
     compute,    ///< the elementwise op of `node` on `operands`
-    choose,     ///< operands[0] where the guards hold, else operands[1]
+    choose,     ///< operands[0] where the predicates hold, else operands[1]
     reduction,  ///< operands[0] reduced over all columns, by `node`
     scan,    ///< the reduction of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs
              ///< it
-    sort,    ///< entry `offset` of the order of operands[0] along the keys of the   parallel, by `node`
+    sort,    ///< entry `offset` of the order of operands[0] along the keys of the rows, by `node`
     nested,  ///< operands[0] reduced over the inner axes `over`, by `node`: a contraction at every row and column, or
              ///< a reduction of something that columns have nothing to do with
     epilogue,  ///< operands[0] reduced over the rows `over`, by `node`, when sums over the columns are known: known at
@@ -63,18 +63,18 @@ struct Value {
   std::vector<ValueId> operands;
   index::Expr offset;
   std::vector<Predicate> predicates;
-  std::vector<ValueId> data;         ///< values that `offset` or the guards use as data: Expr::data(id)
+  std::vector<ValueId> data;         ///< values that `offset` or the predicates use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;                  ///< what the value depends on
   AxisSet over = 0;                  ///< contract, epilogue: what they reduce
-  bool hoisted = false;  ///< a reduction over inner axes that is no contraction, or computed from such folds alone:
+  bool hoisted = false;  ///< a reduction over inner axes that is no contraction, or computed from hoisted ones alone:
                          ///< known before the columns are run over
   /// A reduction that one pass computes together with another one, its partner, from the partner's operand: the sum
   /// of exponentials below a maximum, or of squares around a mean.
   enum class Online : std::uint8_t { no, softmax, moments };
   Online online = Online::no;
   ValueId partner = 0;
-  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a reduction; see derive_levels.
+  /// Reductions that must be finished before: 0 for loads, 1 more than its operand for a reduction; see derive_levels.
   int level = 0;
 };
 
@@ -96,13 +96,13 @@ struct Loops {
   std::vector<Store> stores;              ///< of Segment::stores, in order, each whole or part by part
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
   bool backwards = false;                 ///< scans walk the columns from the last to the first
-  /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
+  /// Several workgroups share a row: a scan is first reduced part by part, in the pass before it runs.
   bool split_scans = false;
   bool has_register_blocking = false;  ///< by with_register_blocking: once is enough
   bool opaque = false;                 ///< a kernel of the user's: what is read and stored, and nothing about where
   Sizes opaque_sizes;                  ///< with it: those of every operand, in order, and of the result
   bool empty = false;                  ///< no elements: nothing is launched, and sizes of 0 are 1 here
-  /// Passes over the columns: one per stage whose values some reduction or store needs; at least 1.
+  /// Passes over the columns: one per dependency level whose values some reduction or store needs; at least 1.
   int passes = 1;
 
   [[nodiscard]] AxisSet columns() const;
@@ -123,7 +123,7 @@ inline int pass_of_store(const Loops& loops, const Store& store) { return loops.
 /// Whether the operand's elements are joined in a pass of its own before the value is known anywhere.
 bool reduces_first(const Loops& loops, const Value& value);
 
-/// Fills in the stage of every value, operands first, and the number of passes.
+/// Fills in the dependency level of every value, operands first, and the number of passes.
 void derive_levels(Loops& loops);
 
 /// The same loops for workgroups that share a row.
@@ -147,8 +147,8 @@ std::optional<Loops> with_online_reductions(const ir::Graph& graph, const Loops&
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops);
 
-/// The same loops where contractions come first and the reductions of what they lead to afterwards: what they fold are
-/// rows, and what a contraction runs over are the columns. As they are where no contraction is reduced.
+/// The same loops where contractions come first and the reductions of what they lead to afterwards: what they reduce
+/// are rows, and what a contraction runs over are the columns. As they are where no contraction is reduced.
 Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops);
 
 /// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,
@@ -157,7 +157,8 @@ Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops);
 Loops with_index_set_splitting(Loops loops);
 
 /// The same loops over a part of a row axis, all `parts` equal parts of it computed at each position: what they have in
-/// common is loaded and computed once. Nothing where there are scans, sorts, or folds over anything but the columns.
+/// common is loaded and computed once. Nothing where there are scans, sorts, or reductions over anything but the
+/// columns.
 std::optional<Loops> with_register_blocking(const Loops& loops, index::AxisId axis, std::int64_t parts);
 
 /// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all
@@ -177,7 +178,7 @@ std::optional<Window> window_of(const Loops& loops);
 /// Elements of its buffer that a load touches, each counted once.
 std::int64_t elements_touched(const Loops& loops, const Value& load);
 
-/// How many accesses of the loops are proven to stay inside their buffers, by intervals and guards alone;
+/// How many accesses of the loops are proven to stay inside their buffers, by intervals and predicates alone;
 /// the others (data-dependent ones) are clamped on the device.
 struct Proof {
   std::int64_t accesses = 0;

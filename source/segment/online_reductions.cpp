@@ -22,7 +22,7 @@ bool is_single(const ir::Graph& graph, const Value& value) {
   return is_float(type) && type != DType::f64;
 }
 
-/// The reduction that `difference` = x - fold(x) subtracts, if that is what it is.
+/// The reduction that `difference` = x - reduction(x) subtracts, if that is what it is.
 std::optional<ValueId> subtracted_reduction(const ir::Graph& graph, const Loops& loops, ValueId difference) {
   const Value* sub = as_op(graph, loops, difference, "sub");
   if (sub == nullptr) return std::nullopt;
@@ -70,7 +70,7 @@ std::optional<Loops> with_online_reductions(const ir::Graph& graph, const Loops&
   const bool any = std::any_of(paired.values.begin(), paired.values.end(),
                                [](const Value& value) { return value.online != Value::Online::no; });
   if (!any) return std::nullopt;
-  derive_levels(paired);  // again, now that some folds wait for less
+  derive_levels(paired);  // again, now that some reductions wait for less
   return paired;
 }
 

@@ -1,11 +1,11 @@
-// What guards say about where a load is.
+// What predicates say about where a load is.
 #pragma once
 
 #include "segment/loops.hpp"
 
 namespace vkfuse::segment {
 
-/// The offset with what a guard bounds replaced by an axis of just that size: its interval is that of the positions
+/// The offset with what a predicate bounds replaced by an axis of just that size: its interval is that of the positions
 /// that are read.
 index::Expr narrowed(index::Expr offset, const Value& load);
 

@@ -40,6 +40,9 @@ class Mover {
     return !loops_.per_element(loops_.values[id]) && loops_.values[id].level > 0;
   }
   ValueId peeled(ValueId id, std::vector<Step>& steps);
+  /// The value in terms of the moved ones. The steps, if there are any, are no longer a part of its operand.
+  std::vector<Step> take_off_steps(Value& value);
+  ValueId add_with_steps(Value value, const std::vector<Step>& steps);
 
   const ir::Graph& graph_;
   const Loops& loops_;
@@ -77,33 +80,44 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
 
 void drop_unused(Loops& loops);
 
+std::vector<Step> Mover::take_off_steps(Value& value) {
+  std::vector<Step> steps;
+  if (sums_products(graph_, loops_, value) && is_float(graph_.node(value.node).type.dtype)) {
+    Value product = loops_.values[value.operands[0]];
+    for (ValueId& factor : product.operands) factor = peeled(factor, steps);
+    if (!steps.empty()) value.operands[0] = add(std::move(product));
+  }
+  if (steps.empty()) {
+    for (ValueId& operand : value.operands) operand = renamed_[operand];
+  }
+  for (ValueId& data : value.data) data = renamed_[data];
+  if (value.online != Value::Online::no) value.partner = renamed_[value.partner];
+  return steps;
+}
+
+/// The steps after the value instead of before it.
+ValueId Mover::add_with_steps(Value value, const std::vector<Step>& steps) {
+  const AxisSet axes = value.axes;
+  ValueId result = add(std::move(value));
+  for (const Step& step : steps) {
+    Value after;
+    after.kind = Value::Kind::compute;
+    after.node = step.node;
+    after.operands = {result, renamed_[step.other]};
+    if (step.other_first) std::swap(after.operands[0], after.operands[1]);
+    after.axes = axes;
+    result = add(std::move(after));
+  }
+  return result;
+}
+
 std::optional<Loops> Mover::run() {
   bool any = false;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     Value value = loops_.values[id];
-    std::vector<Step> steps;
-    if (sums_products(graph_, loops_, value) && is_float(graph_.node(value.node).type.dtype)) {
-      Value product = loops_.values[value.operands[0]];
-      for (ValueId& factor : product.operands) factor = peeled(factor, steps);
-      if (!steps.empty()) value.operands[0] = add(std::move(product));
-    }
-    if (steps.empty()) {
-      for (ValueId& operand : value.operands) operand = renamed_[operand];
-    }
+    const std::vector<Step> steps = take_off_steps(value);
     any = any || !steps.empty();
-    for (ValueId& data : value.data) data = renamed_[data];
-    if (value.online != Value::Online::no) value.partner = renamed_[value.partner];
-    const AxisSet axes = value.axes;
-    renamed_[id] = add(std::move(value));
-    for (const Step& step : steps) {
-      Value after;
-      after.kind = Value::Kind::compute;
-      after.node = step.node;
-      after.operands = {renamed_[id], renamed_[step.other]};
-      if (step.other_first) std::swap(after.operands[0], after.operands[1]);
-      after.axes = axes;
-      renamed_[id] = add(std::move(after));
-    }
+    renamed_[id] = add_with_steps(std::move(value), steps);
   }
   if (!any) return std::nullopt;
   for (Store& store : moved_.stores) store.value = renamed_[store.value];

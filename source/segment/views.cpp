@@ -9,11 +9,11 @@ namespace vkfuse::segment {
 namespace {
 
 using index::Expr;
-using Coordinates = std::span<const Expr>;
+using PositionSpan = std::span<const Expr>;
 
 /// Dimensions of both shapes are taken together up to where their products meet, so that what a reshape
 /// leaves alone stays alone.
-std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Sizes& to) {
+std::vector<Expr> reshaped(PositionSpan coordinates, const Sizes& from, const Sizes& to) {
   std::vector<Expr> result;
   std::size_t i = 0;
   std::size_t k = 0;
@@ -37,7 +37,7 @@ std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Siz
   return result;
 }
 
-OperandPosition sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
+OperandPosition sliced(const ir::SlicePayload& slice, PositionSpan coordinates) {
   OperandPosition place;
   for (std::size_t i = 0; i < coordinates.size(); ++i)
     place.coordinates.push_back(coordinates[i] * VKF_PLANT(slice_step, slice.steps[i], slice.steps[i] > 0 ? 1 : -1) +
@@ -46,7 +46,7 @@ OperandPosition sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
 }
 
 /// The other way round: which element of the update covers an element of the base, if any.
-OperandPosition covered(const ir::SlicePayload& slice, Coordinates coordinates, const Sizes& update) {
+OperandPosition covered(const ir::SlicePayload& slice, PositionSpan coordinates, const Sizes& update) {
   OperandPosition place;
   Predicate predicate;
   for (std::size_t i = 0; i < coordinates.size(); ++i) {
@@ -62,7 +62,7 @@ OperandPosition covered(const ir::SlicePayload& slice, Coordinates coordinates, 
   return place;
 }
 
-OperandPosition padded(const ir::PadPayload& pad, Coordinates coordinates, const Sizes& operand) {
+OperandPosition padded(const ir::PadPayload& pad, PositionSpan coordinates, const Sizes& operand) {
   OperandPosition place;
   Predicate predicate;
   for (std::size_t i = 0; i < coordinates.size(); ++i) {
@@ -73,7 +73,7 @@ OperandPosition padded(const ir::PadPayload& pad, Coordinates coordinates, const
   return place;
 }
 
-OperandPosition windowed(const ir::WindowPayload& window, Coordinates coordinates) {
+OperandPosition windowed(const ir::WindowPayload& window, PositionSpan coordinates) {
   const std::size_t rank = coordinates.size() - window.axes.size();
   OperandPosition place;
   place.coordinates.assign(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(rank));
@@ -87,15 +87,15 @@ OperandPosition windowed(const ir::WindowPayload& window, Coordinates coordinate
 
 }  // namespace
 
-std::vector<Expr> broadcast_coordinates(Coordinates coordinates, const Sizes& operand) {
+std::vector<Expr> broadcast_coordinates(PositionSpan coordinates, const Sizes& operand) {
   std::vector<Expr> result;
   const std::size_t skip = coordinates.size() - operand.size();
   for (std::size_t i = 0; i < operand.size(); ++i) result.push_back(operand[i] == 1 ? Expr(0) : coordinates[skip + i]);
   return result;
 }
 
-OperandPosition position_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result,
-                                    const Sizes& operand_sizes, std::size_t operand, std::int64_t begin) {
+OperandPosition position_in_operand(const ir::Node& view, PositionSpan coordinates, const ViewOperand& operand) {
+  const Sizes& operand_sizes = operand.sizes;
   if (const auto* axes = std::get_if<ir::AxesPayload>(&view.payload)) {
     OperandPosition place;
     if (view.op->name == "permute") {
@@ -114,12 +114,13 @@ OperandPosition position_in_operand(const ir::Node& view, Coordinates coordinate
   }
   if (const auto* slice = std::get_if<ir::SlicePayload>(&view.payload)) {
     if (view.op->name == "slice") return sliced(*slice, coordinates);
-    if (operand == 1) return covered(*slice, coordinates, operand_sizes);
+    if (operand.number == 1) return covered(*slice, coordinates, operand_sizes);
     return {{coordinates.begin(), coordinates.end()}, std::nullopt};
   }
   if (const auto* pad = std::get_if<ir::PadPayload>(&view.payload)) return padded(*pad, coordinates, operand_sizes);
   if (const auto* window = std::get_if<ir::WindowPayload>(&view.payload)) return windowed(*window, coordinates);
   if (const auto* axis = std::get_if<ir::AxisPayload>(&view.payload)) {  // concat
+    const std::int64_t begin = operand.begin;
     OperandPosition place{{coordinates.begin(), coordinates.end()}, Predicate{}};
     const auto i = static_cast<std::size_t>(axis->axis);
     place.coordinates[i] = place.coordinates[i] - Expr(VKF_PLANT(concat_begin, begin, begin == 0 ? 0 : begin - 1));
@@ -127,11 +128,43 @@ OperandPosition position_in_operand(const ir::Node& view, Coordinates coordinate
     return place;
   }
   if (view.op->name == "broadcast") return {broadcast_coordinates(coordinates, operand_sizes), std::nullopt};
-  return {reshaped(coordinates, result, operand_sizes), std::nullopt};
+  return {reshaped(coordinates, operand.result, operand_sizes), std::nullopt};
+}
+
+GatherPosition position_in_gather(const ir::Node& gather, PositionSpan coordinates, const Sizes& data_sizes,
+                                  const Sizes& index_sizes) {
+  const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(gather.payload).axis);
+  if (gather.op->name != "gather") {  // an index for each element
+    GatherPosition place{broadcast_coordinates(coordinates, index_sizes),
+                         broadcast_coordinates(coordinates, data_sizes)};
+    place.in_data[axis] = Expr(0);
+    return place;
+  }
+  const PositionSpan inserted = coordinates.subspan(axis, index_sizes.size());
+  const PositionSpan after = coordinates.subspan(axis + inserted.size());
+  GatherPosition place{broadcast_coordinates(inserted, index_sizes), {coordinates.begin(), inserted.begin()}};
+  place.in_data.emplace_back(0);
+  place.in_data.insert(place.in_data.end(), after.begin(), after.end());
+  for (std::size_t i = 0; i < place.in_data.size(); ++i) {
+    if (data_sizes[i] == 1) place.in_data[i] = Expr(0);
+  }
+  return place;
+}
+
+std::vector<Expr> position_in_reduced(std::span<const int> axes, std::size_t rank, PositionSpan rows,
+                                      PositionSpan along) {
+  std::vector<Expr> all;
+  std::size_t row = 0;
+  std::size_t reduced = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const bool is_reduced = std::find(axes.begin(), axes.end(), static_cast<int>(i)) != axes.end();
+    all.push_back(is_reduced ? along[reduced++] : rows[row++]);
+  }
+  return all;
 }
 
 std::vector<Expr> position_in_matmul_operand(const ir::DotPayload& dot, bool second, std::size_t rank,
-                                             Coordinates coordinates, Coordinates along) {
+                                             PositionSpan coordinates, PositionSpan along) {
   const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
   const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
   std::vector<Expr> place(rank, Expr(0));

@@ -13,10 +13,31 @@ struct OperandPosition {
   std::optional<Predicate> predicate;  ///< none: always
 };
 
-/// Where element `coordinates` of a view comes from in its operand number `operand`. `sizes` are those of
-/// the result and of the operand; concat is told where along its axis the operand begins.
-OperandPosition position_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates, const Sizes& result,
-                                    const Sizes& operand_sizes, std::size_t operand, std::int64_t begin);
+/// An operand of a view.
+struct ViewOperand {
+  const Sizes& result;     ///< the sizes of the view
+  const Sizes& sizes;      ///< those of the operand
+  std::size_t number = 0;  ///< which of the operands it is
+  std::int64_t begin = 0;  ///< of concat: where along its axis the operand begins
+};
+
+/// Where element `coordinates` of a view comes from in an operand.
+OperandPosition position_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates,
+                                    const ViewOperand& operand);
+
+/// Where a gather reads an element of its result: in the indices, and in the data, at 0 along the axis where data
+/// chooses.
+struct GatherPosition {
+  std::vector<index::Expr> in_indices;
+  std::vector<index::Expr> in_data;
+};
+GatherPosition position_in_gather(const ir::Node& gather, std::span<const index::Expr> coordinates,
+                                  const Sizes& data_sizes, const Sizes& index_sizes);
+
+/// Where a reduction over `axes` reads its operand, of `rank` axes: for element `rows` of its result, at `along` on the
+/// reduced axes, in ascending order.
+std::vector<index::Expr> position_in_reduced(std::span<const int> axes, std::size_t rank,
+                                             std::span<const index::Expr> rows, std::span<const index::Expr> along);
 
 /// Where a dot reads its first or second operand, of `rank` axes: for element `coordinates` of its result, at `along`
 /// on the contracted axes.

@@ -173,7 +173,7 @@ Essence essence_of(const ir::Graph& graph, const Target& target, const partition
       canonical_key.text += kernel.key;
   }
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)
-    canonical_key.reasons.push_back(fusion_boundary.reason);
+    canonical_key.reasons.push_back(plan::text_of(fusion_boundary.reasons));
   return canonical_key;
 }
 

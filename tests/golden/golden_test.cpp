@@ -464,7 +464,8 @@ TEST(Targets, SegmentsAreSplitAtTheBufferLimit) {
     EXPECT_EQ(made.kernels.size(), (19 + buffers - 3) / (buffers - 2)) << buffers;
     EXPECT_EQ(made.plan.fusion_boundaries.size(), made.kernels.size() - 1);
     for (const partition::FusionBoundary& fusion_boundary : made.plan.fusion_boundaries) {
-      EXPECT_NE(fusion_boundary.reason.find("storage buffers"), std::string::npos) << fusion_boundary.reason;
+      const std::string reason = plan::text_of(fusion_boundary.reasons);
+      EXPECT_NE(reason.find("storage buffers"), std::string::npos) << reason;
     }
   }
 }

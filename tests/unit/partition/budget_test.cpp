@@ -46,7 +46,9 @@ plan::Plan planned(const ir::Graph& graph, const Target& target = cpu_driver()) 
 
 bool says(const plan::Plan& plan, std::string_view words) {
   return std::any_of(plan.fusion_boundaries.begin(), plan.fusion_boundaries.end(),
-                     [&](const partition::FusionBoundary& one) { return one.reason.find(words) != std::string::npos; });
+                     [&](const partition::FusionBoundary& one) {
+                       return plan::text_of(one.reasons).find(words) != std::string::npos;
+                     });
 }
 
 TEST(Budget, StatementsCountWhatACallStandsFor) {

@@ -140,7 +140,7 @@ TEST(Shuffle, PricesOfEqualKernelsAreRemembered) {
       EXPECT_EQ(with.segments[i].members, without.segments[i].members) << "seed " << seed;
     ASSERT_EQ(with.fusion_boundaries.size(), without.fusion_boundaries.size()) << "seed " << seed;
     for (std::size_t i = 0; i < with.fusion_boundaries.size(); ++i)
-      EXPECT_EQ(with.fusion_boundaries[i].reason, without.fusion_boundaries[i].reason) << "seed " << seed;
+      EXPECT_EQ(with.fusion_boundaries[i].reasons, without.fusion_boundaries[i].reasons) << "seed " << seed;
   }
 }
 
@@ -161,7 +161,7 @@ TEST(Shuffle, SearchesSharePricesAndFindWhatTheyWouldAlone) {
     for (std::size_t i = 0; i < alone.partition.segments.size(); ++i)
       EXPECT_EQ(beside.partition.segments[i].members, alone.partition.segments[i].members) << "seed " << seed;
     for (std::size_t i = 0; i < alone.partition.fusion_boundaries.size(); ++i)
-      EXPECT_EQ(beside.partition.fusion_boundaries[i].reason, alone.partition.fusion_boundaries[i].reason)
+      EXPECT_EQ(beside.partition.fusion_boundaries[i].reasons, alone.partition.fusion_boundaries[i].reasons)
           << "seed " << seed;
     // What the search knows is what the plan comes to.
     const plan::Totals totals = must(plan::totals(

@@ -8,6 +8,7 @@
 #include "golden/targets.hpp"
 #include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
+#include "plan/plan.hpp"
 #include "support/device.hpp"
 #include "support/planner_graphs.hpp"
 
@@ -196,17 +197,18 @@ TEST(WarmStart, ReasonsNameTheNodesOfThisForm) {
   partition::Partition before = kernels_of(graph, {{9}, {10}, {4, 5, 6}, {7}, {8}});
   partition::FusionBoundary& fusion_boundary = before.fusion_boundaries.emplace_back();
   fusion_boundary.value = 9;
-  fusion_boundary.reason = fmt::format("Because of %{} and %{}.", 9, 10);
+  fusion_boundary.reasons = {partition::stated_refusal(unsupported("Because of %{} and %{}.", 9, 10))};
   const Planned made = begun_with(graph, before);
   const auto at = std::find_if(made.parts.fusion_boundaries.begin(), made.parts.fusion_boundaries.end(),
                                [&](const partition::FusionBoundary& one) { return one.value == *made.form.places[9]; });
   ASSERT_NE(at, made.parts.fusion_boundaries.end());
   ASSERT_NE(*made.form.places[9], 9U) << "the nodes have the same numbers here";
-  EXPECT_EQ(at->reason, fmt::format("Because of %{} and %{}.", *made.form.places[9], *made.form.places[10]));
+  EXPECT_EQ(plan::text_of(at->reasons),
+            fmt::format("Because of %{} and %{}.", *made.form.places[9], *made.form.places[10]));
   // Of the product that is a part of another one now, nothing that was said holds.
-  before.fusion_boundaries[0].reason = fmt::format("Because of %{}.", 4);
+  before.fusion_boundaries[0].reasons = {partition::stated_refusal(unsupported("Because of %{}.", 4))};
   for (const partition::FusionBoundary& one : begun_with(graph, before).parts.fusion_boundaries)
-    EXPECT_EQ(one.reason.find("Because"), std::string::npos) << one.reason;
+    EXPECT_EQ(plan::text_of(one.reasons).find("Because"), std::string::npos) << plan::text_of(one.reasons);
 }
 
 /// Of graphs with products that are joined, plans from seeds are sound.
