@@ -6,6 +6,7 @@
 
 #include "machine.hpp"
 #include "runtime/caps.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::bench {
 
@@ -68,7 +69,7 @@ const char* name_of(Outcome outcome) {
 json to_json(const SweepPoint& point) {
   const schedule::Schedule& schedule = point.schedule;
   json object = {{"schedule", point.text},
-                 {"kind", schedule::name_of(schedule.kind)},
+                 {"kind", schedule::name_of(schedule.kind())},
                  {"workgroup", schedule.workgroup},
                  {"vector_bytes", widest_access(schedule)},
                  {"us", point.times.median},
@@ -76,14 +77,9 @@ json to_json(const SweepPoint& point) {
                  {"p90", point.times.p90},
                  {"n", point.times.n()},
                  {"unroll_factor", schedule.unroll_factor},
-                 {"modelled_us", schedule.modelled_us},
-                 {"splits", schedule.parts}};
-  if (schedule.kind != schedule::Template::reduction) return object;
-  object["parallel_threads"] = schedule.parallel_threads;
-  object["reduction_threads"] = schedule.reduction_threads;
-  object["iterations"] = schedule.iterations;
-  object["persistent"] = schedule.persistent;
-  object["online"] = schedule.online;
+                 {"modelled_us", schedule.cost.modelled_us},
+                 {"splits", schedule.splits}};
+  object.update(json(schedule::describe(schedule).choices));
   return object;
 }
 

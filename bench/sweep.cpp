@@ -4,7 +4,7 @@
 #include <set>
 
 #include "api/states.hpp"
-#include "schedule/candidates.hpp"
+#include "templates/planning.hpp"
 #include "verify.hpp"
 
 namespace vkfuse::bench {
@@ -16,33 +16,35 @@ using plan::ScheduledKernels;
 SweepPoint point_of(const ScheduledKernels& steps) {
   const auto weight = [](const plan::ScheduledKernel& step) {
     const schedule::Schedule& schedule = step.schedule;
-    return std::pair(schedule.kind == schedule::Template::reduction, schedule.bytes_read + schedule.bytes_written);
+    return std::pair(schedule.kind() == schedule::Template::reduction,
+                     schedule.cost.bytes_read + schedule.cost.bytes_written);
   };
   const plan::ScheduledKernel* most = &steps.front();
   for (const plan::ScheduledKernel& step : steps) most = weight(*most) < weight(step) ? &step : most;
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
-  if (schedule.kind == schedule::Template::matmul) {
-    const schedule::TileShape& shape = schedule.matmul.shape;
+  if (schedule.kind() == schedule::Template::matmul) {
+    const schedule::TileShape& shape = schedule.as<schedule::MatmulParams>().shape;
     point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n,
-                             schedule.matmul.mma ? " units" : "");
+                             schedule.as<schedule::MatmulParams>().mma() ? " units" : "");
     return point;
   }
-  if (schedule.kind != schedule::Template::reduction) {
-    const bool tiled = schedule.kind == schedule::Template::tiled;
+  if (schedule.kind() != schedule::Template::reduction) {
+    const bool tiled = schedule.kind() == schedule::Template::transpose;
     point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.unroll_factor);
     return point;
   }
+  const auto& params = schedule.as<schedule::ReductionParams>();
   point.text =
-      fmt::format("{}x{} {}B x{}{}{}", schedule.parallel_threads, schedule.reduction_threads, bytes,
-                  schedule.unroll_factor, schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
-  if (schedule.parts > 1) point.text += fmt::format(" /{}", schedule.parts);
+      fmt::format("{}x{} {}B x{}{}{}", params.parallel_threads, params.reduction_threads, bytes, schedule.unroll_factor,
+                  params.persistent ? " persistent" : "", schedule.transforms.online ? " online" : "");
+  if (schedule.splits > 1) point.text += fmt::format(" /{}", schedule.splits);
   return point;
 }
 
 bool keeps_chains_short(const plan::ScheduledKernel& step) {
-  return schedule::keeps_chains_short(step.loops, step.schedule);
+  return schedule::keeps_sum_chains_short(step.loops, step.schedule);
 }
 
 /// What tells the schedules of a program from those of another one.

@@ -11,7 +11,6 @@ set(VKFUSE_UNITY_APART
   bench/timing.cpp
   source/api/compositions.cpp
   source/api/submit.cpp
-  source/codegen/sort_values.cpp
   source/index/expr.cpp
   source/onnx/attention.cpp
   source/onnx/grid_sample.cpp
@@ -28,8 +27,6 @@ set(VKFUSE_UNITY_APART
   source/reference/elementwise.cpp
   source/runtime/rates.cpp
   source/runtime/shape_buckets.cpp
-  source/schedule/packed_gemv.cpp
-  source/schedule/reduction.cpp
   source/segment/finish.cpp
   source/spirv/tools.cpp
   source/tool/validate_report.cpp
@@ -43,7 +40,7 @@ set(VKFUSE_UNITY_APART
   tests/portability/radv_test.cpp
   tests/support/repeat.cpp
   tests/unit/api/stream_test.cpp
-  tests/unit/codegen/random_texts_test.cpp
+  tests/unit/lowering/random_texts_test.cpp
   tests/unit/index/transform_test.cpp
   tests/unit/onnx/contrib_test.cpp
   tests/unit/onnx/ignored_test.cpp
@@ -72,9 +69,6 @@ set(VKFUSE_UNITY_ALONE
   source/reference/points.cpp
   source/reference/reduction.cpp
   source/reference/sort.cpp
-  source/schedule/attention.cpp
-  source/schedule/sort.cpp
-  source/schedule/tiled.cpp
   tests/differential/contractions_test.cpp
   tests/differential/limits_test.cpp
   tests/differential/merged_matmuls_test.cpp

@@ -14,28 +14,53 @@ declare -A allowed=(
   [passes]="reference ir ops index base"
   [segment]="passes ir ops index base"
   [device_model]="base"
-  [schedule]="device_model segment ir ops index base"
-  [partition]="schedule device_model segment ir ops index base"
-  [plan]="partition schedule device_model segment passes ir ops index base"
-  [codegen]="schedule segment ir ops index base"
+  [params]="segment device_model ir ops index base"
+  [schedule]="params segment device_model ir ops index base"
+  [templates]="schedule params segment device_model ir ops index base"
+  [planning]="templates schedule params segment device_model ir ops index base"
+  [partition]="planning schedule params segment device_model ir ops index base"
+  [plan]="partition planning schedule params segment device_model passes ir ops index base"
+  [kernel]="ir ops index base"
+  [lowering]="kernel schedule params segment ir ops index base"
+  [lower]="lowering kernel templates schedule params segment ir ops index base"
+  [emission]="lower lowering kernel schedule params segment ir ops index base"
   [spirv]="base"
   [store]="base"
   [vulkan]="base"
-  [runtime]="vulkan spirv store codegen plan partition schedule device_model segment passes ir ops index base"
-  [api]="runtime vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
+  [runtime]="vulkan spirv store emission lowering kernel plan partition planning schedule params segment device_model passes
+             ir ops index base"
+  [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment passes ir ops index base"
   [c]="api ir ops base"
   [onnx]="api reference ir ops base"
-  [tool]="onnx api runtime reference spirv store plan partition schedule segment ir ops index base"
+  [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base"
 )
+
+# layer_of FILE: its folder; in a template's folder its params, what lowers it, and the rest, which plans it, are three
+# layers, and so are the two tables of templates.
+layer_of() {
+  case "$1" in
+    schedule/tuning.hpp | schedule/tile_operand.hpp | templates/*/params.hpp) echo params ;;
+    templates/planning.*) echo planning ;;
+    templates/lowering.*) echo emission ;;
+    templates/*/lower*) echo lower ;;
+    *) echo "${1%%/*}" ;;
+  esac
+}
 
 bad=0
 while IFS=: read -r file line text; do
-  from=${file#source/}; from=${from%%/*}
-  target=$(sed -E 's|.*#include "([a-z_]+)/.*|\1|' <<<"$text")
-  [ "$target" = "$from" ] || [ "$target" = vkfuse ] && continue
-  case " ${allowed[$from]-} " in
+  file=${file#source/}
+  included=$(sed -E 's|.*#include "([^"]+)".*|\1|' <<<"$text")
+  from=$(layer_of "$file") target=$(layer_of "$included")
+  [ "$target" = vkfuse ] && continue
+  # Templates know nothing of each other.
+  if [[ $file == templates/*/* && $included == templates/*/* && ${file%/*} != "${included%/*}" ]]; then
+    echo "source/$file:$line: a template must not include another one's '$included'"; bad=1
+  fi
+  [ "$target" = "$from" ] && continue
+  case " ${allowed[$from]//$'\n'/ } " in
     *" $target "*) ;;
-    *) echo "$file:$line: layer '$from' must not include layer '$target'"; bad=1 ;;
+    *) echo "source/$file:$line: layer '$from' must not include '$included' of layer '$target'"; bad=1 ;;
   esac
 done < <(grep -rnE '#include "[a-z_]+/' source --include=*.cpp --include=*.hpp)
 

@@ -171,7 +171,7 @@ Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) c
 namespace {
 
 /// Registers, spills and code size under whatever names the driver has for them.
-plan::KernelFigures figures_of(runtime::Context& context, const codegen::Kernel& kernel) {
+plan::KernelFigures figures_of(runtime::Context& context, const lowering::Kernel& kernel) {
   plan::KernelFigures figures;
   if (!context.device()->caps().executable_statistics) return figures;
   auto all = context.kernels().statistics(kernel);
@@ -185,7 +185,7 @@ plan::KernelFigures figures_of(runtime::Context& context, const codegen::Kernel&
   return figures;
 }
 
-Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const runtime::CompiledKernel& compiled) {
+Result<std::string> code_of(Stage stage, const lowering::Kernel& kernel, const runtime::CompiledKernel& compiled) {
   switch (stage) {
     case Stage::glsl: return kernel.glsl;
     case Stage::spirv: return spirv::disassemble(compiled.spirv);
@@ -334,7 +334,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
     return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
   made.planning.policy = *policy;
   made.plan = options.plan;
-  made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+  made.numerics = options.numerics == Numerics::strict ? lowering::Numerics::strict : lowering::Numerics::standard;
   if (options.numerics == Numerics::f16_accumulation) made.tuning.f16_accumulation = true;
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
   if (!options.plan.empty() && plans) {

@@ -9,6 +9,7 @@
 #include "ir/structured.hpp"
 #include "schedule/budget.hpp"
 #include "schedule/dispatch_split.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::partition {
 
@@ -182,8 +183,8 @@ KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& seg
     outcome.refusal = stated_refusal(schedule.error());
     return outcome;
   }
-  outcome.bytes = schedule->bytes_read + schedule->bytes_read_again + schedule->bytes_written;
-  outcome.microseconds = schedule->modelled_us;
+  outcome.bytes = schedule->cost.bytes_read + schedule->cost.bytes_read_again + schedule->cost.bytes_written;
+  outcome.microseconds = schedule->cost.modelled_us;
   if (!loops->opaque) outcome.over_budget = schedule::over_budget(*loops, *schedule, statements_, target_.budget);
   return outcome;
 }

@@ -9,6 +9,7 @@
 #include "base/mutations.hpp"
 #include "ir/structured.hpp"
 #include "passes/passes.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::plan {
 
@@ -74,32 +75,18 @@ std::string digest_of(const Target& target) {
 Json chosen(const ScheduledKernel& step) {
   const schedule::Schedule& schedule = step.schedule;
   Json json;
-  json["kind"] = schedule::name_of(schedule.kind);
+  json["kind"] = schedule::name_of(schedule.kind());
   json["workgroup"] = schedule.workgroup;
-  json["workgroups"] = schedule.workgroups;
+  json["workgroups"] = schedule.launch.workgroups;
   json["dispatches"] = schedule.dispatches;
   json["chunk_size"] = schedule.chunk_size;
   json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
-  json["bytes_read"] = schedule.bytes_read;
-  json["bytes_written"] = schedule.bytes_written;
-  json["reduction_threads"] = schedule.reduction_threads;
-  json["parallel_threads"] = schedule.parallel_threads;
-  json["splits"] = schedule.parts;
-  if (const auto& packed = schedule.packed)
-    json["packed_gemv"] = {packed->mma.m,     packed->mma.n, packed->mma.k,
-                           packed->subgroups, packed->tiles, packed->k_slice};
-  json["register_blocking"] = {schedule.register_block_axis, schedule.register_block_rows};
-  json["passes"] = schedule.passes;
-  json["persistent"] = schedule.persistent;
-  json["online"] = schedule.online;
-  json["sunk_scales"] = schedule.sunk_scales;
-  json["tile"] = schedule.tile.extents;
-  const schedule::TileShape& shape = schedule.matmul.shape;
-  json["matmul"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
-  json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(),
-                       schedule.attention.mma.has_value() ? 1 : 0};
+  json["bytes_read"] = schedule.cost.bytes_read;
+  json["bytes_written"] = schedule.cost.bytes_written;
+  json["sunk_scales"] = schedule.transforms.sunk_scales;
+  json.update(schedule::describe(schedule).choices);
   json["loads"] = Json::array();
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
     if (step.loops.values[i].kind == segment::Value::Kind::load)

@@ -7,6 +7,7 @@
 #include "ir/structured.hpp"
 #include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::plan {
 
@@ -143,14 +144,15 @@ Result<ScheduledKernel> schedule_dispatch_parts(const Plan& plan, const segment:
     } else {
       sum.scratch_bytes = std::max(sum.scratch_bytes, own.scratch_bytes);  // one piece after the other
       sum.dispatches += own.dispatches;
+      using schedule::LaunchSizes, schedule::ScheduleCost;
       for (const auto count :
-           {&schedule::Schedule::elements, &schedule::Schedule::chunks, &schedule::Schedule::parallel_chunks,
-            &schedule::Schedule::workgroups, &schedule::Schedule::bytes_read, &schedule::Schedule::bytes_written,
-            &schedule::Schedule::bytes_read_again, &schedule::Schedule::loads_executed,
-            &schedule::Schedule::stores_executed, &schedule::Schedule::transactions}) {
-        sum.*count += own.*count;
-      }
-      sum.modelled_us += own.modelled_us;
+           {&LaunchSizes::elements, &LaunchSizes::chunks, &LaunchSizes::parallel_chunks, &LaunchSizes::workgroups})
+        sum.launch.*count += own.launch.*count;
+      for (const auto count :
+           {&ScheduleCost::bytes_read, &ScheduleCost::bytes_written, &ScheduleCost::bytes_read_again,
+            &ScheduleCost::loads_executed, &ScheduleCost::stores_executed, &ScheduleCost::transactions})
+        sum.cost.*count += own.cost.*count;
+      sum.cost.modelled_us += own.cost.modelled_us;
     }
     all.pieces.push_back({std::move(run), std::move(own), std::move(piece.windows)});
   }
@@ -271,12 +273,12 @@ Result<Totals> totals(const Plan& plan, const SymbolValues& symbols) {
   for (const ScheduledKernel& step : steps) {
     if (step.alias) continue;
     const schedule::Schedule& schedule = step.schedule;
-    sum.launches += schedule.chunks > 0 ? schedule.dispatches : 0;
-    sum.bytes += schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written;
-    sum.loads += schedule.loads_executed;
-    sum.stores += schedule.stores_executed;
-    sum.transactions += schedule.transactions;
-    sum.modelled_us += schedule.modelled_us;
+    sum.launches += schedule.launch.chunks > 0 ? schedule.dispatches : 0;
+    sum.bytes += schedule.cost.bytes_read + schedule.cost.bytes_read_again + schedule.cost.bytes_written;
+    sum.loads += schedule.cost.loads_executed;
+    sum.stores += schedule.cost.stores_executed;
+    sum.transactions += schedule.cost.transactions;
+    sum.modelled_us += schedule.cost.modelled_us;
     const segment::Proof proof = segment::prove_in_bounds(step.loops);
     sum.proof.accesses += proof.accesses;
     sum.proof.proven += proof.proven;

@@ -3,6 +3,7 @@
 
 #include "base/wrapped.hpp"
 #include "plan/plan.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::plan {
 
@@ -123,42 +124,34 @@ nlohmann::ordered_json rewrite_json(const GraphRewrite& rewrite) {
   return json;
 }
 
-/// Of a reduction.
-int rows_per_workgroup(const schedule::Schedule& schedule) {
-  return schedule.parallel_threads * (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows);
+/// Of one dispatch, those that share a tile included.
+std::int64_t workgroups_of(const schedule::Schedule& schedule) {
+  return schedule.launch.workgroups * (schedule.kind() == schedule::Template::matmul ? schedule.splits : 1);
 }
 
 /// How a segment runs, and what that moves.
 void add_schedule(const schedule::Schedule& schedule, nlohmann::ordered_json& json) {
-  json["bytes_read"] = schedule.bytes_read;
-  if (schedule.bytes_read_again > 0) json["bytes_read_again"] = schedule.bytes_read_again;
-  json["bytes_written"] = schedule.bytes_written;
-  json["loads"] = schedule.loads_executed;
-  json["stores"] = schedule.stores_executed;
-  json["transactions"] = schedule.transactions;
+  json["bytes_read"] = schedule.cost.bytes_read;
+  if (schedule.cost.bytes_read_again > 0) json["bytes_read_again"] = schedule.cost.bytes_read_again;
+  json["bytes_written"] = schedule.cost.bytes_written;
+  json["loads"] = schedule.cost.loads_executed;
+  json["stores"] = schedule.cost.stores_executed;
+  json["transactions"] = schedule.cost.transactions;
   json["workgroup"] = schedule.workgroup;
-  json["workgroups"] = schedule.workgroups * (schedule.kind == schedule::Template::matmul ? schedule.parts : 1);
+  json["workgroups"] = workgroups_of(schedule);
   json["chunk_size"] = schedule.chunk_size;
   json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
-  if (schedule.kind == schedule::Template::matmul) json["splits"] = schedule.parts;
-  if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
-  if (schedule.kind == schedule::Template::reduction) {
-    json["reduction_threads"] = schedule.reduction_threads;
-    json["rows_per_workgroup"] = rows_per_workgroup(schedule);
-    json["splits"] = schedule.parts;
-    json["passes"] = schedule.passes;
-    json["persistent"] = schedule.persistent;
-  }
-  json["modelled_us"] = schedule.modelled_us;
-  json["modelled_registers"] = schedule.registers;
+  json.update(schedule::describe(schedule).choices);
+  json["modelled_us"] = schedule.cost.modelled_us;
+  json["modelled_registers"] = schedule.cost.registers;
 }
 
 nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step, const ScheduledKernel& scheduled) {
   const schedule::Schedule& schedule = scheduled.schedule;
   nlohmann::ordered_json json;
-  json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind);
+  json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind());
   if (scheduled.alias) {
     json["value"] = fmt::format("%{}", scheduled.loops.stores[0].node);
     json["of"] = fmt::format("%{}", scheduled.alias->of);
@@ -327,37 +320,14 @@ std::string accesses_text(const Plan& plan, const segment::Segment& segment, con
   return all;
 }
 
-std::string packed_launch_text(const schedule::Schedule& schedule) {
-  const schedule::PackedGemvTile& packed = *schedule.packed;
-  return fmt::format(
-      "  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in "
-      "products of {} x {} x {}\n",
-      schedule.workgroups, schedule.workgroup, packed.rows(), packed.mma.m, packed.subgroups, packed.mma.m,
-      packed.mma.n, packed.mma.k);
-}
-
-std::string reduction_launch_text(const schedule::Schedule& schedule) {
-  std::string all =
-      wrapped("  launch: ", fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}",
-                                        schedule.workgroups, schedule.reduction_threads, rows_per_workgroup(schedule),
-                                        schedule.passes, schedule.passes == 1 ? "" : "es",
-                                        schedule.persistent ? ", rows kept in registers" : ""));
-  if (schedule.parts > 1)
-    all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
-  return all;
-}
-
 std::string launch_text(const schedule::Schedule& schedule) {
-  if (schedule.packed) return packed_launch_text(schedule);
-  if (schedule.kind == schedule::Template::reduction) return reduction_launch_text(schedule);
-  std::string all = fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n",
-                                schedule.workgroups * schedule.parts, schedule.workgroup, schedule.chunk_size,
-                                schedule.unroll_factor);
-  if (schedule.kind == schedule::Template::matmul && schedule.parts > 1)
-    all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
-  if (schedule.kind == schedule::Template::tiled)
-    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "),
-                       schedule.shared_bytes);
+  const schedule::Description description = schedule::describe(schedule);
+  std::string all =
+      description.launch.empty()
+          ? fmt::format("  launch: {} workgroups of {}, {} elements x {} per thread\n", workgroups_of(schedule),
+                        schedule.workgroup, schedule.chunk_size, schedule.unroll_factor)
+          : wrapped("  launch: ", description.launch);
+  for (const std::string& line : description.more_launch) all += wrapped("          ", line);
   return all;
 }
 
@@ -366,11 +336,12 @@ std::string segment_text(const Plan& plan, std::size_t step, const ScheduledKern
   if (scheduled.alias) return fmt::format("\nsegment {}: no kernel\n", step) + alias_text(plan, scheduled);
   const segment::Segment& segment = plan.steps[step].segment;
   const schedule::Schedule& schedule = scheduled.schedule;
-  std::string all = fmt::format("\nsegment {}: {} over {}\n", step, name_of(schedule.kind), space_of(scheduled.loops));
+  std::string all =
+      fmt::format("\nsegment {}: {} over {}\n", step, name_of(schedule.kind()), space_of(scheduled.loops));
   all += wrapped("  ops:    ", ops_of(plan, segment));
   if (step < measured.steps_us.size())
     all += fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[step],
-                       schedule.modelled_us);
+                       schedule.cost.modelled_us);
   return all + accesses_text(plan, segment, scheduled) + launch_text(schedule);
 }
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <set>
 
-#include "codegen/custom.hpp"
-#include "codegen/packing.hpp"
+#include "lowering/custom_function.hpp"
+#include "lowering/packing.hpp"
 
 namespace vkfuse::runtime {
 
@@ -48,7 +48,7 @@ Result<void> check_custom_code(OpenDevice& opened, const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     const auto* custom = std::get_if<ir::CustomPayload>(&node.payload);
     if (custom == nullptr) continue;
-    VKF_TRY(function, codegen::custom_function(graph, node, caps.int64));
+    VKF_TRY(function, lowering::custom_function(graph, node, caps.int64));
     if (!checked.insert(function.name).second) continue;
     if (function.text.find("double") != std::string::npos && !caps.float64) {
       return unsupported("The code of the custom op '{}' has a double, and the device has no 64-bit floats.",
@@ -57,11 +57,11 @@ Result<void> check_custom_code(OpenDevice& opened, const ir::Graph& graph) {
     if (function.text.find("int64_t") != std::string::npos && !caps.int64) {
       return unsupported("The code of the custom op '{}' has a 64-bit integer, and the device has none.", custom->name);
     }
-    const codegen::Kernel kernel = codegen::custom_check(function);
+    const lowering::Kernel kernel = lowering::custom_check(function);
     auto compiled = opened.shaders().compile(kernel);
     if (compiled) continue;
     return error_in_user_code(fmt::format("The code of the custom op '{}'", custom->name), kernel.name, custom->code,
-                              codegen::custom_check_line(function), compiled.error());
+                              lowering::custom_check_line(function), compiled.error());
   }
   return {};
 }

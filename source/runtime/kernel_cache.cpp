@@ -18,13 +18,13 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string key_of(const codegen::Kernel& kernel) {
+std::string key_of(const lowering::Kernel& kernel) {
   return fmt::format(
       "{} {}\n{}", kernel.workgroup, kernel.subgroup,
       VKF_PLANT(stale_kernel, kernel.key.empty() ? kernel.glsl : kernel.key, std::to_string(kernel.bindings.size())));
 }
 
-vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv,
+vulkan::PipelineInfo pipeline_info(const lowering::Kernel& kernel, std::span<const std::uint32_t> spirv,
                                    const Caps& caps) {
   vulkan::PipelineInfo info;
   info.name = kernel.name;
@@ -94,11 +94,11 @@ void work_side_by_side(std::size_t items, const Work& work) {
 
 }  // namespace
 
-std::string KernelCache::pipeline_key(const codegen::Kernel& kernel) const {
+std::string KernelCache::pipeline_key(const lowering::Kernel& kernel) const {
   return fmt::format("{} {} {}\n{}", opened_.driver_key(), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
-Result<CompiledKernel> KernelCache::make(const codegen::Kernel& kernel) {
+Result<CompiledKernel> KernelCache::make(const lowering::Kernel& kernel) {
   if (refuses_ && refuses_(kernel))
     return make_error(ErrorCode::internal, "The shader '{}' does not compile: a test refuses it.", kernel.name);
   const auto start = std::chrono::steady_clock::now();
@@ -132,7 +132,7 @@ Result<CompiledKernel> KernelCache::make(const codegen::Kernel& kernel) {
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 
-Result<std::shared_ptr<const CompiledKernel>> KernelCache::compile(const codegen::Kernel& kernel) {
+Result<std::shared_ptr<const CompiledKernel>> KernelCache::compile(const lowering::Kernel& kernel) {
   const std::string key = key_of(kernel);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -146,12 +146,12 @@ Result<std::shared_ptr<const CompiledKernel>> KernelCache::compile(const codegen
 }
 
 Result<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCache::compile_all(
-    const std::vector<const codegen::Kernel*>& kernels) {
+    const std::vector<const lowering::Kernel*>& kernels) {
   if (kernels.empty()) return std::vector<std::shared_ptr<const CompiledKernel>>();
   // Each text once: two threads would otherwise compile the same.
-  std::vector<const codegen::Kernel*> distinct;
+  std::vector<const lowering::Kernel*> distinct;
   std::set<std::string> keys;
-  for (const codegen::Kernel* kernel : kernels) {
+  for (const lowering::Kernel* kernel : kernels) {
     if (keys.insert(key_of(*kernel)).second) distinct.push_back(kernel);
   }
   Failures failures;
@@ -169,7 +169,7 @@ Result<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCache::compile_
   });
   VKF_CHECK_OK(failures.first());
   std::vector<std::shared_ptr<const CompiledKernel>> compiled;  // they are all known now
-  for (const codegen::Kernel* kernel : kernels) {
+  for (const lowering::Kernel* kernel : kernels) {
     VKF_TRY(one, compile(*kernel));
     compiled.push_back(std::move(one));
   }
@@ -181,7 +181,7 @@ void KernelCache::forget() {
   kernels_.clear();
 }
 
-Result<std::vector<vulkan::Statistic>> KernelCache::statistics(const codegen::Kernel& kernel) {
+Result<std::vector<vulkan::Statistic>> KernelCache::statistics(const lowering::Kernel& kernel) {
   VKF_TRY(compiled, compile(kernel));
   vulkan::PipelineInfo info = pipeline_info(kernel, compiled->spirv, opened_.device()->caps());
   info.capture_statistics = true;

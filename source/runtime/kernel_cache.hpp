@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel.hpp"
+#include "kernel/kernel.hpp"
 #include "runtime/open_device.hpp"
 #include "vulkan/pipeline.hpp"
 
@@ -29,25 +29,25 @@ class KernelCache {
 
   /// The compiled form of a kernel; equal keys on one device are compiled once, and what the store has of them is not
   /// compiled at all.
-  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
+  Result<std::shared_ptr<const CompiledKernel>> compile(const lowering::Kernel& kernel);
   /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
   Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(
-      const std::vector<const codegen::Kernel*>& kernels);
+      const std::vector<const lowering::Kernel*>& kernels);
   /// What the driver says of a kernel: it is made once more, because drivers that keep what they need for this do not
   /// take pipelines from a cache.
-  Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
+  Result<std::vector<vulkan::Statistic>> statistics(const lowering::Kernel& kernel);
 
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
   void forget();
   /// For tests: a compiler that refuses the kernels of which `refuses` is true. Before anything is compiled.
-  void refuse(std::function<bool(const codegen::Kernel&)> refuses) { refuses_ = std::move(refuses); }
+  void refuse(std::function<bool(const lowering::Kernel&)> refuses) { refuses_ = std::move(refuses); }
 
  private:
-  Result<CompiledKernel> make(const codegen::Kernel& kernel);
-  [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
+  Result<CompiledKernel> make(const lowering::Kernel& kernel);
+  [[nodiscard]] std::string pipeline_key(const lowering::Kernel& kernel) const;
 
   OpenDevice& opened_;
-  std::function<bool(const codegen::Kernel&)> refuses_;
+  std::function<bool(const lowering::Kernel&)> refuses_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };

@@ -10,7 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
 #include "runtime/program.hpp"
-#include "schedule/matmul_operands.hpp"
+#include "schedule/operands.hpp"
 
 namespace vkfuse::runtime {
 
@@ -200,7 +200,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
               tiers_for(prepared),
               dtypes_of_workgroup_tiles(prepared, device_model(context.opened().base_target()),
                                         options.tuning.cooperative_matrix.value_or(false)),
-              options.numerics != codegen::Numerics::strict &&
+              options.numerics != lowering::Numerics::strict &&
                   has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
@@ -220,7 +220,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
   note_constants(plan_);
-  codegen::EmitOptions emitting;
+  lowering::LoweringOptions emitting;
   emitting.numerics = options.numerics;
   shape_buckets_ = std::make_unique<ShapeBuckets>(plan_, options.tuning, emitting);
   return {};
@@ -247,7 +247,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   // These make another graph, and values are known by those of this one.
   planning.without.insert({partition::PlannerPass::merged_matmuls, partition::PlannerPass::partial_statistics});
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
-  codegen::EmitOptions emitting;
+  lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;
   return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
 }

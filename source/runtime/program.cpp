@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/custom.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::runtime {
 
@@ -69,7 +70,7 @@ std::shared_ptr<const Specialization> Program::known_specialization(const Symbol
 Result<void> Program::compile_kernels(Specialization& specialization,
                                       const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const {
   specialization.compiled.resize(specialization.kernels.size());
-  std::vector<const codegen::Kernel*> requested;
+  std::vector<const lowering::Kernel*> requested;
   std::vector<std::size_t> steps;  // that the device does not have yet
   for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
     if (specialization.steps[i].alias) continue;
@@ -105,7 +106,7 @@ Result<void> Program::write_fixed(Specialization& specialization) const {
   };
   VKF_TRY(steps, plan::schedule_all(plan_, {}, options_.tuning, choose));
   specialization.steps = std::move(steps);
-  codegen::EmitOptions emitting;
+  lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     VKF_TRY(kernels, write_kernels(plan_, i, specialization.steps[i], emitting));
@@ -185,7 +186,7 @@ Result<ShapeBuckets::WrittenKernel> Program::write_planned_kernel(const Speciali
   ShapeBuckets::WrittenKernel written;
   written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, schedule);
   written.scheduled.schedule = std::move(schedule);
-  codegen::EmitOptions emitting;
+  lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;
   VKF_TRY(kernels, write_kernels(plan_, step, written.scheduled, emitting));
   written.kernels = launches_of(std::move(kernels));

@@ -17,7 +17,7 @@
 namespace vkfuse::runtime {
 
 struct ProgramOptions {
-  codegen::Numerics numerics = codegen::Numerics::standard;
+  lowering::Numerics numerics = lowering::Numerics::standard;
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
@@ -36,7 +36,7 @@ struct Pace {
 
 /// A plan of the program's graph, and the texts of its kernels.
 struct Planned {
-  Planned(plan::Plan made, schedule::Tuning tuning, codegen::EmitOptions emitting)
+  Planned(plan::Plan made, schedule::Tuning tuning, lowering::LoweringOptions emitting)
       : plan(std::move(made)), shape_buckets(plan, std::move(tuning), std::move(emitting)) {}
   plan::Plan plan;
   ShapeBuckets shape_buckets;
@@ -57,9 +57,9 @@ struct Specialization {
   /// That a step's kernels read and write.
   [[nodiscard]] std::uint64_t bytes_moved(std::size_t step) const {
     const schedule::Schedule& schedule = steps[step].schedule;
-    return steps[step].alias
-               ? 0
-               : static_cast<std::uint64_t>(schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written);
+    return steps[step].alias ? 0
+                             : static_cast<std::uint64_t>(schedule.cost.bytes_read + schedule.cost.bytes_read_again +
+                                                          schedule.cost.bytes_written);
   }
 
   /// Of a whole run.
@@ -92,7 +92,7 @@ bool overlap(const vulkan::BufferRange& a, const vulkan::BufferRange& b);
 /// The scratch memory of a step as a binding has it: that of a sort has two halves where one is read while the other is
 /// written.
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
-                                  const codegen::Binding& binding);
+                                  const lowering::Binding& binding);
 
 /// Times of one run.
 struct StepTime {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/components.hpp"
+#include "lowering/components.hpp"
 #include "runtime/timer.hpp"
 
 namespace vkfuse::runtime {
@@ -63,7 +63,7 @@ Products integer_dot(const Caps& caps) {
     steps += fmt::format("    s{0} += i8x4_dot(s{0}, b, 0);\n", i);
     sum += fmt::format("{}s{}", i == 0 ? "" : " + ", i);
   }
-  const std::string glsl = fmt::format(kByteProducts, codegen::kIntegerDotProduct, chains, kSteps, steps, sum);
+  const std::string glsl = fmt::format(kByteProducts, lowering::kIntegerDotProduct, chains, kSteps, steps, sum);
   return {.timed = {.kernel = {glsl, "rate of T3", workgroup}, .workgroups = kWorkgroups},
           .of_workgroup = 4.0 * kSteps * kChains * workgroup};
 }
@@ -107,8 +107,8 @@ Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
   const std::string glsl = fmt::format(
       kMatrixProducts, fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k),
       fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
-      fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
-      fmt::arg("total", codegen::component(shape.c)), fmt::arg("four", codegen::component_vec4(shape.c)),
+      fmt::arg("extension", lowering::component_extension(shape.a)), fmt::arg("factor", lowering::component(shape.a)),
+      fmt::arg("total", lowering::component(shape.c)), fmt::arg("four", lowering::component_vec4(shape.c)),
       fmt::arg("fours", shape.m * shape.n / 4), fmt::arg("number", is_float(shape.a) ? "float" : "int"),
       fmt::arg("bits", is_float(shape.c) ? "floatBitsToUint" : "uint"), fmt::arg("stored", stored));
   const std::string name = fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c),

@@ -29,7 +29,7 @@ class Hazards {
 };
 
 /// What a piece of a step binds of a value.
-Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding) {
+Result<void> narrow(vulkan::BufferRange& range, const lowering::Binding& binding) {
   const auto begin = static_cast<std::uint64_t>(binding.offset), bytes = static_cast<std::uint64_t>(binding.bytes);
   if (begin > range.bytes || bytes > range.bytes - begin)
     return invalid("A kernel binds {} bytes at offset {} of the value %{}, whose buffer has {}.", bytes, begin,
@@ -47,7 +47,7 @@ Result<void> check_bindings(const plan::Plan& plan, std::size_t step, const Laun
   };
   std::vector<ir::NodeId> stored;
   for (const Launch& launch : launches) {
-    for (const codegen::Binding& binding : launch.kernel->bindings) {
+    for (const lowering::Binding& binding : launch.kernel->bindings) {
       if (binding.scratch) continue;
       if (!has(segment.stores, binding.value) && (binding.store || !has(segment.reads, binding.value))) {
         return Error{
@@ -99,7 +99,7 @@ double share_of_step(const Specialization& specialization, std::size_t step, std
   const std::size_t dispatches = specialization.kernels[step].size();
   const plan::ScheduledKernel& scheduled = specialization.steps[step];
   const bool is_split_k =
-      scheduled.schedule.kind == schedule::Template::matmul && dispatches == 2 && scheduled.pieces.empty();
+      scheduled.schedule.kind() == schedule::Template::matmul && dispatches == 2 && scheduled.pieces.empty();
   if (!is_split_k) return 1 / static_cast<double>(dispatches);
   return dispatch == 0 ? kOfSums : 1 - kOfSums;
 }
@@ -157,14 +157,14 @@ class DispatchRecorder {
   [[nodiscard]] const Launch& launch_of(const Unit& unit) const {
     return specialization_.kernels[unit.step][unit.dispatch];
   }
-  [[nodiscard]] const codegen::Kernel& kernel_of(const Unit& unit) const { return *launch_of(unit).kernel; }
+  [[nodiscard]] const lowering::Kernel& kernel_of(const Unit& unit) const { return *launch_of(unit).kernel; }
 
   /// In the order of the kernel's bindings.
   [[nodiscard]] Result<std::vector<vulkan::BufferRange>> bound_ranges(const Unit& unit) const {
     const plan::Plan& plan = program_.plan();
     const std::uint64_t most = plan.target.caps.storage_buffer_range;
     std::vector<vulkan::BufferRange> bound;
-    for (const codegen::Binding& binding : kernel_of(unit).bindings) {
+    for (const lowering::Binding& binding : kernel_of(unit).bindings) {
       const vulkan::BufferRange& range =
           ranges_.at(binding.scratch ? plan::scratch_id(plan, unit.step) : binding.value);
       bound.push_back(binding.scratch ? scratch_range(range, specialization_.steps[unit.step].schedule, binding)
@@ -179,7 +179,7 @@ class DispatchRecorder {
     return bound;
   }
 
-  void add_barrier(const codegen::Kernel& kernel, const std::vector<vulkan::BufferRange>& bound, bool is_due,
+  void add_barrier(const lowering::Kernel& kernel, const std::vector<vulkan::BufferRange>& bound, bool is_due,
                    bool is_independent) {
     bool conflict = is_due;
     for (std::size_t b = 0; b < bound.size() && !conflict && !is_independent; ++b)
@@ -194,9 +194,9 @@ class DispatchRecorder {
   Result<void> dispatch(const Unit& unit, const std::vector<vulkan::BufferRange>& bound) {
     const Launch& launch = launch_of(unit);
     const bool complete = unit.groups_x == launch.groups_x && unit.groups_y == launch.groups_y;
-    const codegen::Kernel of_part =
-        complete ? codegen::Kernel()
-                 : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    const lowering::Kernel of_part =
+        complete ? lowering::Kernel()
+                 : lowering::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
     VKF_TRY(kept, complete ? program_.compiled(specialization_, unit.step, unit.dispatch)
                            : program_.context()->kernels().compile(of_part));
     commands_.bind(kept->pipeline);
@@ -220,10 +220,10 @@ bool overlap(const vulkan::BufferRange& a, const vulkan::BufferRange& b) {
 }
 
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
-                                  const codegen::Binding& binding) {
+                                  const lowering::Binding& binding) {
   if (!binding.half) return all;
   const std::uint64_t bytes =
-      static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.sort_passes.size() > 2 ? 2 : 1);
+      static_cast<std::uint64_t>(schedule.scratch_bytes) / static_cast<std::uint64_t>(binding.halves);
   all.offset += bytes * static_cast<std::uint64_t>(*binding.half);
   all.bytes = bytes;
   return all;
@@ -237,7 +237,7 @@ void Pace::note(double microseconds) {
 
 double Specialization::modelled_us() const {
   double sum = 0;
-  for (const plan::ScheduledKernel& step : steps) sum += step.alias ? 0 : step.schedule.modelled_us;
+  for (const plan::ScheduledKernel& step : steps) sum += step.alias ? 0 : step.schedule.cost.modelled_us;
   return sum;
 }
 
@@ -264,8 +264,8 @@ std::vector<Part> Program::parts(const Specialization& specialization) const {
         continue;
       }
       const double us =
-          specialization.steps[step].schedule.modelled_us * scale * share_of_step(specialization, step, k);
-      const bool stays_whole = !codegen::has_parts(*specialization.kernels[step][k].kernel, plan_.target);
+          specialization.steps[step].schedule.cost.modelled_us * scale * share_of_step(specialization, step, k);
+      const bool stays_whole = !lowering::has_parts(*specialization.kernels[step][k].kernel, plan_.target);
       const std::vector<Unit> units = stays_whole ? std::vector<Unit>{all} : cut_to_fit(all, us, room);
       for (const Unit& unit : units) {
         const double own = us / static_cast<double>(units.size());
@@ -317,7 +317,7 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Special
     stamps.stamp_up_to(unit.step);
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == specialization.kernels.size()))
       continue;
-    if (specialization.steps[unit.step].schedule.chunks == 0 || is_in_place(specialization, ranges, unit.step))
+    if (specialization.steps[unit.step].schedule.launch.chunks == 0 || is_in_place(specialization, ranges, unit.step))
       continue;
     VKF_CHECK_OK(recorder.record(unit, i > 0 ? &part[i - 1] : nullptr, stamps));
   }

@@ -8,7 +8,7 @@
 
 namespace vkfuse::runtime {
 
-/// The interface that codegen recorded.
+/// The interface that lowering recorded.
 struct Shaders::Requested {
   std::size_t push_constant_bytes = 0;
   std::vector<bool> stores;  ///< per binding; one that does not store is readonly
@@ -25,13 +25,13 @@ Result<std::string> difference(const Requested& requested, std::span<const std::
     return found.error().code == ErrorCode::unsupported ? Result<std::string>(std::string())
                                                         : Result<std::string>(std::move(found).error());
   if (found->push_constant_bytes != requested.push_constant_bytes)
-    return std::string("the shader's push constants are those codegen recorded");
+    return std::string("the shader's push constants are those lowering recorded");
   if (found->bindings.size() != requested.stores.size())
-    return std::string("the shader's buffers are those codegen recorded");
+    return std::string("the shader's buffers are those lowering recorded");
   for (std::size_t i = 0; i < requested.stores.size(); ++i) {
     const spirv::Binding& binding = found->bindings[i];
     if (binding.binding != i || binding.set != 0 || binding.is_uniform)
-      return std::string("buffers are bound in the order codegen recorded");
+      return std::string("buffers are bound in the order lowering recorded");
     if (requested.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
   }
   if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
@@ -52,14 +52,14 @@ std::string shader_key(const std::string& text) {
                      VKF_PLANT(stale_store_key, text, text.substr(0, text.find("void "))));
 }
 
-std::string shader_key(const codegen::Kernel& kernel) {
+std::string shader_key(const lowering::Kernel& kernel) {
   return shader_key(kernel.key.empty() ? kernel.glsl : kernel.key);
 }
 
-Result<spirv::Module> Shaders::compile(const codegen::Kernel& kernel) {
+Result<spirv::Module> Shaders::compile(const lowering::Kernel& kernel) {
   Requested requested;
   requested.push_constant_bytes = kernel.constants.size() * 4;
-  for (const codegen::Binding& binding : kernel.bindings) requested.stores.push_back(binding.store);
+  for (const lowering::Binding& binding : kernel.bindings) requested.stores.push_back(binding.store);
   return compile(shader_key(kernel), kernel.glsl, kernel.name, requested);
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/mutations.hpp"
 #include "ir/structured.hpp"
+#include "templates/lowering.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::runtime {
 
@@ -86,8 +88,8 @@ std::string description(const ir::Graph& graph, ir::NodeId id) {
 Launches relocated(const Launches& first, const plan::StructuralDuplicate& duplicate) {
   Launches launches = first;
   for (Launch& launch : launches) {
-    auto kernel = std::make_shared<codegen::Kernel>(*launch.kernel);
-    for (codegen::Binding& binding : kernel->bindings) {
+    auto kernel = std::make_shared<lowering::Kernel>(*launch.kernel);
+    for (lowering::Binding& binding : kernel->bindings) {
       if (!binding.scratch)
         binding.value =
             VKF_PLANT(bindings_of_duplicates,
@@ -131,26 +133,26 @@ std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std:
 
 }  // namespace
 
-Launch Launch::of(codegen::Kernel kernel) {
+Launch Launch::of(lowering::Kernel kernel) {
   Launch launch;
   launch.constants = std::make_shared<const std::vector<std::uint32_t>>(kernel.constants);
   launch.groups_x = kernel.groups_x;
   launch.groups_y = kernel.groups_y;
-  launch.kernel = std::make_shared<const codegen::Kernel>(std::move(kernel));
+  launch.kernel = std::make_shared<const lowering::Kernel>(std::move(kernel));
   return launch;
 }
 
-codegen::Kernel Launch::whole() const {
-  codegen::Kernel all = *kernel;
+lowering::Kernel Launch::whole() const {
+  lowering::Kernel all = *kernel;
   all.constants = *constants;
   all.groups_x = groups_x;
   all.groups_y = groups_y;
   return all;
 }
 
-Launches launches_of(std::vector<codegen::Kernel> kernels) {
+Launches launches_of(std::vector<lowering::Kernel> kernels) {
   Launches all;
-  for (codegen::Kernel& kernel : kernels) all.push_back(Launch::of(std::move(kernel)));
+  for (lowering::Kernel& kernel : kernels) all.push_back(Launch::of(std::move(kernel)));
   return all;
 }
 
@@ -170,7 +172,7 @@ plan::StructuralDuplicates structural_duplicates_of(const plan::Plan& plan) {
   return duplicates;
 }
 
-ShapeBuckets::ShapeBuckets(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options)
+ShapeBuckets::ShapeBuckets(const plan::Plan& plan, schedule::Tuning tuning, lowering::LoweringOptions options)
     : plan_(plan),
       duplicates_(std::make_shared<const plan::StructuralDuplicates>(structural_duplicates_of(plan))),
       tuning_(std::move(tuning)),
@@ -201,15 +203,19 @@ ShapeBuckets::BucketKey ShapeBuckets::bucket_key_of(std::size_t step, const Symb
   return bucket_key;
 }
 
-Result<std::vector<codegen::RelocatableKernel>> ShapeBuckets::relocatable(
+Result<std::vector<lowering::RelocatableKernel>> ShapeBuckets::relocatable(
     std::size_t step, const plan::ScheduledKernel& scheduled, const plan::ScheduledKernel* reference_kernel) const {
-  codegen::EmitOptions options = options_;
+  lowering::LoweringOptions options = options_;
   options.hoist_sizes = true;
   options.name = fmt::format("segment {}", step);
   options.only_canonical_key = reference_kernel != nullptr;
   if (reference_kernel != nullptr) options.reference_sizes = {&reference_kernel->loops, &reference_kernel->schedule};
-  return codegen::relocatable(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target,
-                              options);
+  return lowering::relocatable({.graph = plan_.graph,
+                                .segment = plan_.steps[step].segment,
+                                .loops = scheduled.loops,
+                                .schedule = scheduled.schedule,
+                                .target = plan_.target,
+                                .options = options});
 }
 
 std::optional<ShapeBuckets::BucketKernels> ShapeBuckets::bucket_kernels_at(std::size_t step, const SymbolValues& one,
@@ -230,14 +236,14 @@ std::optional<ShapeBuckets::BucketKernels> ShapeBuckets::bucket_kernels_at(std::
   auto others = relocatable(step, *second, &bucket_kernels.model);
   if (!relocatables || !others || relocatables->size() != others->size()) return std::nullopt;
   for (std::size_t i = 0; i < relocatables->size(); ++i) {
-    const codegen::RelocatableKernel& a = (*relocatables)[i];
-    const codegen::RelocatableKernel& b = (*others)[i];
+    const lowering::RelocatableKernel& a = (*relocatables)[i];
+    const lowering::RelocatableKernel& b = (*others)[i];
     if (b.differs || a.canonical_key != b.canonical_key) return std::nullopt;
-    auto size_binding = codegen::SizeBinding::shared(a.relocations, b.relocations, a.most_words);
+    auto size_binding = lowering::SizeBinding::shared(a.relocations, b.relocations, a.most_words);
     const auto words = size_binding ? size_binding->words_for(a.relocations) : std::nullopt;
     if (!words) return std::nullopt;
     bucket_kernels.kernels.push_back(
-        std::make_shared<const codegen::Kernel>(codegen::bind_sizes(a, *size_binding, *words)));
+        std::make_shared<const lowering::Kernel>(lowering::bind_sizes(a, *size_binding, *words)));
     bucket_kernels.size_bindings.push_back(*std::move(size_binding));
   }
   bucket_kernels.relocatables = *std::move(relocatables);
@@ -347,12 +353,12 @@ std::optional<Launches> ShapeBuckets::fill(std::size_t step, const BucketKernels
   if (!relocatables || relocatables->size() != bucket_kernels.relocatables.size()) return std::nullopt;
   Launches launches;
   for (std::size_t i = 0; i < relocatables->size(); ++i) {
-    codegen::RelocatableKernel& own = (*relocatables)[i];
+    lowering::RelocatableKernel& own = (*relocatables)[i];
     if (own.differs || own.canonical_key != bucket_kernels.relocatables[i].canonical_key) return std::nullopt;
     const auto words = bucket_kernels.size_bindings[i].words_for(own.relocations);
     if (!words) return std::nullopt;
     own.kernel.constants.insert(own.kernel.constants.end(), words->begin(), words->end());
-    const codegen::Kernel& reference_kernel = *bucket_kernels.kernels[i];
+    const lowering::Kernel& reference_kernel = *bucket_kernels.kernels[i];
     Launch& launch = launches.emplace_back();
     launch.groups_x = own.kernel.groups_x;
     launch.groups_y = own.kernel.groups_y;
@@ -366,23 +372,23 @@ std::optional<Launches> ShapeBuckets::fill(std::size_t step, const BucketKernels
     }
     own.kernel.glsl = reference_kernel.glsl;
     own.kernel.key = reference_kernel.key;
-    launch.kernel = std::make_shared<const codegen::Kernel>(std::move(own.kernel));
+    launch.kernel = std::make_shared<const lowering::Kernel>(std::move(own.kernel));
   }
   return launches;
 }
 
-Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
-                                                   const plan::ScheduledKernel& scheduled,
-                                                   codegen::EmitOptions options) {
+Result<std::vector<lowering::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
+                                                    const plan::ScheduledKernel& scheduled,
+                                                    lowering::LoweringOptions options) {
   options.name = fmt::format("segment {}", step);
   const segment::Segment& segment = plan.steps[step].segment;
   if (scheduled.pieces.empty())
-    return codegen::emit(plan.graph, segment, scheduled.loops, scheduled.schedule, plan.target, options);
-  std::vector<codegen::Kernel> all;
+    return lowering::lower({plan.graph, segment, scheduled.loops, scheduled.schedule, plan.target, options});
+  std::vector<lowering::Kernel> all;
   for (const plan::ScheduledDispatchPart& piece : scheduled.pieces) {
-    VKF_TRY(kernels, codegen::emit(plan.graph, segment, piece.loops, piece.schedule, plan.target, options));
-    for (codegen::Kernel& kernel : kernels) {
-      for (codegen::Binding& binding : kernel.bindings) {
+    VKF_TRY(kernels, lowering::lower({plan.graph, segment, piece.loops, piece.schedule, plan.target, options}));
+    for (lowering::Kernel& kernel : kernels) {
+      for (lowering::Binding& binding : kernel.bindings) {
         if (binding.scratch || binding.half) continue;
         const schedule::Window& window = piece.windows.at(binding.value);
         binding.offset = window.offset;
@@ -394,9 +400,9 @@ Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::
   return all;
 }
 
-Result<std::vector<codegen::Kernel>> ShapeBuckets::own_text(std::size_t step,
-                                                            const plan::ScheduledKernel& scheduled) const {
-  codegen::EmitOptions options = options_;
+Result<std::vector<lowering::Kernel>> ShapeBuckets::own_text(std::size_t step,
+                                                             const plan::ScheduledKernel& scheduled) const {
+  lowering::LoweringOptions options = options_;
   options.hoist_sizes = true;
   return write_kernels(plan_, step, scheduled, std::move(options));
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "codegen/kernel.hpp"
+#include "lowering/input.hpp"
 #include "plan/plan.hpp"
 
 namespace vkfuse::runtime {
@@ -20,28 +20,28 @@ struct ShapeBucket {
 };
 
 /// The kernels of a step as it is scheduled, piece by piece where it runs in pieces.
-Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
-                                                   const plan::ScheduledKernel& scheduled,
-                                                   codegen::EmitOptions options);
+Result<std::vector<lowering::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
+                                                    const plan::ScheduledKernel& scheduled,
+                                                    lowering::LoweringOptions options);
 
 /// Steps that compute the same as an earlier one.
 plan::StructuralDuplicates structural_duplicates_of(const plan::Plan& plan);
 
 /// A kernel at given sizes: what all sizes share, and what a launch adds.
 struct Launch {
-  std::shared_ptr<const codegen::Kernel> kernel;  ///< its own launch is of whatever sizes it was made at
+  std::shared_ptr<const lowering::Kernel> kernel;  ///< its own launch is of whatever sizes it was made at
   std::shared_ptr<const std::vector<std::uint32_t>> constants;
   std::uint32_t groups_x = 0;
   std::uint32_t groups_y = 1;
 
   /// As the kernel has it.
-  static Launch of(codegen::Kernel kernel);
+  static Launch of(lowering::Kernel kernel);
   /// The kernel with this launch.
-  [[nodiscard]] codegen::Kernel whole() const;
+  [[nodiscard]] lowering::Kernel whole() const;
 };
 /// Of a step, one per dispatch.
 using Launches = std::vector<Launch>;
-Launches launches_of(std::vector<codegen::Kernel> kernels);
+Launches launches_of(std::vector<lowering::Kernel> kernels);
 
 struct CompiledKernel;
 
@@ -51,7 +51,7 @@ struct CompiledKernel;
 class ShapeBuckets {
  public:
   /// `plan` outlives it.
-  ShapeBuckets(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options);
+  ShapeBuckets(const plan::Plan& plan, schedule::Tuning tuning, lowering::LoweringOptions options);
 
   /// Kernels of one text in the driver, once they are.
   class Compiled {
@@ -95,9 +95,9 @@ class ShapeBuckets {
   /// What the sizes of a class share in one step.
   struct BucketKernels {
     plan::ScheduledKernel model;
-    std::vector<codegen::RelocatableKernel> relocatables;
-    std::vector<codegen::SizeBinding> size_bindings;              ///< of each
-    std::vector<std::shared_ptr<const codegen::Kernel>> kernels;  ///< at the model's sizes
+    std::vector<lowering::RelocatableKernel> relocatables;
+    std::vector<lowering::SizeBinding> size_bindings;              ///< of each
+    std::vector<std::shared_ptr<const lowering::Kernel>> kernels;  ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
     std::shared_ptr<const BucketKernels> original;  ///< the form of the step's original, if the texts are the same
     /// Whether the texts are those of another step.
@@ -122,19 +122,19 @@ class ShapeBuckets {
                                                                const schedule::Tuning& tuning) const;
   [[nodiscard]] std::optional<plan::ScheduledKernel> schedule_at_other_sizes(const BucketKernels& bucket_kernels,
                                                                              const segment::Loops& loops) const;
-  [[nodiscard]] Result<std::vector<codegen::RelocatableKernel>> relocatable(
+  [[nodiscard]] Result<std::vector<lowering::RelocatableKernel>> relocatable(
       std::size_t step, const plan::ScheduledKernel& scheduled, const plan::ScheduledKernel* reference_kernel) const;
   /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
   [[nodiscard]] std::optional<Launches> fill(std::size_t step, const BucketKernels& bucket_kernels,
                                              const plan::ScheduledKernel& scheduled) const;
-  [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step,
-                                                              const plan::ScheduledKernel& scheduled) const;
+  [[nodiscard]] Result<std::vector<lowering::Kernel>> own_text(std::size_t step,
+                                                               const plan::ScheduledKernel& scheduled) const;
 
   const plan::Plan& plan_;
   std::vector<std::int64_t> runs_;  ///< widest_run() of each step
   std::shared_ptr<const plan::StructuralDuplicates> duplicates_;
   schedule::Tuning tuning_;
-  codegen::EmitOptions options_;
+  lowering::LoweringOptions options_;
   std::mutex mutex_;
   struct Known {
     PerKernel known_kernels;

@@ -10,7 +10,7 @@
 #include "base/mutations.hpp"
 #include "ops/op.hpp"
 #include "runtime/transfer.hpp"
-#include "schedule/candidates.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::runtime {
 
@@ -102,7 +102,7 @@ class Bench {
   }
 
   Result<void> compile(Candidate& candidate) {
-    std::vector<const codegen::Kernel*> requested;
+    std::vector<const lowering::Kernel*> requested;
     for (const Launch& launch : candidate.kernels) requested.push_back(launch.kernel.get());
     VKF_TRY(compiled, context_.kernels().compile_all(requested));
     candidate.compiled = std::move(compiled);
@@ -180,7 +180,7 @@ class Bench {
       const Launch& launch = candidate.kernels[k];
       if (k > 0) commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
       std::vector<vulkan::BufferRange> bound;
-      for (const codegen::Binding& binding : launch.kernel->bindings) {
+      for (const lowering::Binding& binding : launch.kernel->bindings) {
         const vulkan::Buffer& buffer = binding.scratch ? *candidate.scratch : buffers_.at(binding.value);
         bound.push_back({&buffer, 0, buffer.size()});
         if (binding.scratch) bound.back() = scratch_range(bound.back(), candidate.scheduled.schedule, binding);
@@ -235,8 +235,8 @@ class Tuner {
     std::map<Launches, std::vector<std::size_t>, ByText> groups;
     for (std::size_t i = 0; i < specialization->steps.size(); ++i) {
       const plan::ScheduledKernel& step = specialization->steps[i];
-      const bool can = !step.alias && step.pieces.empty() && step.schedule.chunks > 0 &&
-                       step.schedule.modelled_us < program_.options().longest_submission_us / 4 &&
+      const bool can = !step.alias && step.pieces.empty() && step.schedule.launch.chunks > 0 &&
+                       step.schedule.cost.modelled_us < program_.options().longest_submission_us / 4 &&
                        !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
       if (can) groups[specialization->kernels[i]].push_back(i);
     }
@@ -244,7 +244,7 @@ class Tuner {
     for (const auto& group : groups) order.push_back(&group);
     const auto weight = [&](const auto* group) {
       return static_cast<double>(group->second.size()) *
-             specialization->steps[group->second.front()].schedule.modelled_us;
+             specialization->steps[group->second.front()].schedule.cost.modelled_us;
     };
     std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return weight(a) > weight(b); });
     progress_.segments = static_cast<int>(order.size());
@@ -311,7 +311,8 @@ class Tuner {
     for (const schedule::Tuning& tuning : tunings) {
       if (is_over()) break;
       auto written = program_.write_planned_kernel(specialization, step, tuning);
-      if (!written || !schedule::keeps_chains_short(written->scheduled.loops, written->scheduled.schedule)) continue;
+      if (!written || !schedule::keeps_sum_chains_short(written->scheduled.loops, written->scheduled.schedule))
+        continue;
       if (!known.insert(written->kernels).second) continue;
       Candidate one;
       one.tuning = tuning;
@@ -320,7 +321,7 @@ class Tuner {
       all.push_back(std::move(one));
     }
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-      return a.scheduled.schedule.modelled_us < b.scheduled.schedule.modelled_us;
+      return a.scheduled.schedule.cost.modelled_us < b.scheduled.schedule.cost.modelled_us;
     });
     if (all.size() > kMostCandidates) all.erase(all.begin() + kMostCandidates, all.end());
     return all;

@@ -128,7 +128,7 @@ AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& t
   });
   if (scattered) return {AccessKind::element, std::max(4, bytes)};
   return plan_access(loops, tuning, schedule, value.offset, bytes, value.predicates, value.axes,
-                     schedule.merged_reduction_axes > 1);
+                     schedule.transforms.merged_reduction_axes > 1);
 }
 
 void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -290,16 +290,6 @@ double access_overhead(const Loops& loops, const Schedule& schedule, const Expr&
   return sector_overhead(run);
 }
 
-/// Of a load that goes through shared memory.
-double run_overhead(const Tile& tile, std::size_t value, int element_bytes) {
-  std::int64_t run = element_bytes;
-  for (const TransposedLoad& load : tile.loads) {
-    if (load.value != value) continue;
-    for (int axis : load.run) run *= tile.extents[static_cast<std::size_t>(axis)];
-  }
-  return sector_overhead(run);
-}
-
 /// Two atomic operations store each element that shares a word with another thread's.
 constexpr double kSharedWordOverhead = 8;
 
@@ -313,7 +303,7 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
     // Where data decides, neighbours may be anywhere: taken to be near.
     const double overhead = !load.data.empty() ? 1.0
                             : plan.kind == AccessKind::transposed
-                                ? run_overhead(schedule.tile, i, bytes)
+                                ? sector_overhead(plan.run * bytes)
                                 : access_overhead(loops, schedule, load.offset, plan, bytes);
     all += static_cast<double>(segment::elements_touched(loops, load)) * bytes * overhead;
   }
@@ -334,7 +324,7 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
 double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   // The caches of a GPU hand out sectors faster than its memory does. A CPU computes elements one
   // by one, wherever they are.
-  const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
+  const auto moved = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
   return target.type == DeviceType::cpu ? moved
                                         : std::max(moved, cached_bytes(graph, loops, target, schedule) /
                                                               device_model(target).caches.sector_bandwidth);
@@ -362,48 +352,7 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::int64_t iterations_of_step(const MatmulTile& tile, const TileShape& shape) {
-  std::int64_t all = shape.k + 20;
-  for (const TileOperand& tile_operand : tile.tile_operands)
-    all += ceil_div(
-               std::int64_t{tile_operand.second ? shape.n : shape.m} * shape.k / elements_in_tile(tile_operand, shape),
-               shape.workgroup()) +
-           1;
-  return all;
-}
-
-int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {
-  int elements = tile_operand.elements;
-  while (elements > 4 && (tile_operand.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup())
-    elements /= 2;
-  return elements;
-}
-
 namespace {
-
-/// Of all loops that one invocation goes through, about and rather too many.
-std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
-  const std::int64_t parts = std::max(schedule.parts, 1);
-  switch (schedule.kind) {
-    case Template::reduction:
-      return ceil_div(schedule.iterations, parts) *
-             (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
-    case Template::matmul: {
-      const TileShape& shape = schedule.matmul.shape;
-      return ceil_div(ceil_div(count_along(loops, schedule.matmul.k), shape.k), parts) *
-             iterations_of_step(schedule.matmul, shape);
-    }
-    case Template::attention: {
-      const AttentionTile& tile = schedule.attention;
-      const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.tile_k());
-      const std::int64_t depth = tile.contract ? tile.extent_d(loops) : 0;
-      const std::int64_t fills =
-          ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
-      return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
-    }
-    default: return 0;
-  }
-}
 
 /// Whether every buffer of the segment, and what it leaves for a later dispatch, is within what can be bound.
 Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
@@ -440,7 +389,8 @@ Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, cons
 
 }  // namespace
 
-Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
+                          std::int64_t iterations) {
   const std::vector<ir::NodeId> reads = buffers_read(loops);
   std::set<ir::NodeId> written;
   for (const segment::Store& store : loops.stores) written.insert(store.node);
@@ -464,12 +414,11 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   }
   const std::int64_t groups_limit =
       static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
-  if (schedule.workgroups > groups_limit) {
-    return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups,
-                       groups_limit);
+  if (schedule.launch.workgroups > groups_limit) {
+    return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.",
+                       schedule.launch.workgroups, groups_limit);
   }
-  if (const std::int64_t iterations = iterations_of(loops, schedule);
-      iterations > target.workarounds.leaves_loops_after) {
+  if (iterations > target.workarounds.leaves_loops_after) {
     return unsupported(
         "An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.",
         iterations, target.name, target.workarounds.leaves_loops_after);
@@ -504,18 +453,18 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
     std::int64_t& all = touched[value.node];
     all = std::min(value.buffer_elements, index::saturating_add(all, own));
   }
-  schedule.bytes_read = 0;
-  schedule.bytes_written = 0;
+  schedule.cost.bytes_read = 0;
+  schedule.cost.bytes_written = 0;
   for (const auto& [node, elements] : touched)
-    schedule.bytes_read = index::saturating_add(schedule.bytes_read,
-                                                index::saturating_mul(elements, size_of(graph.node(node).type.dtype)));
+    schedule.cost.bytes_read = index::saturating_add(
+        schedule.cost.bytes_read, index::saturating_mul(elements, size_of(graph.node(node).type.dtype)));
   for (const segment::Store& store : loops.stores) {
     const std::int64_t bytes =
         index::saturating_mul(element_count_of(loops, store.offset), size_of(graph.node(store.node).type.dtype));
-    schedule.bytes_written = index::saturating_add(schedule.bytes_written, bytes);
+    schedule.cost.bytes_written = index::saturating_add(schedule.cost.bytes_written, bytes);
   }
-  schedule.bytes_read = std::min(schedule.bytes_read, kMostBytes);
-  schedule.bytes_written = std::min(schedule.bytes_written, kMostBytes);
+  schedule.cost.bytes_read = std::min(schedule.cost.bytes_read, kMostBytes);
+  schedule.cost.bytes_written = std::min(schedule.cost.bytes_written, kMostBytes);
 }
 
 double cost_of(const ir::Node& node) {
@@ -543,5 +492,7 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
   }
   return cost;
 }
+
+int largest_workgroup(const Caps& caps) { return static_cast<int>(std::min(usable_invocations(caps), 1024u)); }
 
 }  // namespace vkfuse::schedule

@@ -7,7 +7,7 @@
 namespace vkfuse::schedule {
 
 /// Fills `loads` and `stores` of a schedule whose chunks are decided (chunk_size, vector_axis,
-/// straddles).
+/// crosses_rows).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 /// Of one load, before buffers are looked at as a whole; and of all stores.
 AccessPlan plan_load(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning,
@@ -43,16 +43,10 @@ int widest_chunk(const Widths& widths, const Tuning& tuning);
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
-/// Of an operand's chunks where tiles have this shape: every thread has something to bring.
-int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape);
-
-/// Of a thread's loops in one step of a tile along its sum, rather too many: of what fills the tile, and of the
-/// products.
-std::int64_t iterations_of_step(const MatmulTile& tile, const TileShape& shape);
-
-/// Limits that every template has: buffers, their sizes, axes, iterations.
+/// Limits that every template has: buffers, their sizes, axes, and `iterations` of all loops that one thread goes
+/// through, about and rather too many.
 Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                          const Schedule& schedule);
+                          const Schedule& schedule, std::int64_t iterations = 0);
 
 /// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own
 /// size: the device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
@@ -68,6 +62,9 @@ double sector_overhead(std::int64_t run_bytes);
 /// Bytes that memory moves for the loads and stores of a schedule whose bytes are counted; more where caches
 /// hand out so many sectors for them that this takes longer.
 double traffic(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
+
+/// Threads of the largest workgroup that tunings try.
+int largest_workgroup(const Caps& caps);
 
 struct AxisCounts {
   int rows = 0;
@@ -87,45 +84,7 @@ double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
 /// loads and stores; a twentieth of the faster does not overlap.
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
 
-Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                const Tuning& tuning);
-Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                           const Tuning& tuning);
 /// Whether accesses that have been planned for these loops allow those of a schedule for other sizes.
 bool serve(const Schedule& planned, const Schedule& model);
-
-/// schedule::at_other_sizes() of each template.
-std::optional<Schedule> pointwise_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
-                                                 const Target& target, const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> reduction_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
-                                                 const Target& target, const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> matmul_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                              const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
-                                                 const Target& target, const Tuning& tuning, const Schedule& model);
-
-/// The innermost `count` column axes of loops without keys counted as one.
-segment::Loops merge_reduction_axes(const segment::Loops& loops, int count);
-/// The same rows with cooperative matrices; nothing where they are no weights of four bits times a vector, or that is
-/// not faster.
-std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                         const Tuning& tuning, const Schedule& rows);
-Result<Schedule> best_reduction(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                const Tuning& tuning);
-/// Nothing where nothing is a contraction of two operands with axes of their own. With `sunk_scales` the
-/// loops have been through segment::with_sunk_scales.
-std::optional<Schedule> best_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                    const Tuning& tuning, bool sunk_scales);
-/// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
-/// with_sunk_scales and with_online_reductions.
-std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                       const Tuning& tuning, bool sunk_scales);
-/// The tiles of attention that cooperative matrices may fill.
-std::vector<AttentionShape> cooperative_attention_shapes();
-/// A kernel of the user's.
-Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
-/// Nothing where no load runs along another axis than the stores.
-std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                   const Tuning& tuning);
 
 }  // namespace vkfuse::schedule

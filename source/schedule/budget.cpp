@@ -44,8 +44,7 @@ std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule
   return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) * std::max(1, schedule.chunk_size);
 }
 
-bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, const Target& target) {
-  const std::int64_t elements = schedule.iterations * std::max(1, schedule.chunk_size);
+bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Target& target, std::int64_t elements) {
   // Drivers of CPUs have no registers to keep a row in, and nothing to gain.
   const std::int64_t most =
       target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;
@@ -62,7 +61,7 @@ std::string over_budget(const segment::Loops& loops, const Schedule& schedule, s
   }
   const auto chooses = [](const segment::Value& value) { return value.kind == segment::Value::Kind::choose; };
   const std::int64_t choices = std::count_if(loops.values.begin(), loops.values.end(), chooses);
-  const std::int64_t most = schedule.kind == Template::pointwise || schedule.kind == Template::tiled
+  const std::int64_t most = schedule.kind() == Template::pointwise || schedule.kind() == Template::transpose
                                 ? budget.choices
                                 : budget.choices_in_loops;
   if (choices > most)

@@ -16,8 +16,9 @@ int statements_of(const ir::Graph& graph, ir::NodeId id);
 /// value.
 std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements);
 
-/// Whether a row may stay in registers: its iterations are then unrolled, and all of them are text.
-bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, const Target& target);
+/// Whether a thread's `elements` of a row may stay in registers: its iterations are then unrolled, and all of them are
+/// text.
+bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Target& target, std::int64_t elements);
 
 /// Why a kernel of several ops is none, in one sentence; empty where it is within the budget.
 std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements,

@@ -135,6 +135,11 @@ const OutputResult* CaseResult::worst_by_file() const {
   return worst;
 }
 
+int ValidateReport::count(Verdict verdict) const {
+  return static_cast<int>(
+      std::count_if(cases.begin(), cases.end(), [&](const CaseResult& one) { return one.verdict == verdict; }));
+}
+
 Validation::Validation(const ValidateOptions& how, std::string name) : options(how), limit(how) {
   result.name = std::move(name);
 }

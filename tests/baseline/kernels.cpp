@@ -14,8 +14,8 @@
 #include <sstream>
 
 #include "api/tensor_node.hpp"
-#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
+#include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "rows.hpp"
@@ -24,6 +24,7 @@
 #include "support/cases.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
+#include "templates/lowering.hpp"
 #include "tool/model.hpp"
 
 namespace vkfuse::test {
@@ -92,16 +93,16 @@ class Writer {
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
       const segment::Segment& segment = plan.steps[i].segment;
       const schedule::Schedule& schedule = scheduled[i].schedule;
-      codegen::EmitOptions options;
+      lowering::LoweringOptions options;
       options.hoist_sizes = !symbols.empty();  // as the runtime does
       options.name = "kernel";
       ordered_json step{{"members", segment.members}, {"reads", segment.reads}, {"stores", segment.stores}};
-      step["bytes"] = {schedule.bytes_read, schedule.bytes_written, schedule.bytes_read_again};
-      step["modelled_us"] = schedule.modelled_us;
+      step["bytes"] = {schedule.cost.bytes_read, schedule.cost.bytes_written, schedule.cost.bytes_read_again};
+      step["modelled_us"] = schedule.cost.modelled_us;
       step["scratch_bytes"] = schedule.scratch_bytes;
       step["shared_bytes"] = schedule.shared_bytes;
       if (scheduled[i].pieces.empty()) {
-        VKF_TRY(kernels, codegen::emit(plan.graph, segment, scheduled[i].loops, schedule, plan.target, options));
+        VKF_TRY(kernels, lowering::lower({plan.graph, segment, scheduled[i].loops, schedule, plan.target, options}));
         VKF_TRY(dispatches, dispatches_of(kernels));
         step["dispatches"] = std::move(dispatches);
       } else {
@@ -112,11 +113,11 @@ class Writer {
     return steps;
   }
 
-  Result<ordered_json> dispatches_of(const std::vector<codegen::Kernel>& kernels) {
+  Result<ordered_json> dispatches_of(const std::vector<lowering::Kernel>& kernels) {
     ordered_json all = ordered_json::array();
-    for (const codegen::Kernel& kernel : kernels) {
+    for (const lowering::Kernel& kernel : kernels) {
       ordered_json bindings = ordered_json::array();
-      for (const codegen::Binding& binding : kernel.bindings) {
+      for (const lowering::Binding& binding : kernel.bindings) {
         bindings.push_back(
             {binding.value, binding.store, binding.scratch, binding.half.value_or(-1), binding.offset, binding.bytes});
       }
@@ -133,7 +134,7 @@ class Writer {
 
   /// The name of a kernel's module, which is written if no kernel had its text before. An older shaderc than a kernel's
   /// extensions asks for leaves the text in its place.
-  Result<std::string> module_of(const codegen::Kernel& kernel) {
+  Result<std::string> module_of(const lowering::Kernel& kernel) {
     const std::string hash = hash_of(kernel.glsl);
     if (!modules_.insert(hash).second) return hash;
     auto spirv = spirv::compile_glsl(kernel.glsl, kernel.name);

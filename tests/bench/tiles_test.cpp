@@ -39,9 +39,10 @@ std::string chosen_tile(const Row& row, const json& sizes) {
   const auto steps = plan::schedule_all(*plan, {});
   EXPECT_TRUE(steps.ok()) << row.name;
   for (const plan::ScheduledKernel& step : *steps) {
-    const schedule::TileShape& tile = step.schedule.matmul.shape;
-    if (step.schedule.matmul.mma && step.schedule.parts == 1)
-      return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.thread_m, tile.thread_n);
+    const auto* params = step.schedule.get_if<schedule::MatmulParams>();
+    if (params == nullptr || params->mma() == nullptr || step.schedule.splits != 1) continue;
+    const schedule::TileShape& tile = params->shape;
+    return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.thread_m, tile.thread_n);
   }
   return {};
 }

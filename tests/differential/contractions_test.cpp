@@ -215,7 +215,7 @@ TEST(Quantised, RowsOfALaneShareTheVector) {
         const auto steps = specialization_of(program)->steps;
         EXPECT_TRUE(are_kernels(steps.size(), 1)) << name;
         if (steps.size() == 1) {
-          EXPECT_EQ(steps[0].schedule.register_block_rows, rows) << name;
+          EXPECT_EQ(steps[0].schedule.transforms.register_block_rows, rows) << name;
         }
         compare_with_reference(program, graph, data_for({graph, {}, 63, false}),
                                fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));

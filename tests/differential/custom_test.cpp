@@ -370,10 +370,10 @@ TEST(Custom, BadKernelsAreOneSentence) {
             "stores are not.");
   EXPECT_EQ(edited("binding = 2", "binding = 3"),
             "The custom kernel 'scaled_sums' has not the interface that its operands ask for: buffers are bound in the "
-            "order codegen recorded.");
+            "order lowering recorded.");
   EXPECT_EQ(edited("scales, results", "scales"),
             "The custom kernel 'scaled_sums' has not the interface that its operands ask for: the shader's push "
-            "constants are those codegen recorded.");
+            "constants are those lowering recorded.");
   EXPECT_EQ(edited("local_size_x_id = 0", "local_size_x = 64"),
             "The custom kernel 'scaled_sums' has not the interface that its operands ask for: the workgroup size is "
             "specialisation constant 0.");

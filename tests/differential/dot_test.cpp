@@ -196,7 +196,7 @@ void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
       how.tuning.register_block_rows = seed % 2 == 0 ? 2 : 4;
     }
     if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
-    if (seed % 5 < 3 && !low_limits) how.tuning.parts = kParts[seed / 3 % std::size(kParts)];
+    if (seed % 5 < 3 && !low_limits) how.tuning.splits = kParts[seed / 3 % std::size(kParts)];
     return how;
   };
   run_random(suite);
@@ -221,7 +221,7 @@ TEST(Dot, RandomContractionsOfBytes) {
     how.tuning.matmul = true;
     how.tuning.integer_dot = true;
     if (seed % 3 == 2) how.tuning.tile = kTiles[seed / 3 % std::size(kTiles)];
-    how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
+    how.tuning.splits = kParts[seed / 4 % std::size(kParts)];
     return how;
   };
   run_random(suite);
@@ -243,7 +243,7 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
     how.tuning.matmul = true;
     how.tuning.cooperative_matrix = true;
     if (seed % 3 != 0) how.tuning.tile = kUnitTiles[seed / 3 % std::size(kUnitTiles)];
-    how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
+    how.tuning.splits = kParts[seed / 4 % std::size(kParts)];
     return how;
   };
   run_random(suite);
@@ -361,8 +361,8 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
   how.tuning.matmul = how.tuning.cooperative_matrix = true;
   how.tuning.f16_accumulation = true;
   const Executable program = compile_graph(graph, how);
-  const auto& unit = specialization_of(program)->steps.front().schedule.matmul.mma;
-  ASSERT_TRUE(unit && unit->c == DType::f16);
+  const MatrixShape* unit = specialization_of(program)->steps.front().schedule.as<schedule::MatmulParams>().mma();
+  ASSERT_TRUE(unit != nullptr && unit->c == DType::f16);
   const Data data = small_data(graph, 75, false);
   const GuardedRun run = run_guarded(program, graph, data);
   const auto at = [](const std::vector<std::byte>& bytes, std::int64_t i) {

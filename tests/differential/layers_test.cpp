@@ -217,7 +217,7 @@ void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
     how.tuning.matmul = seed % 5 < 3 ? std::optional(true) : std::nullopt;
-    if (seed % 4 == 1 && !low_limits) how.tuning.parts = 2 + static_cast<int>(seed / 4 % 3);
+    if (seed % 4 == 1 && !low_limits) how.tuning.splits = 2 + static_cast<int>(seed / 4 % 3);
     return how;
   };
   run_random(suite);

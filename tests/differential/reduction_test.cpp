@@ -273,13 +273,13 @@ std::vector<schedule::Tuning> forced() {
   for (int lanes = 1; lanes <= 64; lanes *= 2) {
     for (const bool persistent : {false, true}) all.push_back({.reduction_threads = lanes, .persistent = persistent});
   }
-  for (int parts = 1; parts <= 8; ++parts) all.push_back({.reduction_threads = 1 << (parts % 7), .parts = parts});
+  for (int parts = 1; parts <= 8; ++parts) all.push_back({.reduction_threads = 1 << (parts % 7), .splits = parts});
   for (const int lanes : {1, 16, 64}) all.push_back({.vector_bytes = 4, .reduction_threads = lanes});
   for (const int lanes : {4, 32}) all.push_back({.reduction_threads = lanes, .online = true, .persistent = false});
-  for (const int parts : {2, 5}) all.push_back({.online = true, .parts = parts});
+  for (const int parts : {2, 5}) all.push_back({.online = true, .splits = parts});
   for (const int flying : {2, 4, 8})
     all.push_back({.unroll_factor = flying, .reduction_threads = 4, .persistent = false});
-  all.push_back({.unroll_factor = 4, .parts = 3});
+  all.push_back({.unroll_factor = 4, .splits = 3});
   all.push_back({.workgroup = 128, .reduction_threads = 8});
   return all;
 }
@@ -290,7 +290,7 @@ std::string text_of(const schedule::Tuning& tuning) {
   };
   return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) +
          one("unroll_factor", tuning.unroll_factor) + one("reduction_threads", tuning.reduction_threads) +
-         one("persistent", tuning.persistent) + one("parts", tuning.parts) + one("online", tuning.online);
+         one("persistent", tuning.persistent) + one("parts", tuning.splits) + one("online", tuning.online);
 }
 
 class Forced : public testing::TestWithParam<Chain> {};
@@ -544,7 +544,7 @@ TEST(Rows, FewLongOnesAreSharedByWorkgroups) {
   const auto check = [](const ir::Graph& graph, int dispatches, const char* what) {
     const Executable program = compile_graph(graph, Build{});
     ASSERT_EQ(program.state()->program->plan().steps.size(), 1U) << what;
-    EXPECT_GT(specialization_of(program)->steps[0].schedule.parts, 1) << what;
+    EXPECT_GT(specialization_of(program)->steps[0].schedule.splits, 1) << what;
     EXPECT_TRUE(are_kernels(program.kernel_count(), dispatches)) << what;
     const Data data = data_for({graph, {}, 59, false});
     const NamedBytes once = compare_with_reference(program, graph, data, what);

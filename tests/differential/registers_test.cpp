@@ -27,12 +27,12 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
   Chosen chosen;
   const auto schedule_of = [&](const Executable& program) {
     for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
-      if (step.schedule.kind == kind) return schedule::Schedule(step.schedule);
+      if (step.schedule.kind() == kind) return schedule::Schedule(step.schedule);
     }
     ADD_FAILURE() << "no kernel is " << schedule::name_of(kind);
     return schedule::Schedule();
   };
-  chosen.otherwise = schedule_of(compile_graph(graph, how)).registers;
+  chosen.otherwise = schedule_of(compile_graph(graph, how)).cost.registers;
   how.device = &device_with_few_registers();
   const Executable program = compile_graph(graph, how);
   chosen.low_register = schedule_of(program);
@@ -44,7 +44,7 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
 }
 
 void expect_fits(const Chosen& chosen) {
-  EXPECT_LE(chosen.low_register.registers, kLaneRegisters - 4);
+  EXPECT_LE(chosen.low_register.cost.registers, kLaneRegisters - 4);
   if (target(false).caps.registers_per_thread == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
   if (target(false).type != DeviceType::cpu)
     return;  // what a GPU chooses otherwise is decided by what was measured there
@@ -61,7 +61,7 @@ TEST(FewRegisters, Products) {
   output "y" = %4
 })"));
   expect_fits(run_on_both(graph, schedule::Template::matmul, {.matmul = true}));
-  expect_fits(run_on_both(graph, schedule::Template::matmul, {.parts = 2, .matmul = true}));
+  expect_fits(run_on_both(graph, schedule::Template::matmul, {.splits = 2, .matmul = true}));
 }
 
 TEST(FewRegisters, Convolutions) {
@@ -79,7 +79,7 @@ TEST(FewRegisters, Attention) {
       const Chosen chosen = run_on_both(graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})}),
                                         schedule::Template::attention, {.matmul = true});
       expect_fits(chosen);
-      EXPECT_TRUE(chosen.low_register.attention.low_register);
+      EXPECT_TRUE(chosen.low_register.as<schedule::AttentionParams>().simt()->low_register);
     }
   }
 }
@@ -88,7 +88,7 @@ TEST(FewRegisters, Attention) {
 TEST(FewRegisters, SoftmaxAlongTheFirstAxis) {
   const ir::Graph graph = graph_of({softmax(Tensor::input("x", DType::f32, {80, 264}), 0)});
   const Chosen chosen = run_on_both(graph, schedule::Template::reduction);
-  EXPECT_TRUE(chosen.low_register.vector_rows);
+  EXPECT_TRUE(chosen.low_register.as<schedule::ReductionParams>().vector_rows);
   expect_fits(chosen);
 }
 

@@ -23,10 +23,10 @@ void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& ho
                        int dispatches = 1, std::int64_t length = 0) {
   const Executable fused = compile_graph(graph, how);
   const schedule::Schedule& first = specialization_of(fused)->steps[0].schedule;
-  if (length != 0 && first.kind == schedule::Template::sort) {
-    dispatches = dispatches_of(length, first.block_keys);
+  if (length != 0 && first.kind() == schedule::Template::sort) {
+    dispatches = dispatches_of(length, first.as<schedule::SortParams>().block_keys);
     if (!has_least_limits()) {
-      EXPECT_GE(first.block_keys, std::min<std::int64_t>(length, 2048)) << what;
+      EXPECT_GE(first.as<schedule::SortParams>().block_keys, std::min<std::int64_t>(length, 2048)) << what;
     }  // or merging is all it does
   }
   EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);

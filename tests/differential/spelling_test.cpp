@@ -7,10 +7,11 @@
 #include <functional>
 #include <set>
 
-#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
+#include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "support/fuzz.hpp"
+#include "templates/lowering.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -168,8 +169,8 @@ Essence essence_of(const ir::Graph& graph, const Target& target, const partition
     for (const schedule::AccessPlan& load : steps[i].schedule.loads) canonical_key.widths.push_back(load.vector_bytes);
     for (const schedule::AccessPlan& store : steps[i].schedule.stores)
       canonical_key.widths.push_back(store.vector_bytes);
-    for (const codegen::Kernel& kernel :
-         must(codegen::emit(plan.graph, plan.steps[i].segment, steps[i].loops, steps[i].schedule, target, {})))
+    for (const lowering::Kernel& kernel :
+         must(lowering::lower({plan.graph, plan.steps[i].segment, steps[i].loops, steps[i].schedule, target, {}})))
       canonical_key.text += kernel.key;
   }
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)

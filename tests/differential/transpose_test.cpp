@@ -62,7 +62,7 @@ TEST_P(TransposeSizes, EveryElementArrives) {
                             : kEdges[random.below(std::size(kEdges))];
     };
     const SymbolValues symbols{{"m", size()}, {"n", size()}};
-    tiled += specialization_of(program, symbols)->steps.at(0).schedule.kind == schedule::Template::tiled ? 1 : 0;
+    tiled += specialization_of(program, symbols)->steps.at(0).schedule.kind() == schedule::Template::transpose ? 1 : 0;
     expect_right(program, graph, symbols, static_cast<std::uint64_t>(round));
   }
   EXPECT_GE(tiled, kRounds - 2);  // not where a size is 1
@@ -301,7 +301,7 @@ TEST_P(TransposeLayouts, OneKernelReadsAndWritesVectors) {
   EXPECT_TRUE(are_kernels(program.kernel_count(), 1));
   const auto specialization = specialization_of(program, {});
   if (specialization->steps.size() == 1) {
-    EXPECT_EQ(specialization->steps[0].schedule.kind, schedule::Template::tiled);
+    EXPECT_EQ(specialization->steps[0].schedule.kind(), schedule::Template::transpose);
     EXPECT_LE(specialization->steps[0].schedule.shared_bytes, 16384);
     EXPECT_EQ(accesses_of(program.state()->program->plan().graph, specialization->steps[0]), wanted);
   }
@@ -389,7 +389,7 @@ TEST(Differential, PermutedSumsOfAnyRank) {
     const ir::Graph graph = PermutedSum(seed).graph();
     const Executable program = compile_tiled(graph);
     for (const plan::ScheduledKernel& step : specialization_of(program, {})->steps)
-      tiled += step.schedule.kind == schedule::Template::tiled ? 1 : 0;
+      tiled += step.schedule.kind() == schedule::Template::transpose ? 1 : 0;
     expect_right(program, graph, {}, seed);
     if (HasFatalFailure()) return;
   }
@@ -412,10 +412,11 @@ TEST(Differential, TilesFitTheSmallestDevice) {
 })"));
   const Executable program = compile_tiled(graph, Numerics::strict, &small);
   const schedule::Schedule& schedule = specialization_of(program, {})->steps.at(0).schedule;
-  EXPECT_EQ(schedule.kind, schedule::Template::tiled);
+  EXPECT_EQ(schedule.kind(), schedule::Template::transpose);
   EXPECT_LE(schedule.workgroup, 128);
   EXPECT_LE(schedule.shared_bytes, 16384);
-  EXPECT_GT(schedule.workgroups, schedule.workgroups_x);  // in rows of the dispatch, the last with idle ones
+  EXPECT_GT(schedule.launch.workgroups,
+            schedule.launch.workgroups_x);  // in rows of the dispatch, the last with idle ones
   expect_right(program, graph, {}, 5);
 }
 

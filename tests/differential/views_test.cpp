@@ -246,7 +246,7 @@ class Views : public testing::TestWithParam<View> {
     EXPECT_TRUE(are_kernels(fused.kernel_count(), 1)) << what << "\n" << ir::print(graph);
     // A tile that is turned in shared memory, as on GPUs, is read in vectors however it lies.
     const bool turned = target().type != DeviceType::cpu &&
-                        specialization_of(fused)->steps[0].schedule.kind == schedule::Template::tiled;
+                        specialization_of(fused)->steps[0].schedule.kind() == schedule::Template::transpose;
     EXPECT_EQ(load_widths(fused, "x"), turned ? std::vector<int>{16} : loads) << what;
     EXPECT_EQ(store_widths(fused, "y"), stores) << what;
     const std::int64_t ideal = (GetParam().touched + elements(y)) * size_of(y.dtype()) + GetParam().position_bytes;

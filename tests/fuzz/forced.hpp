@@ -24,7 +24,7 @@ inline Forced draw_schedule(Random& random) {
       {" reduction_threads=32", {.reduction_threads = 32}},
       {" persistent=false", {.persistent = false}},
       {" online=true persistent=false", {.online = true, .persistent = false}},
-      {" parts=3", {.parts = 3}},
+      {" parts=3", {.splits = 3}},
       {" block=16", {.block = 16}},
       {" matrix=true", {.matmul = true}},
       {" matrix=false", {.matmul = false}},

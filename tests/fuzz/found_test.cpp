@@ -262,7 +262,7 @@ TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
 })"));
   Build how;
   how.device = &device_with_low_limits();
-  how.tuning.parts = 3;
+  how.tuning.splits = 3;
   compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
 }
 

@@ -5,12 +5,13 @@
 #include <limits>
 #include <tuple>
 
-#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
+#include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "schedule/candidates.hpp"
 #include "support/compare.hpp"
+#include "templates/lowering.hpp"
+#include "templates/planning.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -29,7 +30,7 @@ Kernels kernels_of(const ir::Graph& graph, const Target& target = discrete_gpu()
   const SymbolValues symbols = schedule::representative_symbols(prepared);
   const auto steps = must(plan::schedule_all(made, symbols));
   Kernels kernels;
-  for (const plan::ScheduledKernel& step : steps) kernels.kinds.emplace_back(schedule::name_of(step.schedule.kind));
+  for (const plan::ScheduledKernel& step : steps) kernels.kinds.emplace_back(schedule::name_of(step.schedule.kind()));
   kernels.arena_bytes = must(plan::plan_memory(made, symbols, steps)).arena_bytes;
   kernels.text = must(plan::to_text(made, unfused, symbols));
   return kernels;
@@ -107,7 +108,7 @@ TEST(Blocks, AFoldOfNothingBesideAFactor) {
   const auto steps = must(plan::schedule_all(made, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     EXPECT_FALSE(
-        must(codegen::emit(made.graph, made.steps[i].segment, steps[i].loops, steps[i].schedule, made.target, {}))
+        must(lowering::lower({made.graph, made.steps[i].segment, steps[i].loops, steps[i].schedule, made.target, {}}))
             .empty());
   }
 }
@@ -237,9 +238,10 @@ TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     const auto steps = must(plan::schedule_all(made, {}));
     ASSERT_EQ(steps.size(), 1U);
-    EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matmul);
+    EXPECT_EQ(steps[0].schedule.kind(), schedule::Template::matmul);
     EXPECT_FALSE(
-        must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
+        must(lowering::lower({made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {}}))
+            .empty());
   }
 }
 
@@ -256,25 +258,27 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
     ASSERT_EQ(made.steps.size(), 1U);
     const segment::Loops loops = must(segment::build_loops(made.graph, made.steps[0].segment, {}));
     const schedule::Schedule standard = must(schedule::best(made.graph, loops, target));
-    ASSERT_EQ(standard.kind, schedule::Template::attention);
-    EXPECT_EQ(standard.attention.mma.has_value(), target.has(FeatureTier::cooperative_matrix2));
+    ASSERT_EQ(standard.kind(), schedule::Template::attention);
+    EXPECT_EQ(standard.as<schedule::AttentionParams>().cooperative() != nullptr,
+              target.has(FeatureTier::cooperative_matrix2));
     int lanes = 0, units = 0;
     for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
       const schedule::AttentionShape& asked = *tuning.attention;
       const schedule::Schedule tuned = must(schedule::best(made.graph, loops, target, tuning));
-      const schedule::AttentionTile& tile = tuned.attention;
-      ASSERT_EQ(tuned.kind, schedule::Template::attention);
+      const schedule::AttentionParams& tile = tuned.as<schedule::AttentionParams>();
+      ASSERT_EQ(tuned.kind(), schedule::Template::attention);
       if (asked.subgroups > 0) {
-        units += tile.mma && tile.subgroups == asked.subgroups && tile.key_fragments == asked.key_fragments &&
-                         tile.pipelined_scores == asked.pipelined_scores
+        units += tile.cooperative() && tile.cooperative()->subgroups == asked.subgroups &&
+                         tile.cooperative()->key_fragments == asked.key_fragments &&
+                         tile.cooperative()->pipelined_scores == asked.pipelined_scores
                      ? 1
                      : 0;
       } else {
-        EXPECT_FALSE(tile.mma);
-        lanes += tile.threads_m == asked.threads_m && tile.threads_k == asked.threads_k ? 1 : 0;
+        EXPECT_EQ(tile.cooperative(), nullptr);
+        lanes += tile.simt()->threads_m == asked.threads_m && tile.simt()->threads_k == asked.threads_k ? 1 : 0;
       }
       const segment::Loops run = schedule::scheduled_loops(made.graph, loops, tuned);
-      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, run, tuned, target, {})).empty())
+      EXPECT_FALSE(must(lowering::lower({made.graph, made.steps[0].segment, run, tuned, target, {}})).empty())
           << schedule::to_text(tuning);
     }
     EXPECT_GE(lanes, 12);
@@ -307,8 +311,8 @@ TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
     const auto steps = must(plan::schedule_all(made, {}));
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const segment::Loops run = schedule::scheduled_loops(made.graph, steps[i].loops, steps[i].schedule);
-      for (const codegen::Kernel& kernel :
-           must(codegen::emit(made.graph, made.steps[i].segment, run, steps[i].schedule, target, {})))
+      for (const lowering::Kernel& kernel :
+           must(lowering::lower({made.graph, made.steps[i].segment, run, steps[i].schedule, target, {}})))
         text += kernel.glsl;
     }
     EXPECT_EQ(text.find("f16_capped(") != std::string::npos, is_capped) << name << text;

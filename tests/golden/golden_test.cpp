@@ -9,12 +9,12 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
+#include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "schedule/access.hpp"
-#include "schedule/matmul_operands.hpp"
+#include "schedule/operands.hpp"
 #include "spirv/compile.hpp"
 #include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"
@@ -22,6 +22,8 @@
 #include "spirv/walk.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
+#include "templates/lowering.hpp"
+#include "templates/matmul/tiles.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -103,18 +105,18 @@ struct Planned {
   plan::Plan unfused;
   SymbolValues symbols;
   std::vector<plan::ScheduledKernel> steps;
-  std::vector<std::vector<codegen::Kernel>> kernels;  ///< of each step, one per dispatch
+  std::vector<std::vector<lowering::Kernel>> kernels;  ///< of each step, one per dispatch
 
   [[nodiscard]] const schedule::Schedule& schedule(std::size_t step = 0) const { return steps.at(step).schedule; }
 };
 
-std::vector<codegen::Kernel> emitted(const Planned& made, std::size_t step, codegen::Numerics numerics) {
-  codegen::EmitOptions options;
+std::vector<lowering::Kernel> emitted(const Planned& made, std::size_t step, lowering::Numerics numerics) {
+  lowering::LoweringOptions options;
   options.numerics = numerics;
   options.hoist_sizes = !made.symbols.empty();  // as the runtime does
   options.name = fmt::format("segment {}", step);
-  return must(codegen::emit(made.plan.graph, made.plan.steps[step].segment, made.steps[step].loops,
-                            made.steps[step].schedule, made.plan.target, options));
+  return must(lowering::lower({made.plan.graph, made.plan.steps[step].segment, made.steps[step].loops,
+                               made.steps[step].schedule, made.plan.target, options}));
 }
 
 Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tuning& tuning = {}) {
@@ -125,7 +127,7 @@ Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tu
   made.symbols = schedule::representative_symbols(prepared);
   made.steps = must(plan::schedule_all(made.plan, made.symbols, tuning));
   for (std::size_t i = 0; i < made.plan.steps.size(); ++i)
-    made.kernels.push_back(emitted(made, i, codegen::Numerics::standard));
+    made.kernels.push_back(emitted(made, i, lowering::Numerics::standard));
   return made;
 }
 
@@ -161,8 +163,8 @@ TEST_P(Goldens, PlanAndText) {
   const std::string base = std::string(GetParam().graph) + "." + GetParam().device;
   std::string text;
   int dispatches = 0;
-  for (const std::vector<codegen::Kernel>& step : made.kernels) {
-    for (const codegen::Kernel& kernel : step) text += (dispatches++ == 0 ? "" : "\n") + kernel.glsl;
+  for (const std::vector<lowering::Kernel>& step : made.kernels) {
+    for (const lowering::Kernel& kernel : step) text += (dispatches++ == 0 ? "" : "\n") + kernel.glsl;
   }
   expect_same(kFolder / (base + ".glsl"), text);
   expect_same(kFolder / (base + ".json"), essentials(made));
@@ -175,9 +177,11 @@ using Traffic = std::map<std::tuple<std::size_t, spirv::AccessKind, int>, int>;
 /// The factor of a matrix product that a load is part of.
 const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedule::Schedule& schedule,
                                        std::size_t value) {
-  for (const schedule::TileOperand& tile_operand : schedule.matmul.tile_operands) {
+  const auto* params = schedule.get_if<schedule::MatmulParams>();
+  if (params == nullptr) return nullptr;
+  for (const schedule::TileOperand& tile_operand : params->tile_operands) {
     const std::vector<segment::ValueId> backward_slice =
-        schedule::backward_slice_of_operand(loops, schedule.matmul, tile_operand);
+        schedule::backward_slice_of_operand(loops, *params, tile_operand);
     if (std::find(backward_slice.begin(), backward_slice.end(), value) != backward_slice.end()) return &tile_operand;
   }
   return nullptr;
@@ -189,19 +193,22 @@ const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedu
 int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
                 std::size_t value) {
   const schedule::TileOperand* tile_operand = factor_of(loops, schedule, value);
-  const bool turned = tile_operand != nullptr && schedule.matmul.integer_dot && !tile_operand->along_k &&
-                      schedule::has_few_registers(target);
+  const bool turned = tile_operand != nullptr && schedule.as<schedule::MatmulParams>().integer_dot() &&
+                      !tile_operand->along_k && schedule::has_few_registers(target);
   const bool prefetched =
       schedule.loads[value].kind == schedule::AccessKind::vector && tile_operand != nullptr && !turned;
-  if (schedule.kind == schedule::Template::matmul) return prefetched ? 2 : 1;
-  if (schedule.kind != schedule::Template::reduction || !loops.per_element(loops.values[value])) return 1;
+  if (schedule.kind() == schedule::Template::matmul) return prefetched ? 2 : 1;
+  if (schedule.kind() != schedule::Template::reduction || !loops.per_element(loops.values[value])) return 1;
   int passes = 0;
   for (int pass = 0; pass < loops.passes; ++pass) passes += segment::needed_in_pass(loops, pass)[value] ? 1 : 0;
-  return schedule.persistent && schedule.loads[value].kind == schedule::AccessKind::vector ? 1 : passes;
+  return schedule.as<schedule::ReductionParams>().persistent &&
+                 schedule.loads[value].kind == schedule::AccessKind::vector
+             ? 1
+             : passes;
 }
 
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
-Traffic expected_traffic(const Planned& made, const Target& target, std::size_t step, const codegen::Kernel& kernel) {
+Traffic expected_traffic(const Planned& made, const Target& target, std::size_t step, const lowering::Kernel& kernel) {
   const auto& [planned_loops, schedule, alias, pieces] = made.steps[step];
   const segment::Loops loops = schedule::scheduled_loops(made.plan.graph, planned_loops, schedule);
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
@@ -209,7 +216,7 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     return std::max(1, elements * bytes / vector_bytes);
   };
   const auto binding = [&](ir::NodeId id, bool store) {
-    const auto found = std::find_if(kernel.bindings.begin(), kernel.bindings.end(), [&](const codegen::Binding& b) {
+    const auto found = std::find_if(kernel.bindings.begin(), kernel.bindings.end(), [&](const lowering::Binding& b) {
       return !b.scratch && b.value == id && b.store == store;
     });
     return static_cast<std::size_t>(found - kernel.bindings.begin());
@@ -223,8 +230,8 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     // An element of memory may be several of the item.
     const int elements = (tile_operand != nullptr ? tile_operand->elements : schedule.chunk_size) / plan.repeat;
     int count = plan.kind == schedule::AccessKind::vector ? vectors(elements, size(value.node), plan.vector_bytes) : 1;
-    for (const schedule::TransposedLoad& load : schedule.tile.loads) {
-      if (load.value == i) count = load.packed;
+    if (const auto* params = schedule.get_if<schedule::TransposeParams>()) {
+      for (const schedule::TransposedLoad& load : params->loads) count = load.value == i ? load.packed : count;
     }
     traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] +=
         count * mentions_of(loops, schedule, target, i);
@@ -256,7 +263,7 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
 TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
   for (std::size_t i = 0; i < made.kernels.size(); ++i) {
     if (made.kernels[i].size() > 1) continue;  // partial results between dispatches: compared with running them
-    const codegen::Kernel& kernel = made.kernels[i].front();
+    const lowering::Kernel& kernel = made.kernels[i].front();
     const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
     Traffic found;
     for (const spirv::MemoryAccess& access : must(spirv::memory_accesses(words))) {
@@ -275,22 +282,25 @@ TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
 
 TEST_P(Goldens, KernelsAreValidInBothNumerics) {
   for (std::size_t i = 0; i < made.kernels.size(); ++i) {
-    for (const codegen::Numerics numerics : {codegen::Numerics::standard, codegen::Numerics::strict}) {
-      for (const codegen::Kernel& kernel : emitted(made, i, numerics))
+    for (const lowering::Numerics numerics : {lowering::Numerics::standard, lowering::Numerics::strict}) {
+      for (const lowering::Kernel& kernel : emitted(made, i, numerics))
         must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, kernel.name))));
     }
   }
 }
 
 TEST_P(Goldens, PrintForOtherApis) {
-  const auto integer_dot = [](const auto& step) { return step.schedule.matmul.integer_dot; };
+  const auto integer_dot = [](const auto& step) {
+    const auto* params = step.schedule.template get_if<schedule::MatmulParams>();
+    return params != nullptr && params->integer_dot();
+  };
   if (std::any_of(made.steps.begin(), made.steps.end(), integer_dot))
     GTEST_SKIP() << "The linked SPIRV-Cross knows no dot products of bytes (OpSDot).";
   Target plain = GetParam().target();
   plain.tiers[static_cast<std::size_t>(FeatureTier::subgroup)] = false;
   for (const Planned& specialization : {made, planned(made.plan.graph, plain)}) {
-    for (const std::vector<codegen::Kernel>& step : specialization.kernels) {
-      for (const codegen::Kernel& kernel : step) {
+    for (const std::vector<lowering::Kernel>& step : specialization.kernels) {
+      for (const lowering::Kernel& kernel : step) {
         const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
         EXPECT_FALSE(must(spirv::print_msl(words)).empty());
         const auto hlsl = spirv::print_hlsl(words);
@@ -322,11 +332,18 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
 
 class UnitGoldens : public Goldens {};
 
+bool uses_cooperative_matrices(const schedule::Schedule& schedule) {
+  if (const auto* params = schedule.get_if<schedule::MatmulParams>()) return params->mma() != nullptr;
+  if (const auto* params = schedule.get_if<schedule::AttentionParams>()) return params->cooperative() != nullptr;
+  const auto* params = schedule.get_if<schedule::ReductionParams>();
+  return params != nullptr && params->packed.has_value();
+}
+
 TEST_P(UnitGoldens, PlanAndText) {
   const std::string base = std::string(GetParam().graph) + "." + GetParam().device;
   ASSERT_EQ(made.kernels.size(), 1u);
   ASSERT_EQ(made.kernels[0].size(), static_cast<std::size_t>(GetParam().dispatches));
-  EXPECT_TRUE(made.schedule().matmul.mma || made.schedule().attention.mma || made.schedule().packed);
+  EXPECT_TRUE(uses_cooperative_matrices(made.schedule()));
   EXPECT_EQ(made.kernels[0][0].subgroup, 32);
   expect_same(kFolder / (base + ".glsl"), made.kernels[0][0].glsl);
   expect_same(kFolder / (base + ".json"), essentials(made));
@@ -369,8 +386,8 @@ TEST(Targets, WorkgroupAndVectorFollowTheDevice) {
         EXPECT_EQ(schedule.loads.at(0).vector_bytes, 16);
         EXPECT_EQ(schedule.stores.at(0).vector_bytes, 16);
         EXPECT_EQ(schedule.unroll_factor, 2);  // 32 bytes
-        EXPECT_EQ(schedule.workgroups * schedule.workgroup * 2 * want.elements, 1 << 24);
-        EXPECT_EQ(schedule.workgroups_x, std::min<std::int64_t>(schedule.workgroups, 65535));
+        EXPECT_EQ(schedule.launch.workgroups * schedule.workgroup * 2 * want.elements, 1 << 24);
+        EXPECT_EQ(schedule.launch.workgroups_x, std::min<std::int64_t>(schedule.launch.workgroups, 65535));
       }
     }
   }
@@ -422,8 +439,8 @@ TEST(Targets, KernelsWithSeveralItemsInFlightAreValid) {
     sum = must(graph.add(ops::row("add"), {sum, noise}));
     must(graph.add_output("positions", sum));
     must(graph.add_output("y", must(graph.add(ops::row("add"), {sum, column}))));
-    for (const std::vector<codegen::Kernel>& step : planned(graph, discrete_gpu()).kernels) {
-      for (const codegen::Kernel& kernel : step) must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, "k"))));
+    for (const std::vector<lowering::Kernel>& step : planned(graph, discrete_gpu()).kernels) {
+      for (const lowering::Kernel& kernel : step) must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, "k"))));
     }
   }
 }

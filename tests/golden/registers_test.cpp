@@ -21,7 +21,7 @@ std::vector<schedule::Schedule> schedules_of(const ir::Graph& graph, const Targe
 
 int most_registers(const ir::Graph& graph, const Target& target) {
   int most = 0;
-  for (const schedule::Schedule& schedule : schedules_of(graph, target)) most = std::max(most, schedule.registers);
+  for (const schedule::Schedule& schedule : schedules_of(graph, target)) most = std::max(most, schedule.cost.registers);
   return most;
 }
 

@@ -27,7 +27,7 @@ readelf -d "$library" | grep -q "SONAME.*\[libvkfuse.so.${version%.*}\]" ||
 nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]* . //' > "$files/symbols"
 other=$(grep -vE '^(vkf_|vkfuse::)' "$files/symbols" || true)
 [ -z "$other" ] || fail "Symbols that are no API are visible: $(head -5 <<< "$other")"
-layers='c|api|onnx|ir|ops|runtime|vulkan|spirv|store|codegen|schedule|segment|plan|passes|index'
+layers='c|api|onnx|ir|ops|runtime|vulkan|spirv|store|lowering|schedule|segment|plan|passes|index'
 internal=$(grep -E "^vkfuse::($layers)::" "$files/symbols" || true)
 [ -z "$internal" ] || fail "Internal functions are visible: $(head -5 <<< "$internal")"
 for function in $(grep -oE '\bvkf_[a-z_]+\(' "$prefix/include/vkfuse/vkfuse.h" | tr -d '(' | sort -u); do

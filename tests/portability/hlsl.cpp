@@ -4,7 +4,7 @@
 
 namespace vkfuse::test {
 
-std::string for_vulkan(std::string hlsl, const codegen::Kernel& kernel) {
+std::string for_vulkan(std::string hlsl, const lowering::Kernel& kernel) {
   const std::string constants = "cbuffer SPIRV_CROSS_RootConstant_p : register(b0, space0)";
   const std::size_t at = hlsl.find(constants);
   if (at == std::string::npos) throw std::runtime_error("the HLSL has no '" + constants + "':\n" + hlsl);

@@ -8,6 +8,6 @@
 namespace vkfuse::test {
 
 /// Gives the constant buffer at b0 the push constants, and fills in the size of a workgroup.
-std::string for_vulkan(std::string hlsl, const codegen::Kernel& kernel);
+std::string for_vulkan(std::string hlsl, const lowering::Kernel& kernel);
 
 }  // namespace vkfuse::test

@@ -124,9 +124,9 @@ BuiltGraph build(const ir::Graph& graph, const SymbolValues& symbols, const Targ
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph)), target));
   BuiltGraph built{plan.graph, symbols, must(plan::schedule_all(plan, symbols, tuning)), {}};
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    codegen::EmitOptions options;
+    lowering::LoweringOptions options;
     options.hoist_sizes = !symbols.empty();  // as the runtime does
-    for (codegen::Kernel& kernel : must(runtime::write_kernels(plan, i, built.steps[i], options))) {
+    for (lowering::Kernel& kernel : must(runtime::write_kernels(plan, i, built.steps[i], options))) {
       const std::size_t dispatch =
           built.kernels.empty() || built.kernels.back().step != i ? 0 : built.kernels.back().dispatch + 1;
       built.kernels.push_back({std::move(kernel), i, dispatch});

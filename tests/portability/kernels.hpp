@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel.hpp"
+#include "kernel/kernel.hpp"
 #include "plan/plan.hpp"
 
 namespace vkfuse::test {
@@ -29,7 +29,7 @@ std::vector<NamedGraph> double_graphs();
 
 /// One dispatch.
 struct BuiltKernel {
-  codegen::Kernel kernel;
+  lowering::Kernel kernel;
   std::size_t step = 0;      ///< of the plan
   std::size_t dispatch = 0;  ///< of the step
 };

@@ -167,7 +167,7 @@ TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
     const BuiltGraph built = build(graph, {}, target_without_self_tests());
     ASSERT_EQ(built.kernels.size(), 1u);
     const schedule::Schedule& schedule = built.steps[0].schedule;
-    ASSERT_EQ(schedule.kind, schedule::Template::tiled);
+    ASSERT_EQ(schedule.kind(), schedule::Template::transpose);
     const Figures figures = compile(built.kernels[0]);
     EXPECT_EQ(number(figures, "Spilled SGPRs") + number(figures, "Spilled VGPRs") + number(figures, "Scratch size"), 0);
     // 512 vectors of the tile, and one of the row for each item of a lane.

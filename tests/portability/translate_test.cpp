@@ -74,12 +74,12 @@ vulkan::Buffer filled(std::span<const std::byte> bytes) {
 
 /// The dispatches of one step of a plan, as modules and as what they were made from.
 struct Step {
-  std::vector<const codegen::Kernel*> kernels;
+  std::vector<const lowering::Kernel*> kernels;
   std::vector<spirv::Module> modules;
   std::int64_t scratch_bytes = 0;
 };
 
-vulkan::Buffer buffer_for(const BuiltGraph& built, const codegen::Binding& binding, std::int64_t scratch_bytes) {
+vulkan::Buffer buffer_for(const BuiltGraph& built, const lowering::Binding& binding, std::int64_t scratch_bytes) {
   if (!binding.store) return filled(operand_bytes(built, binding.value));
   const std::size_t bytes =
       binding.scratch ? static_cast<std::size_t>(scratch_bytes) : bytes_of_value(built, binding.value);
@@ -91,7 +91,7 @@ vulkan::Buffer buffer_for(const BuiltGraph& built, const codegen::Binding& bindi
 /// Every byte of every stored value after the step, by binding; what is around them too.
 std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step& step) {
   std::vector<vulkan::Buffer> buffers;
-  for (const codegen::Binding& binding : step.kernels[0]->bindings)
+  for (const lowering::Binding& binding : step.kernels[0]->bindings)
     buffers.push_back(buffer_for(built, binding, step.scratch_bytes));
   std::vector<vulkan::BufferRange> ranges;
   for (const vulkan::Buffer& buffer : buffers) ranges.push_back({&buffer});
@@ -99,7 +99,7 @@ std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step
   auto commands = must(vulkan::CommandBuffer::create(gpu()));
   must(commands.begin());
   for (std::size_t i = 0; i < step.kernels.size(); ++i) {
-    const codegen::Kernel& kernel = *step.kernels[i];
+    const lowering::Kernel& kernel = *step.kernels[i];
     vulkan::PipelineInfo info;
     info.name = built.graph.name;
     info.spirv = step.modules[i];
@@ -117,7 +117,7 @@ std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step
   must(must(gpu()->submit(commands)).wait());
   std::vector<std::vector<std::byte>> stored;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const codegen::Binding& binding = step.kernels[0]->bindings[i];
+    const lowering::Binding& binding = step.kernels[0]->bindings[i];
     if (binding.store && !binding.scratch) stored.emplace_back(buffers[i].bytes().begin(), buffers[i].bytes().end());
   }
   return stored;
@@ -136,11 +136,11 @@ bool same(DType dtype, const std::byte* a, const std::byte* b) {
 
 /// The first element that differs, as a sentence; empty if none does. Bytes beyond the elements, which
 /// hold poison or the rest of a word, count too.
-std::string difference(const BuiltGraph& built, const codegen::Kernel& kernel,
+std::string difference(const BuiltGraph& built, const lowering::Kernel& kernel,
                        const std::vector<std::vector<std::byte>>& want,
                        const std::vector<std::vector<std::byte>>& got) {
   std::size_t store = 0;
-  for (const codegen::Binding& binding : kernel.bindings) {
+  for (const lowering::Binding& binding : kernel.bindings) {
     if (!binding.store || binding.scratch) continue;
     const DType dtype = built.graph.node(binding.value).type.dtype;
     const auto width = static_cast<std::size_t>(size_of(dtype));
@@ -213,7 +213,7 @@ class Translate : public testing::TestWithParam<NamedGraph> {
     EXPECT_EQ(difference(built, *glsl.kernels[0], want, got), "") << texts;
   }
 
-  static void expect_metal(const spirv::Module& module, const codegen::Kernel& kernel) {
+  static void expect_metal(const spirv::Module& module, const lowering::Kernel& kernel) {
     const auto msl = spirv::print_msl(module);
     ASSERT_TRUE(msl.ok()) << msl.error().text() << "\n" << kernel.glsl;
     EXPECT_NE(msl->find("kernel void"), std::string::npos);

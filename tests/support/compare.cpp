@@ -16,8 +16,8 @@ namespace {
 std::mutex proof_mutex;
 segment::Proof proof;
 
-codegen::Numerics numerics_of(Numerics numerics) {
-  return numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+lowering::Numerics numerics_of(Numerics numerics) {
+  return numerics == Numerics::strict ? lowering::Numerics::strict : lowering::Numerics::standard;
 }
 
 std::vector<int> ascending(const std::set<int>& widths) { return {widths.begin(), widths.end()}; }
@@ -82,7 +82,7 @@ testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t mo
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
   std::int64_t bytes = 0;
   for (const plan::ScheduledKernel& step : specialization_of(program, symbols)->steps)
-    bytes += step.schedule.bytes_read + step.schedule.bytes_read_again + step.schedule.bytes_written;
+    bytes += step.schedule.cost.bytes_read + step.schedule.cost.bytes_read_again + step.schedule.cost.bytes_written;
   return bytes;
 }
 

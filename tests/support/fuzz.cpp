@@ -86,10 +86,14 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
   const GuardedRun run = run_guarded(program, one.graph, data);
   const auto specialization = specialization_of(program);
   for (std::size_t i = 0; i < specialization->steps.size(); ++i) {
-    ++tally.kernels[specialization->steps[i].schedule.kind];
+    ++tally.kernels[specialization->steps[i].schedule.kind()];
     const schedule::Schedule& schedule = specialization->steps[i].schedule;
-    if (schedule.matmul.mma || schedule.attention.mma) ++tally.with_units;
-    if (schedule.matmul.integer_dot) ++tally.with_dots;
+    const auto* matmul = schedule.get_if<schedule::MatmulParams>();
+    const auto* attention = schedule.get_if<schedule::AttentionParams>();
+    if ((matmul != nullptr && matmul->mma() != nullptr) ||
+        (attention != nullptr && attention->cooperative() != nullptr))
+      ++tally.with_units;
+    if (matmul != nullptr && matmul->integer_dot()) ++tally.with_dots;
     for (const auto& kernel : specialization->compiled[i]) {
       const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits()
                                      ? beyond_limits(specialization->steps[i], *kernel)

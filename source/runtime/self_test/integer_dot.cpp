@@ -1,4 +1,4 @@
-#include "codegen/components.hpp"
+#include "lowering/components.hpp"
 #include "runtime/self_test/known_answer.hpp"
 #include "runtime/self_test/tests.hpp"
 
@@ -32,7 +32,7 @@ Result<std::string> test_integer_dot(OpenDevice& opened) {
   std::vector<std::uint32_t> input(2 * kDotThreads);
   for (std::uint32_t i = 0; i < input.size(); ++i) input[i] = i < 2 ? 0x80808080u : i * 2654435761u;
   input[kDotThreads] = 0x80808080u;
-  const KnownAnswer test{.kernel = {fmt::format(kDots, codegen::kIntegerDotProduct), "self-test of T3", kDotThreads},
+  const KnownAnswer test{.kernel = {fmt::format(kDots, lowering::kIntegerDotProduct), "self-test of T3", kDotThreads},
                          .input = input,
                          .output_words = kDotThreads};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {

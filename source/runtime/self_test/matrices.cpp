@@ -1,7 +1,7 @@
 #include <bit>
 #include <cmath>
 
-#include "codegen/components.hpp"
+#include "lowering/components.hpp"
 #include "ops/op.hpp"
 #include "runtime/self_test/known_answer.hpp"
 #include "runtime/self_test/tests.hpp"
@@ -48,10 +48,10 @@ std::string glsl_of_products(const MatrixShape& shape, std::uint32_t lanes) {
   return fmt::format(kProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4),
                      fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8), fmt::arg("at", (m + n) * k / 8),
                      fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", lanes),
-                     fmt::arg("extension", codegen::component_extension(shape.a)),
-                     fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
+                     fmt::arg("extension", lowering::component_extension(shape.a)),
+                     fmt::arg("factor", lowering::component(shape.a)), fmt::arg("total", lowering::component(shape.c)),
                      fmt::arg("word", size_of(shape.a) == 1 ? "uvec2" : "uvec4"),
-                     fmt::arg("four", codegen::component_vec4(shape.c)),
+                     fmt::arg("four", lowering::component_vec4(shape.c)),
                      fmt::arg("bits", is_float(shape.c) ? "floatBitsToUint" : "uvec4"), fmt::arg("stored", stored));
 }
 

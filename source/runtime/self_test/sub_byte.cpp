@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "codegen/fragments.hpp"
+#include "lowering/fragments.hpp"
 #include "ops/op.hpp"
 #include "runtime/self_test/known_answer.hpp"
 #include "runtime/self_test/tests.hpp"
@@ -52,14 +52,14 @@ constexpr std::uint32_t kRounds = 8;  // one weight fragment each
 std::string glsl_of_sub_byte(const MatrixShape& shape, std::uint32_t lanes) {
   const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
   const std::uint32_t words = m * k / 2;  // of a round
-  const std::string powers = fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::sub_byte_powers(8, 0),
-                                         codegen::sub_byte_powers(8, 4));
+  const std::string powers = fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", lowering::sub_byte_powers(8, 0),
+                                         lowering::sub_byte_powers(8, 4));
   return fmt::format(kSubByteProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("lanes", lanes),
                      fmt::arg("rounds", kRounds), fmt::arg("words", words), fmt::arg("row_words", words / 4),
                      fmt::arg("column_words", k / 2), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
-                     fmt::arg("function", codegen::fragment_function("numbers_of", shape)), fmt::arg("powers", powers),
-                     fmt::arg("products", fmt::join(codegen::fragment_products(shape, "numbers_of", "bits", "column",
-                                                                               "0u", "low", "high", -8, "sum"),
+                     fmt::arg("function", lowering::fragment_function("numbers_of", shape)), fmt::arg("powers", powers),
+                     fmt::arg("products", fmt::join(lowering::fragment_products(shape, "numbers_of", "bits", "column",
+                                                                                "0u", "low", "high", -8, "sum"),
                                                     "\n    ")));
 }
 

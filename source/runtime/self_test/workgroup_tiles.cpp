@@ -3,7 +3,7 @@
 #include "ops/op.hpp"
 #include "runtime/self_test/known_answer.hpp"
 #include "runtime/self_test/tests.hpp"
-#include "schedule/matmul_operands.hpp"
+#include "schedule/operands.hpp"
 
 namespace vkfuse::runtime {
 

@@ -171,7 +171,7 @@ Planned planned(const ir::Graph& graph) {
   const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu()));
   const SymbolValues symbols = schedule::representative_symbols(prepared);
   const auto steps = test::must(plan::schedule_all(made, symbols));
-  const auto runs = [](const plan::ScheduledKernel& step) { return !step.alias && step.schedule.chunks > 0; };
+  const auto runs = [](const plan::ScheduledKernel& step) { return !step.alias && step.schedule.launch.chunks > 0; };
   const plan::Plan unfused = test::must(plan::make_plan(prepared, test::discrete_gpu(), {false}));
   return {std::count_if(steps.begin(), steps.end(), runs), test::must(plan::to_text(made, unfused, symbols))};
 }

@@ -12,6 +12,7 @@
 #include "plan/plan.hpp"
 #include "support/device.hpp"
 #include "support/planner_graphs.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -94,7 +95,7 @@ class BruteForce {
     const segment::Segment segment = segment::build_segment(graph_, {members.begin(), members.end()}, escapes);
     double cost = std::numeric_limits<double>::infinity();
     if (const auto loops = segment::build_loops(graph_, segment, {})) {
-      if (const auto schedule = schedule::best(graph_, *loops, target_)) cost = schedule->modelled_us;
+      if (const auto schedule = schedule::best(graph_, *loops, target_)) cost = schedule->cost.modelled_us;
     }
     return cost_cache_[set] = cost;
   }
@@ -228,8 +229,8 @@ class StoreOrRecompute {
     return cls == ops::OpClass::elementwise || cls == ops::OpClass::convert;
   }
   static void add(const schedule::Schedule& schedule, Cost& cost) {
-    cost.bytes += schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written;
-    cost.microseconds += schedule.modelled_us;
+    cost.bytes += schedule.cost.bytes_read + schedule.cost.bytes_read_again + schedule.cost.bytes_written;
+    cost.microseconds += schedule.cost.modelled_us;
   }
 
   /// A value that is read is stored by the first kernel that computes it. Nothing where a kernel would read what a

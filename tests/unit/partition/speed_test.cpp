@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
+#include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "support/device.hpp"
 #include "support/planner_graphs.hpp"
 #include "support/slowness.hpp"
+#include "templates/lowering.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -62,9 +63,10 @@ double milliseconds_to_write(int results) {
     const plan::Plan made = must(plan::make_plan(must(passes::run_pipeline(graph)), discrete_gpu()));
     const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(made, {}));
     for (std::size_t step = 0; step < steps.size(); ++step) {
-      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule,
-                                      made.target, {}))
-                       .empty());
+      EXPECT_FALSE(
+          must(lowering::lower(
+                   {made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule, made.target, {}}))
+              .empty());
     }
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }

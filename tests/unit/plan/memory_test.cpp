@@ -128,7 +128,7 @@ TEST(Memory, PartialResultsLiveAsLongAsTheirStep) {
   const ir::NodeId scaled = must(graph.add(ops::row("mul"), {x, sum}));
   must(graph.add_output("y", must(graph.add_structured(ops::row("reduce_max"), {scaled}, ir::AxesPayload{{0}}))));
   const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
-  const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, {.parts = 4}));
+  const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, {.splits = 4}));
   const plan::Memory memory = must(plan::plan_memory(plan, {}, steps));
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;

@@ -168,12 +168,12 @@ std::pair<std::int64_t, int> bound_by(const Executable& program) {
   int parts = 0;
   for (const auto& step : specialization_of(program)->kernels) {
     for (const runtime::Launch& launch : step) {
-      const codegen::Kernel& kernel = *launch.kernel;
+      const lowering::Kernel& kernel = *launch.kernel;
       parts += std::any_of(kernel.bindings.begin(), kernel.bindings.end(),
-                           [](const codegen::Binding& one) { return one.bytes > 0; })
+                           [](const lowering::Binding& one) { return one.bytes > 0; })
                    ? 1
                    : 0;
-      for (const codegen::Binding& binding : kernel.bindings) most = std::max(most, binding.bytes);
+      for (const lowering::Binding& binding : kernel.bindings) most = std::max(most, binding.bytes);
     }
   }
   return {most, parts};

@@ -22,7 +22,7 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
       if (level == LogLevel::warning) warnings.emplace_back(sentence);
     };
     const Device own = must(Device::open(options));
-    own.state()->context->kernels().refuse([](const codegen::Kernel& kernel) {
+    own.state()->context->kernels().refuse([](const lowering::Kernel& kernel) {
       return kernel.glsl.find("tanh") != std::string::npos && kernel.glsl.find("sqrt") != std::string::npos;
     });
     const Tensor x = Tensor::input("x", DType::f32, {symbolic ? Dim::any("n") : Dim(6)});
@@ -40,7 +40,7 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
   DeviceOptions checking;
   checking.self_check = true;
   const Device checked = must(Device::open(checking));
-  checked.state()->context->kernels().refuse([](const codegen::Kernel&) { return true; });
+  checked.state()->context->kernels().refuse([](const lowering::Kernel&) { return true; });
   const auto refused =
       compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
   ASSERT_FALSE(refused.ok());

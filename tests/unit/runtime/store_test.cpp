@@ -236,8 +236,8 @@ TEST(ProgramStore, AStoreOfDamagedFilesIsCompiledAnewAndMended) {
   }
 }
 
-codegen::Kernel doubling(const char* operation = "* 2.0") {
-  codegen::Kernel kernel;
+lowering::Kernel doubling(const char* operation = "* 2.0") {
+  lowering::Kernel kernel;
   kernel.name = "doubling";
   kernel.glsl = fmt::format(R"(#version 450
 layout(local_size_x_id = 0) in;
@@ -279,7 +279,7 @@ TEST(Shaders, AnIntactFileWithTheWrongContentsIsNotUsed) {
   const ScratchFolder folder;
   store::Store kept(folder.options());
   runtime::Shaders shaders(kept);
-  const codegen::Kernel kernel = doubling();
+  const lowering::Kernel kernel = doubling();
   const std::string key = runtime::shader_key(kernel.glsl);
   const spirv::Module right = must(spirv::compile_glsl(kernel.glsl, kernel.name));
   const auto used = [&](std::span<const std::uint32_t> words) {
@@ -303,7 +303,7 @@ TEST(Shaders, ModulesChangedBehindTheHashReachNoDriverUnlessTheyAreValid) {
   const ScratchFolder folder;
   store::Store kept(folder.options());
   runtime::Shaders shaders(kept);
-  const codegen::Kernel kernel = doubling();
+  const lowering::Kernel kernel = doubling();
   const std::string key = runtime::shader_key(kernel.glsl);
   const spirv::Module right = must(spirv::compile_glsl(kernel.glsl, kernel.name));
   int refused = 0;
@@ -337,8 +337,8 @@ TEST(Shaders, NamesAndCommentsMakeNoOtherKernel) {
   const ScratchFolder folder;
   store::Store kept(folder.options());
   runtime::Shaders shaders(kept);
-  codegen::Kernel one = doubling();
-  codegen::Kernel other = one;
+  lowering::Kernel one = doubling();
+  lowering::Kernel other = one;
   one.key = other.key = one.glsl;
   other.glsl += "// of another program\n";
   const spirv::Module words = must(shaders.compile(one));
@@ -366,7 +366,7 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
   const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
   const std::size_t kept = driver != nullptr && std::string_view(driver) == "radv" ? 2 : 0;
   const ScratchFolder folder;
-  const std::vector<codegen::Kernel> kernels = {doubling(), doubling("* 3.0")};
+  const std::vector<lowering::Kernel> kernels = {doubling(), doubling("* 3.0")};
   const auto compile = [&] {
     DeviceOptions options;
     options.store = folder.options();
@@ -393,10 +393,10 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
 TEST(CompileAll, ManyKernelsAtOnceComeBackInOrderAndOnceEach) {
   const Device device = open_with({.enabled = false});
   runtime::Context& context = *device.state()->context;
-  std::vector<codegen::Kernel> kernels;
+  std::vector<lowering::Kernel> kernels;
   for (int i = 0; i < 24; ++i) kernels.push_back(doubling(fmt::format("* {}.0", i % 12).c_str()));
-  std::vector<const codegen::Kernel*> wanted;
-  for (const codegen::Kernel& kernel : kernels) wanted.push_back(&kernel);
+  std::vector<const lowering::Kernel*> wanted;
+  for (const lowering::Kernel& kernel : kernels) wanted.push_back(&kernel);
   const std::uint64_t before = spirv::compiler_calls();
   const auto compiled = must(context.kernels().compile_all(wanted));
   EXPECT_EQ(spirv::compiler_calls(), before + 12);
@@ -411,20 +411,20 @@ TEST(CompileAll, TheFirstKernelThatFailsIsTheErrorWhoeverIsFaster) {
   const Device device = open_with({.enabled = false});
   runtime::Context& context = *device.state()->context;
   for (int round = 0; round < 5; ++round) {
-    std::vector<codegen::Kernel> kernels;
+    std::vector<lowering::Kernel> kernels;
     for (int i = 0; i < 8; ++i) {
       kernels.push_back(doubling(fmt::format("+ nonsense{}", 8 * round + i).c_str()));
       kernels.back().name = fmt::format("kernel {}", i);
     }
-    std::vector<const codegen::Kernel*> wanted;
-    for (const codegen::Kernel& kernel : kernels) wanted.push_back(&kernel);
+    std::vector<const lowering::Kernel*> wanted;
+    for (const lowering::Kernel& kernel : kernels) wanted.push_back(&kernel);
     const auto failed = context.kernels().compile_all(wanted);
     ASSERT_FALSE(failed.ok());
     EXPECT_NE(failed.error().text().find("compiling kernel 0"), std::string::npos) << failed.error().text();
   }
-  codegen::Kernel broken = doubling();
+  lowering::Kernel broken = doubling();
   broken.constants.push_back(1);  // not what the text has: a broken invariant, which is thrown
-  const codegen::Kernel whole = doubling("* 5.0");
+  const lowering::Kernel whole = doubling("* 5.0");
   EXPECT_THROW(static_cast<void>(context.kernels().compile_all({&whole, &broken})), InternalError);
 }
 

@@ -169,7 +169,7 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
         const double all = static_cast<double>(kernel.groups_x) * kernel.groups_y;
         const double own = static_cast<double>(unit.groups_x) * unit.groups_y;
         groups[{unit.step, unit.dispatch}] += std::uint64_t{unit.groups_x} * unit.groups_y;
-        us += specialization->steps[unit.step].schedule.modelled_us /
+        us += specialization->steps[unit.step].schedule.cost.modelled_us /
               static_cast<double>(specialization->kernels[unit.step].size()) * own / all;
       }
       EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1))

@@ -10,8 +10,8 @@
 
 #include "api/tensor_node.hpp"
 #include "runtime/tune.hpp"
-#include "schedule/candidates.hpp"
 #include "support/compare.hpp"
+#include "templates/planning.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "unit/store/fixture.hpp"
 #include "vkfuse/contractions.hpp"
@@ -141,16 +141,16 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
   const auto standard = must(inner.specialization({}));
   int tried = 0, others = 0;
   for (std::size_t step = 0; step < standard->steps.size(); ++step) {
-    if (standard->steps[step].schedule.kind != kind) continue;
+    if (standard->steps[step].schedule.kind() != kind) continue;
     std::set<std::string> texts = {standard->kernels[step].front().kernel->key +
                                    std::to_string(standard->kernels[step].front().kernel->workgroup)};
     for (const schedule::Tuning& tuning :
          schedule::tunings_near(standard->steps[step].schedule, inner.plan().target.caps)) {
       const auto written = inner.write_planned_kernel(*standard, step, tuning);
       if (!written) continue;
-      const codegen::Kernel& first = *written->kernels.front().kernel;
+      const lowering::Kernel& first = *written->kernels.front().kernel;
       if (!texts.insert(first.key + std::to_string(first.workgroup)).second || others++ % every != 0) continue;
-      EXPECT_EQ(written->scheduled.schedule.kind, kind) << schedule::to_text(tuning);
+      EXPECT_EQ(written->scheduled.schedule.kind(), kind) << schedule::to_text(tuning);
       inner.adopt(*standard, {{step, tuning}});
       SCOPED_TRACE(schedule::to_text(tuning));
       run_checked(program, graph);
@@ -167,11 +167,24 @@ TEST(Tuning, TextsTellTuningsApart) {
        {Template::pointwise, Template::reduction, Template::matmul, Template::attention, Template::sort}) {
     for (const bool units : {false, true}) {
       schedule::Schedule standard;
-      standard.kind = kind;
-      standard.reduction_threads = 32;
-      standard.keys = 100000;
-      if (units) standard.matmul.mma = standard.attention.mma = MatrixShape{16, 16, 16};
-      standard.matmul.shape.threads = 32;
+      switch (kind) {
+        case Template::reduction: standard.params = schedule::ReductionParams{.reduction_threads = 32}; break;
+        case Template::matmul: {
+          schedule::MatmulParams params;
+          params.shape.threads = 32;
+          if (units) params.products = schedule::CooperativeMatrixProducts{MatrixShape{16, 16, 16}};
+          standard.params = params;
+          break;
+        }
+        case Template::attention: {
+          schedule::AttentionParams params;
+          if (units) params.mapping = schedule::CooperativeAttention{.mma = MatrixShape{16, 16, 16}};
+          standard.params = params;
+          break;
+        }
+        case Template::sort: standard.params = schedule::SortParams{.keys = 100000}; break;
+        default: break;
+      }
       Caps caps;
       caps.max_invocations = caps.max_workgroup_x = 1024;
       const std::vector<schedule::Tuning> tunings = schedule::tunings_near(standard, caps);

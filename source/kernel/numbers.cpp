@@ -1,0 +1,195 @@
+#include "kernel/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include "base/mutations.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+constexpr char kMark = '\x01';  // around the number of a place
+constexpr std::string_view kDeclarations = "\x02";
+constexpr char kBegin = '\x03', kOf = '\x04',
+               kEnd = '\x05';                        // around a division: what is divided, and the number of the place
+constexpr std::string_view kQuotient = "quotient(";  // the function that a division may call, so that the text has it
+
+std::string in_product(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
+
+/// See quotient() in shaders/index.glsl.
+std::uint32_t log2_ceil(std::uint32_t d) {
+  std::uint32_t s = 0;
+  while ((std::uint64_t{1} << s) < d) ++s;
+  return s;
+}
+std::uint32_t magic_of(std::uint32_t d) {
+  const std::uint64_t numerator = std::uint64_t{1} << (31 + log2_ceil(d));
+  return static_cast<std::uint32_t>((numerator + d - 1) / d);
+}
+
+}  // namespace
+
+std::string_view declared_here() { return kDeclarations; }
+
+std::string Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
+  words_.push_back({name, value, comment});
+  return "p." + name;
+}
+
+std::size_t Numbers::relocation(std::int64_t of, char kind) {
+  relocations_.push_back({of, kind, kept_.count(of) != 0});
+  return relocations_.size() - 1;
+}
+
+std::string Numbers::size(std::int64_t value) {
+  return hoist_ ? fmt::format("{}{}{}", kMark, relocation(value, 's'), kMark)
+                : fmt::format("{}u", static_cast<std::uint32_t>(value));
+}
+
+std::string Numbers::divided(const std::string& x, std::int64_t d, bool wide, char kind) {
+  if (!hoist_ || wide || kept_.count(d) != 0)
+    return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
+  return fmt::format("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, relocation(d, kind), kEnd);
+}
+
+std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
+
+std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
+
+std::size_t SizeBinding::word(char kind, std::size_t number, std::size_t relocation) {
+  const auto [known, is_new] = known_.emplace(std::pair(kind, number), words_.size());
+  if (is_new)
+    words_.push_back({fmt::format("{}{}",
+                                  kind == 's'   ? "size"
+                                  : kind == 'm' ? "magic"
+                                                : "shift",
+                                  number),
+                      kind, relocation});
+  return known->second;
+}
+
+SizeBinding::Words SizeBinding::words_of(const Relocation& relocation, std::size_t number, std::size_t index) {
+  Words words;
+  if (relocation.kind != 'q') words.size = word('s', number, index);
+  if (relocation.kind == 's') return words;
+  words.magic = word('m', number, index);
+  words.shift = word('h', number, index);
+  return words;
+}
+
+SizeBinding SizeBinding::alone(const std::vector<Relocation>& relocations, std::size_t most_words) {
+  SizeBinding size_binding;
+  size_binding.relocations_ = relocations;
+  std::map<std::int64_t, std::size_t> numbers;
+  std::map<std::int64_t, std::size_t> first;
+  for (std::size_t i = 0; i < relocations.size(); ++i) {
+    const Relocation& relocation = relocations[i];
+    size_binding.same_as_.push_back(first.emplace(relocation.of, i).first->second);
+    const bool fixed = relocation.kept || (relocation.kind == 's' && relocation.of <= 1);
+    const auto number = numbers.find(relocation.of);
+    std::size_t needed = 0;
+    for (const char kind : std::string_view(relocation.kind == 's' ? "s" : relocation.kind == 'q' ? "mh" : "smh")) {
+      needed += number != numbers.end() && size_binding.known_.count({kind, number->second}) != 0 ? 0 : 1;
+    }
+    if (fixed || size_binding.words_.size() + needed > most_words) {
+      size_binding.relocation_words_.emplace_back();
+      continue;
+    }
+    size_binding.relocation_words_.push_back(
+        size_binding.words_of(relocation, numbers.emplace(relocation.of, numbers.size()).first->second, i));
+  }
+  return size_binding;
+}
+
+std::optional<SizeBinding> SizeBinding::shared(const std::vector<Relocation>& one, const std::vector<Relocation>& other,
+                                               std::size_t most_words) {
+  if (one.size() != other.size()) return std::nullopt;
+  SizeBinding size_binding;
+  size_binding.relocations_ = one;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbers, first;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    if (one[i].kind != other[i].kind) return std::nullopt;
+    const std::pair both(one[i].of, other[i].of);
+    size_binding.same_as_.push_back(first.emplace(both, i).first->second);
+    if (both.first == both.second) {
+      size_binding.relocation_words_.emplace_back();
+    } else {
+      size_binding.relocation_words_.push_back(
+          size_binding.words_of(one[i], numbers.emplace(both, numbers.size()).first->second, i));
+    }
+  }
+  if (size_binding.words_.size() > most_words) return std::nullopt;
+  return size_binding;
+}
+
+std::optional<std::vector<std::uint32_t>> SizeBinding::words_for(const std::vector<Relocation>& relocations) const {
+  if (relocations.size() != relocations_.size()) return std::nullopt;
+  for (std::size_t i = 0; i < relocations.size(); ++i) {
+    const std::int64_t same = relocation_words_[i].literal() ? relocations_[i].of : relocations[same_as_[i]].of;
+    if (relocations[i].kind != relocations_[i].kind ||
+        VKF_PLANT(number_of_other_sizes, relocations[i].of != same, false))
+      return std::nullopt;
+  }
+  std::vector<std::uint32_t> values;
+  for (const Word& word : words_) {
+    const auto number = static_cast<std::uint32_t>(relocations[word.first].of);
+    values.push_back(word.kind == 's' ? number : word.kind == 'm' ? magic_of(number) : log2_ceil(number));
+  }
+  return values;
+}
+
+std::string SizeBinding::divided(const std::string& x, std::size_t relocation) const {
+  const Words& words = relocation_words_[relocation];
+  const bool whole = relocations_[relocation].kind == 'q';
+  if (words.literal())
+    return fmt::format("{} {} {}u", in_product(x), whole ? '/' : '%',
+                       static_cast<std::uint32_t>(relocations_[relocation].of));
+  const std::string quotient =
+      fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);
+  return whole ? quotient : fmt::format("{} - {} * p.{}", x, quotient, words_[words.size].name);
+}
+
+/// Up to the end of the text, or of what is divided there.
+void SizeBinding::fill(std::string_view text, std::size_t& at, std::string& filled) const {
+  const auto number_up_to = [&](char end) {
+    const std::size_t stop = text.find(end, at);
+    const std::size_t relocation = std::stoul(std::string(text.substr(at, stop - at)));
+    at = stop + 1;
+    return relocation;
+  };
+  while (at < text.size()) {
+    const std::size_t next = text.find_first_of("\x01\x02\x03\x04", at);
+    filled += text.substr(at, next - at);
+    at = next == std::string_view::npos ? text.size() : next;
+    if (at == text.size() || text[at] == kOf) return;
+    ++at;
+    if (text[next] == kDeclarations[0]) {
+      for (const Word& word : words_) filled += fmt::format("  uint {};\n", word.name);
+    } else if (text[next] == kMark) {
+      const std::size_t relocation = number_up_to(kMark);
+      const Words& words = relocation_words_[relocation];
+      filled += words.literal() ? fmt::format("{}u", static_cast<std::uint32_t>(relocations_[relocation].of))
+                                : "p." + words_[words.size].name;
+    } else {
+      at += kQuotient.size();
+      std::string x;
+      fill(text, at, x);
+      ++at;
+      const std::string result = divided(x, number_up_to(kEnd));
+      const bool alone = filled.ends_with("= ") && at < text.size() && text[at] == ';';
+      filled += alone || result.starts_with("quotient(") ? result : "(" + result + ")";
+    }
+  }
+}
+
+std::string SizeBinding::fill(std::string_view text) const {
+  std::string filled;
+  filled.reserve(text.size());
+  std::size_t at = 0;
+  fill(text, at, filled);
+  return filled;
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,45 @@
+#include "lowering/fragments.hpp"
+
+#include "lowering/components.hpp"
+
+namespace vkfuse::lowering {
+
+std::string fragment_function(const std::string& name, const MatrixShape& unit) {
+  return fmt::format(
+      R"(// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
+// not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
+{fragment} {name}({fragment} bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {{
+  {fragment} numbers;
+  [[unroll]] for (int i = 0; i < bits.length() / 2; ++i) {{
+    uint word = packFloat2x16(f16vec2(bits[2 * i], bits[2 * i + 1]));
+    f16vec2 pair = fma(unpackFloat2x16(((word >> shift) & mask) ^ power), scale, -less);
+    numbers[2 * i] = pair.x;
+    numbers[2 * i + 1] = pair.y;
+  }}
+  return numbers;
+}}
+)",
+      fmt::arg("fragment", fragment(unit.a, unit.m, unit.k, "A")), fmt::arg("name", name));
+}
+
+std::vector<std::string> fragment_products(const MatrixShape& unit, const std::string& function,
+                                           const std::string& bits, const std::string& column, const std::string& at,
+                                           const std::string& low, const std::string& high, std::int64_t offset,
+                                           const std::string& sum) {
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("{} factors[4];", fragment(unit.b, unit.k, unit.n, "B")));
+  lines.push_back(
+      fmt::format("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, "
+                  "gl_CooperativeMatrixLayoutColumnMajor);",
+                  column, at, unit.k / 8));
+  for (int j = 0; j < 4; ++j) {
+    const bool above = j % 2 == 1;  // the upper four of a byte
+    lines.push_back(fmt::format(
+        "{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});", sum,
+        function, bits, j / 2 * 8, above ? 0x00f000f0u : 0x000f000fu, above ? high : low, above ? "0.0625" : "1.0",
+        fmt::format("{}.0", (above ? 64 : 1024) - offset), j));
+  }
+  return lines;
+}
+
+}  // namespace vkfuse::lowering

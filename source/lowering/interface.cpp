@@ -1,0 +1,310 @@
+// The top of a shader: extensions, what it is, push constants, buffers.
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include "base/mutations.hpp"
+#include "lowering/components.hpp"
+#include "lowering/emitter.hpp"
+#include "lowering/names.hpp"
+#include "schedule/access.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+/// Names that templates give, in order.
+constexpr std::string_view kReserved[] = {
+    "added",      "base",       "batch",    "begin",   "block",     "chunk",     "column",
+    "count",      "d",          "element",  "end",     "fallen",    "first",     "first_k",
+    "first_m",    "first_n",    "four",     "g",       "highest",   "i",         "in_swizzle",
+    "in_tile",    "inside",     "j",        "k",       "kept",      "keys",      "larger",
+    "larger_of",  "last",       "lowest",   "m",       "n",         "nearest",   "next",
+    "order",      "own",        "p",        "part",    "place",     "position",  "power",
+    "power_of",   "prefetched", "product",  "reduced", "result_at", "row",       "scale",
+    "score",      "score_at",   "second",   "start",   "step",      "steps",     "subgroup",
+    "subgroup_m", "subgroup_n", "subtile",  "swizzle", "t",         "third",     "thread",
+    "thread_k",   "thread_m",   "thread_n", "tile",    "tile_m",    "tile_n",    "tile_operand",
+    "top",        "turned",     "u",        "unit",    "weight",    "weight_at", "whole",
+    "workgroup"};
+static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
+
+/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first`
+/// before the others.
+void take_form(std::string& text, std::string_view call, std::string_view suffix, std::string_view first = "") {
+  const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
+    if (at > 0 && VKF_PLANT(name_inside_a_name, of_a_name(text[at - 1]), false)) continue;
+    text.insert(at + call.size(), first);
+    text.insert(at + call.size() - 1, suffix);
+  }
+}
+
+}  // namespace
+
+Emitter::Emitter(const LoweringInput& in)
+    : graph_(in.graph),
+      segment_(in.segment),
+      loops_(in.loops),
+      schedule_(in.schedule),
+      target_(in.target),
+      options_(in.options),
+      dialect_(dialect_of(target_)),
+      reference_sizes_(options_.reference_sizes.loops != nullptr ? options_.reference_sizes
+                                                                 : ReferenceSizes{&loops_, &schedule_}),
+      numbers_(options_.hoist_sizes),
+      node_names_(in.names),
+      hides_zeros_behind_barrier_(target_.workarounds.folds_nan_away && !schedule_.wide) {
+  keeps_nan_ = {target_.caps.keep_nan_f32, target_.caps.keep_nan_f32 && target_.caps.keep_nan_f64};
+  elements_ = schedule_.chunk_size;
+  group_ = std::min(4, elements_);
+  groups_ = elements_ / group_;
+  for (const auto& [id, name] : node_names_) taken_.insert(name);
+  // The first position of a node has its name, unless its buffer, which has that name too, is touched where
+  // the value is.
+  value_names_.resize(loops_.values.size());
+  std::set<ir::NodeId> seen;
+  for (std::size_t i = 0; i < loops_.values.size(); ++i) {
+    const Value& value = loops_.values[i];
+    const std::string& node = node_names_.at(value.node);
+    const bool own = seen.insert(value.node).second && !meets_buffer(value.node);
+    value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
+  }
+  for (ir::NodeId id : schedule::buffers_read(loops_)) bindings_.push_back({id, false, false});
+  std::set<ir::NodeId> stored;
+  for (const segment::Store& store : loops_.stores) {
+    const bool first = stored.insert(store.node).second;
+    store_names_.push_back(first ? node_names_.at(store.node) : unique(node_names_.at(store.node) + "_part"));
+    if (first) bindings_.push_back({store.node, true, false});
+  }
+}
+
+void Emitter::bind_partials(std::string_view word, std::string_view sharers_of) {
+  bindings_.push_back({0, true, true});
+  partials_ = {word, sharers_of};
+}
+
+/// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
+/// buffers that are moved as vectors, and what varies within a chunk is in scope in a function alone.
+bool Emitter::meets_buffer(ir::NodeId node) const {
+  const auto in_main = [&](const Value& value, const schedule::AccessPlan& plan) {
+    const bool per_element = schedule_.kind() != schedule::Template::reduction || loops_.per_element(value);
+    const bool vectors = plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed;
+    return vectors && per_element && schedule::varies_in_chunk(loops_, schedule_, value);
+  };
+  for (std::size_t i = 0; i < loops_.values.size(); ++i) {
+    const Value& value = loops_.values[i];
+    if (value.node != node) continue;
+    if (value.kind == Value::Kind::scan) return true;  // main() passes it on from thread to thread
+    if (value.kind == Value::Kind::load && !in_main(value, schedule_.loads[i])) return true;
+  }
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if (store.node == node && !in_main(loops_.values[store.value], schedule_.stores[i])) return true;
+  }
+  return false;
+}
+
+std::string Emitter::unique(const std::string& requested) {
+  const auto take = [&](const std::string& name) {
+    return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second;
+  };
+  if (take(requested)) return requested;
+  for (int i = 1;; ++i) {
+    std::string name = requested + std::to_string(i);
+    if (take(name)) return name;
+  }
+}
+
+std::string Emitter::op_summary() const {
+  std::string all;
+  std::size_t listed = 0;
+  for (ir::NodeId id : segment_.members) {
+    if (++listed > 8) break;
+    all += (all.empty() ? "" : ", ") + std::string(graph_.node(id).op->name);
+  }
+  if (segment_.members.size() > 8) all += fmt::format(", ... {} ops in all", segment_.members.size());
+  return all;
+}
+
+std::string Emitter::head(const std::string& body, const std::string& summary, bool comments) const {
+  const auto has = [&](std::string_view text) { return body.find(text) != std::string::npos; };
+  Writer out;
+  out.line("#version 450");
+  if (has("int64_t") || has("i64vec") || has("u64vec") || has("packUint2x32") || has("i64_index") || has("u64_index")) {
+    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
+  }
+  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("coopmat<float16_t") || has("shared float16_t"))
+    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  for (const DType factor : {DType::bf16, DType::i8, DType::u8}) {
+    if (has(fmt::format("coopmat<{},", component(factor))))
+      out.line("#extension {} : require", component_extension(factor));
+  }
+  for (const int bytes : {2, 1}) {
+    const auto narrow = [&](const Binding& binding) { return sub32_bytes(binding) == bytes; };
+    if (std::any_of(bindings_.begin(), bindings_.end(), narrow))
+      out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
+  }
+  if (has("gl_Subgroup")) out.line("#extension GL_KHR_shader_subgroup_basic : require");
+  if (has("coopmat<")) {
+    out.line("#extension GL_KHR_memory_scope_semantics : require");
+    out.line("#extension GL_KHR_cooperative_matrix : require");
+    if (has("coopMatPerElementNV")) out.line("#extension GL_NV_cooperative_matrix2 : require");
+  }
+  if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
+  const bool integer_dot = has("i8x4_dot(");
+  const bool aliases =
+      std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
+  if (keeps_nan_.f32 || integer_dot || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  // Without it a driver may keep what is in flight in memory instead of registers.
+  if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
+  out.blank();
+  if (comments) {
+    out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
+    out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
+  }
+  out.line("layout(local_size_x_id = 0) in;");
+  if (keeps_nan_.f32)
+    out.line(
+        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep "
+        "NaN and infinities of f32");
+  if (keeps_nan_.f64 && has("double"))
+    out.line(
+        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of "
+        "f64");
+  if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
+  if (integer_dot) out.raw(std::string(kIntegerDotProduct) + "  // the sum of four products of bytes\n");
+  out.blank();
+  return out.take();
+}
+
+bool Emitter::may_alias(const Binding& binding) const {
+  if (schedule_.kind() == schedule::Template::reduction || loops_.opaque || binding.scratch || binding.half)
+    return false;
+  for (const Value& load : loops_.values) {
+    if (load.kind != Value::Kind::load) continue;
+    for (const segment::Store& store : loops_.stores) {
+      const bool ours = binding.store ? store.node == binding.value : load.node == binding.value;
+      if (ours && size_of(dtype(load.node)) == size_of(dtype(store.node)) && load.offset == store.offset) return true;
+    }
+  }
+  return false;
+}
+
+int Emitter::sub32_bytes(const Binding& binding) const {
+  const bool value = binding.store && !binding.scratch && !binding.half;
+  return value && schedule::stores_sub32(graph_, loops_, target_, schedule_, binding.value)
+             ? size_of(dtype(binding.value))
+             : 0;
+}
+
+std::string Emitter::interface(bool comments) const {
+  Writer out;
+  out.open("layout(push_constant) uniform Sizes {{");
+  std::size_t widest = 0;
+  for (const NamedWord& word : numbers_.words()) {
+    if (!word.comment.empty()) widest = std::max(widest, word.name.size());
+  }
+  for (const NamedWord& word : numbers_.words()) {
+    const bool silent = word.comment.empty() || !comments;
+    out.line("uint {};{}", word.name,
+             silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
+  }
+  out.raw(declared_here());
+  out.close(" p;");
+  out.blank();
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    const Binding& binding = bindings_[i];
+    if (binding.half) {
+      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i,
+               binding.store ? "writeonly " : "readonly ", i, binding.store ? "pairs_out" : "pairs_in",
+               comments ? "  // keys and their positions, for another dispatch" : "");
+      continue;
+    }
+    if (binding.scratch) {
+      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, partials_.word,
+               comments ? fmt::format("  // of the workgroups that share a {}", partials_.sharers_of) : "");
+      continue;
+    }
+    const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
+                                    [&](const segment::Store& s) { return s.node == binding.value; });
+    const int narrow = sub32_bytes(binding);
+    const bool joins =
+        binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
+        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
+    const std::string_view word = narrow == 0   ? word_type(buffer_bytes(binding.value))
+                                  : narrow == 2 ? "uint16_t"
+                                                : "uint8_t";
+    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i,
+             may_alias(binding) ? "ALIASED " : "",
+             !binding.store ? "readonly "
+             : joins        ? ""
+                            : "writeonly ",
+             i, word, node_names_.at(binding.value),
+             comments
+                 ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type)))
+                 : "");
+  }
+  out.blank();
+  return out.take();
+}
+
+bool Emitter::divides(std::int64_t piece, Extent all) {
+  const bool decided = all.decided % piece == 0;
+  differs_ = differs_ || (decided && all.count % piece != 0);
+  return decided;
+}
+
+Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
+  RelocatableKernel relocatable;
+  Kernel& kernel = relocatable.kernel;
+  kernel.name = options_.name;
+  kernel.workgroup = schedule_.workgroup;
+  kernel.bindings = bindings_;
+  for (const NamedWord& word : numbers_.words()) {
+    if (word.name == "chunks" &&
+        (word.value & 0x80000000u) != 0) {  // the text counts on that bit: optimization_barrier_
+      return unsupported("A kernel of {} chunks is not supported: there are {} at most.", word.value, 0x7fffffffu);
+    }
+    kernel.constants.push_back(word.value);
+  }
+  relocatable.relocations = numbers_.relocations();
+  relocatable.differs = differs_;
+  const std::size_t room = std::min<std::size_t>(target_.caps.push_constant_bytes / 4, 32);
+  relocatable.most_words = room - std::min(room, kernel.constants.size());
+  const std::string shared = shared_.take();
+  std::string customs;
+  for (const auto& function : custom_functions_) customs += function.second + "\n";
+  const std::string shared_and_own = shared + (shared.empty() ? "" : "\n") + customs;
+  std::string text = functions_.take() + main_.take();
+  // Where no execution mode keeps NaN, what they are is seen in their bits.
+  if (!keeps_nan_.f32) {
+    take_form(text, "f32_min(", "_bits");
+    take_form(text, "f32_max(", "_bits");
+  }
+  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.chunks >> 31, ");  // there are fewer than 2^31
+  const std::string body = shared_and_own + text;
+  relocatable.canonical_key = interface(false) + body;
+  if (!options_.only_canonical_key) {
+    const std::string prelude = ops::prelude_for(body);
+    kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude +
+                  (prelude.empty() ? "" : "\n") + body;
+    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the
+    // calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+    kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
+  }
+  if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos)
+    kernel.subgroup = schedule_.subgroup;
+  kernel.groups_x = static_cast<std::uint32_t>(groups_x);
+  kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
+  return relocatable;
+}
+
+Result<std::vector<RelocatableKernel>> Emitter::finish_one(const std::string& summary) {
+  VKF_TRY(kernel, finish(summary, schedule_.launch.workgroups, schedule_.launch.workgroups_x));
+  std::vector<RelocatableKernel> kernels;
+  kernels.push_back(std::move(kernel));
+  return kernels;
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,293 @@
+// Loads and stores.
+#include <algorithm>
+
+#include "base/mutations.hpp"
+#include "lowering/emitter.hpp"
+#include "schedule/access.hpp"
+
+namespace vkfuse::lowering {
+
+using index::Expr;
+using schedule::AccessKind;
+
+namespace {
+
+std::string parenthesised(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
+
+std::string plus(const std::string& text, int number) {
+  return number == 0 ? text : fmt::format("{} + {}u", text, number);
+}
+
+}  // namespace
+
+int Emitter::buffer_bytes(ir::NodeId node) const {
+  int bytes = 0;
+  for (std::size_t i = 0; i < loops_.values.size(); ++i) {
+    const Value& value = loops_.values[i];
+    if (value.kind != Value::Kind::load || value.node != node) continue;
+    const schedule::AccessPlan& plan = schedule_.loads[i];
+    // Single words are taken out of an array of any type.
+    const bool transposed =
+        plan.kind == AccessKind::transposed && plan.vector_bytes > std::max(4, size_of(dtype(node)));
+    if (plan.kind == AccessKind::vector || transposed) bytes = plan.vector_bytes;
+  }
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (loops_.stores[i].node == node && schedule_.stores[i].kind == AccessKind::vector)
+      bytes = schedule_.stores[i].vector_bytes;
+  }
+  return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
+}
+
+std::string Emitter::predicate_of(Scope& scope, const Value& load) {
+  const std::string predicate = load.predicates.empty() ? "true" : condition(scope, load.predicates);
+  if (predicate == "true" || predicate == "(true)") return scope.exists;
+  return scope.exists.empty() ? predicate : scope.exists + " && " + predicate;
+}
+
+std::string Emitter::load_scalar(Scope& scope, ValueId id) {
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_.at(load.node);
+  std::string at = position(scope, load.offset);
+  // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
+  // was slower on an H200, and software drivers take minutes to compile many of them.
+  if (const std::string predicate = predicate_of(scope, load); !predicate.empty()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, at);
+    at = name;
+  }
+  if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {};", name, at);
+    at = name;
+  }
+  return load_element(dtype(load.node), block, buffer_bytes(load.node), at, dialect_);
+}
+
+int Emitter::vectors_of(ValueId load) const {
+  const int bytes = size_of(dtype_of(loops_.values[load]));
+  const schedule::AccessPlan& plan = schedule_.loads[load];
+  return std::max(1, elements_ / plan.repeat * bytes / plan.vector_bytes);
+}
+
+bool Emitter::is_unaligned(ValueId load) const { return schedule_.loads[load].kind == AccessKind::unaligned; }
+
+std::vector<std::string> Emitter::raw_names(ValueId load) const {
+  std::vector<std::string> names;
+  const int count = is_unaligned(load) ? schedule::words_around(schedule_.loads[load], elements_) : vectors_of(load);
+  for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
+  if (is_unaligned(load)) names.push_back(value_names_[load] + "_odd");
+  return names;
+}
+
+std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
+
+/// The index of a chunk's first vector, in vectors.
+Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) const {
+  return index::floor_div(in_scope(scope, offset), per_vector);
+}
+
+/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no
+/// element for which they fail is in a word that has to be replaced, because the run leaves the buffer, for one for
+/// which they hold.
+void Emitter::load_unaligned(Scope& scope, ValueId id, const std::string& register_index) {
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_.at(load.node);
+  const std::string at = unique(block + "_at");
+  scope.out->line("int {} = int({});", at, position(scope, load.offset));
+  const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
+  const std::vector<std::string> names = raw_names(id);
+  const std::string target = register_index == " " ? "" : register_index;
+  const char* type = register_index.empty() ? "uint " : "";
+  for (std::size_t v = 0; v + 1 < names.size(); ++v) {
+    const std::string word = fmt::format("min(uint({} >> 1){}, {})", at, v == 0 ? "" : fmt::format(" + {}u", v), last);
+    scope.out->line("{}{}{} = {};", type, names[v], target, load_word(block, buffer_bytes(load.node), word));
+  }
+  scope.out->line("{}{}{} = uint({}) & 1u;", type, names.back(), target, at);
+}
+
+void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& register_index) {
+  if (is_unaligned(id)) return load_unaligned(scope, id, register_index);
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_.at(load.node);
+  const int bytes = schedule_.loads[id].vector_bytes;
+  const int per_vector = bytes / size_of(dtype(load.node));
+  const int count = vectors_of(id);
+  std::string first = scoped(scope, chunk_vector(scope, load.offset, per_vector));
+  const std::string predicate = predicate_of(scope, load);
+  if (!predicate.empty()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, first);
+    first = name;
+  }
+  const std::string type(word_type(bytes));
+  for (int v = 0; v < count; ++v) {
+    std::string at = plus(first, v);
+    // The last chunk may own fewer vectors than the others: reading its last one again keeps every load
+    // inside the buffer.
+    if (!schedule_.full_chunks && v > 0) {
+      at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
+    }
+    scope.out->line("{}{}{} = {}.w[{}];", register_index.empty() ? type + " " : "", raw_name(id, v),
+                    register_index == " " ? "" : register_index, block, at);
+  }
+}
+
+std::string Emitter::unaligned_word(ValueId id, int word, const std::string& register_index) const {
+  const std::string odd = raw_names(id).back() + register_index;
+  if (schedule_.loads[id].step == 1) {
+    const std::string low = raw_name(id, word) + register_index;
+    return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + register_index,
+                       low);
+  }
+  const std::string first = raw_name(id, 2 * word) + register_index,
+                    second = raw_name(id, 2 * word + 1) + register_index;
+  return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second,
+                     first, second);
+}
+
+std::string Emitter::unpacked(ValueId id, int group, const std::string& register_index) const {
+  const DType type = dtype_of(loops_.values[id]);
+  const int bytes = schedule_.loads[id].vector_bytes;
+  const int group_words = group_ * size_of(type) / 4;
+  const int vector_words = bytes / 4;
+  if (is_unaligned(id)) {
+    std::vector<std::string> words;
+    for (int w = group * group_words; w < (group + 1) * group_words; ++w)
+      words.push_back(unaligned_word(id, w, register_index));
+    return unpack(type, group_, words, dialect_, false);
+  }
+  if (const int repeat = schedule_.loads[id].repeat; repeat > 1) {
+    // The group's elements are those of a part of another group.
+    const int own = std::min(group_, elements_ / repeat);
+    const int first = group * group_ / repeat;
+    std::vector<std::string> words;
+    for (int w = first / own * own * size_of(type) / 4; w < (first / own + 1) * own * size_of(type) / 4; ++w) {
+      const std::string raw = raw_name(id, w / vector_words) + register_index;
+      words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[w % vector_words]));
+    }
+    std::string places;
+    for (int i = 0; i < group_; ++i) places += "xyzw"[(first + i / repeat) % own];
+    const std::string values = unpack(type, own, words, dialect_, false);
+    return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values)
+                    : fmt::format("{}.{}", values, places);
+  }
+  if (group_words == vector_words && size_of(type) <= 4) {
+    return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + register_index}, dialect_, true);
+  }
+  std::vector<std::string> words;
+  for (int w = 0; w < group_words; ++w) {
+    const int word = group * group_words + w;
+    const std::string raw = raw_name(id, word / vector_words) + register_index;
+    words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
+  }
+  return unpack(type, group_, words, dialect_, false);
+}
+
+std::string Emitter::result_name(std::size_t store) const { return store_names_[store] + "_result"; }
+
+std::string Emitter::result_group(std::size_t store, int group) const {
+  return fmt::format("{}_{}", store_names_[store], group);
+}
+
+namespace {
+
+/// A result of no elements beside results that have some: sizes of 0 are 1 in loops, and its buffer has not even that.
+bool has_no_elements(const ir::Node& node) {
+  return std::find(node.type.shape.begin(), node.type.shape.end(), Dim(0)) != node.type.shape.end();
+}
+
+}  // namespace
+
+void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
+  const segment::Store& target = loops_.stores[store];
+  if (has_no_elements(graph_.node(target.node))) return;
+  const std::string& block = node_names_.at(target.node);
+  const DType type = dtype(target.node);
+  std::string at = position(scope, target.offset);
+  const int size = size_of(type);
+  if (size == 8) {
+    const std::vector<std::string> words = pack(type, 1, value, dialect_);
+    scope.out->line("{}.w[{}] = {};", block, at, join_words(words));
+    return;
+  }
+  const std::string bits = element_bits(type, value, dialect_);
+  if (schedule::stores_sub32(graph_, loops_, target_, schedule_, target.node)) {
+    scope.out->line("{}.w[{}] = {}({});", block, at, size == 2 ? "uint16_t" : "uint8_t", bits);
+    return;
+  }
+  if (size == 4 || target.buffer_elements == 1) {
+    scope.out->line("{}.w[{}] = {};", block, at, bits);
+    return;
+  }
+  // Neighbours in one word belong to other invocations: each touches its own bits only.
+  const int shift = size == 2 ? 1 : 2;
+  const std::string name = unique(block + "_i");
+  const std::string mask = unique(block + "_mask");
+  scope.out->line("uint {} = {};", name, at);
+  scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1,
+                  8 * size);
+  scope.out->line("atomicAnd({}.w[{} >> {}], {}{});", block, name, shift,
+                  VKF_PLANT(bits_not_cleared, "~", "0xffffffffu | "), mask);
+  scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
+}
+
+void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
+  const segment::Store& target = loops_.stores[store];
+  if (has_no_elements(graph_.node(target.node))) return;
+  const std::string& block = node_names_.at(target.node);
+  const DType type = dtype(target.node);
+  const int bytes = schedule_.stores[store].vector_bytes;
+  const int vector_words = bytes / 4;
+  const int per_vector = bytes / size_of(type);
+  const int count = std::max(1, elements_ * size_of(type) / bytes);
+  const std::string first = scoped(scope, chunk_vector(scope, target.offset, per_vector));
+  std::vector<std::string> words;
+  for (int g = 0; g < groups_; ++g) {
+    for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));
+  }
+  struct Write {
+    std::string at, text;
+  };
+  std::vector<Write> writes;
+  for (int v = 0; v < count; ++v) {
+    const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
+    const bool whole_group = size_of(type) == 4 && vector_words == group_;
+    const std::string text = whole_group ? pack_group(type, group_, result_group(store, v)) : join_words(part);
+    writes.push_back({plus(first, v), text});
+  }
+  if (valid.empty() || (vector_words == 1 && count == 1)) {
+    for (const Write& write : writes) scope.out->line("{}.w[{}] = {};", block, write.at, write.text);
+    return;
+  }
+  // Whole vectors for all chunks but a shorter last one, whose words are stored one by one.
+  std::vector<std::string> names;
+  for (const Write& write : writes) {
+    names.push_back(fmt::format("{}_w{}", block, names.size()));
+    scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
+  }
+  scope.out->open("if ({}) {{", whole);
+  for (int v = 0; v < count; ++v)
+    scope.out->line("{}.w[{}] = {};", block, writes[static_cast<std::size_t>(v)].at,
+                    names[static_cast<std::size_t>(v)]);
+  scope.out->otherwise();
+  const int size = size_of(type);
+  const std::string words_left = size == 1   ? fmt::format("({} + 3u) / 4u", valid)
+                                 : size == 2 ? fmt::format("({} + 1u) / 2u", valid)
+                                 : size == 4 ? valid
+                                             : fmt::format("{} * 2u", valid);
+  for (int v = 0; v < count; ++v) {
+    const auto i = static_cast<std::size_t>(v);
+    const int before = v * vector_words;
+    if (vector_words == 1) {
+      scope.out->line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, writes[i].at, names[i]);
+      continue;
+    }
+    scope.out->line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words,
+                    before == 0 ? "" : fmt::format("{}u + ", before), words_left, block, writes[i].at, names[i]);
+  }
+  scope.out->close();
+}
+
+}  // namespace vkfuse::lowering

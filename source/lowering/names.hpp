@@ -1,0 +1,22 @@
+// Identifiers and comments made from names that users chose.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::lowering {
+
+/// A GLSL identifier for each node that a kernel names.
+using NodeNames = std::map<ir::NodeId, std::string>;
+
+/// "in_x" for input "x", "out_y" for output "y", else "v7". Unique among these nodes, never a keyword, never reserved.
+NodeNames identifiers(const ir::Graph& graph, std::span<const ir::NodeId> nodes);
+
+/// Text that is safe inside a one-line comment.
+std::string comment_text(std::string_view text);
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,112 @@
+// Which integers a value can be: what stays inside its dtype is not wrapped, and what a float holds is converted
+// without rounding.
+#include <algorithm>
+#include <bit>
+
+#include "index/arithmetic.hpp"
+#include "lowering/emitter.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+/// Of an integer dtype that fits a register; nothing for others.
+std::optional<IntegerRange> range_of_type(DType type) {
+  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
+  const int bits = 8 * size_of(type);
+  if (is_signed_integer(type))
+    return IntegerRange{-(std::int64_t{1} << (bits - 1)), (std::int64_t{1} << (bits - 1)) - 1};
+  return IntegerRange{0, (std::int64_t{1} << bits) - 1};
+}
+
+bool is_inside(const IntegerRange& range, const IntegerRange& of) {
+  return of.low <= range.low && range.high <= of.high;
+}
+
+/// All ones up to the highest bit of either.
+std::int64_t ones_above(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a, b)) + 1)) - 1;
+}
+
+/// What an op gives before it wraps, where that is known. Operands are 32-bit at most: only products of two u32 go
+/// beyond 64 bits.
+std::optional<IntegerRange> before_wrapping(std::string_view op, std::span<const IntegerRange> x) {
+  if (op == "cast") return x[0];
+  if (op == "neg") return IntegerRange{-x[0].high, -x[0].low};
+  if (x.size() != 2) return std::nullopt;
+  const auto& [a, b] = std::pair(x[0], x[1]);
+  if (op == "add") return IntegerRange{a.low + b.low, a.high + b.high};
+  if (op == "sub") return IntegerRange{a.low - b.high, a.high - b.low};
+  if (op == "min") return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
+  if (op == "max") return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
+  if (op == "mul") {
+    using index::saturating_mul;
+    const auto [low, high] = std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high),
+                                          saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
+    return IntegerRange{low, high};
+  }
+  if (op == "shift_right") return a.low < 0 ? a : IntegerRange{0, a.high};
+  // A mask that is not negative leaves no other bits.
+  if (op == "bit_and" && (a.low >= 0 || b.low >= 0))
+    return IntegerRange{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
+  if ((op == "bit_or" || op == "bit_xor") && a.low >= 0 && b.low >= 0)
+    return IntegerRange{0, ones_above(a.high, b.high)};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<IntegerRange> Emitter::unwrapped_range(const Value& value) const {
+  std::vector<IntegerRange> operands;
+  for (ValueId operand : value.operands) {
+    const auto range = range_of(operand);
+    if (!range) return std::nullopt;
+    operands.push_back(*range);
+  }
+  return before_wrapping(ops::element_row(*graph_.node(value.node).op).name, operands);
+}
+
+bool Emitter::stays_inside(ValueId id, DType type) const {
+  const auto range = range_of(id);
+  const auto all = range_of_type(type);
+  return range && all && is_inside(*range, *all);
+}
+
+bool Emitter::holds_exactly(DType type, ValueId id) const {
+  const std::int64_t most = type == DType::f16    ? 2048
+                            : type == DType::bf16 ? 256
+                            : type == DType::f32  ? 1 << 24
+                                                  : 0;  // it holds all up to there
+  const auto range = range_of(id);
+  return range && most > 0 && -most <= range->low && range->high <= most;
+}
+
+bool Emitter::wraps(const Value& value) const {
+  const auto all = range_of_type(dtype_of(value));
+  const auto range = all ? unwrapped_range(value) : std::nullopt;
+  return !range || !is_inside(*range, *all);
+}
+
+std::optional<IntegerRange> Emitter::range_of(ValueId id) const {
+  const auto known = ranges_.find(id);
+  if (known != ranges_.end()) return known->second;
+  const Value& value = loops_.values[id];
+  std::optional<IntegerRange> range = range_of_type(dtype_of(value));
+  if (range && is_literal(id)) {
+    if (const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(value.node).payload)) {
+      const std::int64_t number = ir::decode_int(dtype_of(value), constant->bytes->data());
+      range = IntegerRange{number, number};
+    }
+  } else if (range && value.kind == Value::Kind::position &&
+             !std::holds_alternative<ir::RandomPayload>(graph_.node(value.node).payload)) {
+    const index::Interval positions = index::interval_of(value.offset);
+    if (is_inside({positions.low, positions.high}, *range)) range = IntegerRange{positions.low, positions.high};
+  } else if (range && value.kind == Value::Kind::compute) {
+    const auto computed = unwrapped_range(value);
+    if (computed && is_inside(*computed, *range)) range = computed;
+  }
+  ranges_.emplace(id, range);
+  return range;
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,142 @@
+// Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power
+// of two they need no conversion, and nothing shifts them down: one bitwise instruction and one difference for each,
+// where GPUs do few of the former at a time.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <functional>
+
+#include "lowering/emitter.hpp"
+
+namespace vkfuse::lowering {
+
+using schedule::AccessKind;
+
+namespace {
+
+constexpr int kFraction = 23;  // bits of an f32 below its leading one
+
+std::string float_literal(double value, const Dialect& dialect) {
+  const auto single = static_cast<float>(value);
+  return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect);
+}
+
+/// "uvec4(a, b, c, d)", or the one scalar.
+std::string vector_of(const char* type, const std::vector<std::string>& values) {
+  return values.size() == 1 ? values.front() : fmt::format("{}{}({})", type, values.size(), fmt::join(values, ", "));
+}
+
+}  // namespace
+
+/// Where the float of each of a chunk's elements comes from; nothing where that is not the same for all chunks.
+std::vector<Emitter::SubByteElement> Emitter::sub_byte_elements(const UnpackedField& field, const Scope& scope,
+                                                                index::AxisId element_axis) const {
+  const int repeat = schedule_.loads[field.load].repeat;
+  std::vector<SubByteElement> elements;
+  int lowest = 32;  // that is among the bits of the exponent
+  for (int e = 0; e < elements_; ++e) {
+    const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {
+      const index::Expr at = index::substitute(in_scope(scope, offset), {{element_axis, index::Expr(e)}});
+      return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
+    };
+    const auto shift = field.shift ? schedule::number_at(graph_, loops_, *field.shift, in_chunk) : 0;
+    const std::uint32_t mask = shift && *shift >= 0 && *shift < 8 ? field.mask & (0xffU >> *shift) : 0;
+    if (mask == 0) return {};
+    elements.push_back({e / repeat / 4, e / repeat % 4 * 8 + static_cast<int>(*shift), 0, mask});
+    if (elements.back().place + std::bit_width(mask | field.flip) > kFraction)
+      lowest = std::min(lowest, elements.back().place);
+  }
+  for (SubByteElement& element : elements) {
+    if (element.place < lowest) continue;
+    element.down = lowest;
+    element.place -= lowest;
+  }
+  return elements;
+}
+
+void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axis) {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value))
+      continue;
+    if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
+    const auto bits = schedule::sub_byte_field_of(graph_, loops_, value.operands[0]);
+    if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
+    UnpackedField field{*bits, {}, {}};
+    if (field.mask == 0xff && !field.shift)
+      continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
+    std::vector<SubByteElement> elements = sub_byte_elements(field, scope, element_axis);
+    if (elements.empty()) continue;
+    field.elements = std::move(elements);
+    sub_byte_fields_[id] = std::move(field);
+  }
+}
+
+/// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all
+/// that are alike.
+void Emitter::write_sub_byte_functions() {
+  const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_),
+                    floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
+  std::map<std::string, std::string> functions, constants;  // names by what they are
+  for (auto& [id, field] : sub_byte_fields_) {
+    for (int g = 0; g < groups_; ++g) {
+      std::vector<std::string> words, masks, bits, differences;
+      for (int e = g * group_; e < (g + 1) * group_; ++e) {
+        const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
+        words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
+        masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
+        bits.push_back(
+            fmt::format("0x{:08x}u", (static_cast<std::uint32_t>(127 + kFraction - element.place) << kFraction) |
+                                         (field.flip << element.place)));
+        differences.push_back(float_literal(
+            static_cast<double>(std::int64_t{1} << (kFraction - element.place)) - static_cast<double>(field.offset),
+            dialect_));
+      }
+      const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
+      if (alike) words.resize(1);
+      const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "),
+                                           vector_of("uvec", masks), vector_of("vec", differences));
+      const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
+        std::string& name = known[of];
+        const bool first = name.empty();
+        if (first) name = unique(stem);
+        return std::pair(name, first);
+      };
+      const auto [function, first_function] = named(functions, text, "field_values");
+      const std::string constant = vector_of("uvec", bits);
+      const auto [constant_name, first_constant] = named(constants, constant, "field_bits");
+      if (first_function) {
+        if (functions.size() == 1) {
+          functions_.line(
+              "// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know "
+              "these: with two constants that");
+          functions_.line("// it knows, an `and` and an `xor` are two instructions.");
+        }
+        functions_.open("{} {}(uint word, {} bits) {{", floats, function, uints);
+        functions_.line("precise {} values = {};", floats, text);
+        functions_.line("return values;");
+        functions_.close();
+        functions_.blank();
+      }
+      if (first_constant) {
+        if (constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
+        main_.line("{} {} = {} + {};", uints, constant_name, constant, optimization_barrier_);
+      }
+      field.groups.push_back({function, constant_name});
+    }
+  }
+}
+
+std::string Emitter::sub_byte_group(ValueId id, int group, const std::string& register_index) const {
+  const UnpackedField& field = sub_byte_fields_.at(id);
+  const int vector_words = schedule_.loads[field.load].vector_bytes / 4;
+  const int word = field.elements[static_cast<std::size_t>(group * group_)].word;  // of bytes, a group is in one word
+  const std::string raw = raw_name(field.load, word / vector_words) + register_index;
+  const SubByteGroup& text = field.groups[static_cast<std::size_t>(group)];
+  return fmt::format("{}({}, {})", text.function,
+                     vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]), text.bits);
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,200 @@
+// What the templates share that multiply through shared memory: operands of products, which are computed as they are
+// read and lie in shared memory, in fours with their depth (what is summed) outermost or, for cooperative matrices, as
+// narrow numbers in the order in which they were read; and results, computed from the sums.
+#pragma once
+
+#include <functional>
+
+#include "lowering/components.hpp"
+#include "lowering/emitter.hpp"
+
+namespace vkfuse::lowering {
+
+class OperandEmitter : public Emitter {
+ protected:
+  explicit OperandEmitter(const LoweringInput& in) : Emitter(in) {
+    dialect_.few_exponentials = true;  // few subgroups share a compute unit there, and each waits for its own
+  }
+
+  /// Some loop axes that are counted as one.
+  struct Counted {
+    index::AxisId id = kM;
+    const char* name = "m";
+    std::vector<int> axes;  ///< outermost first
+  };
+  /// What is computed together for chunks of neighbouring elements.
+  struct Part {
+    std::string name;              ///< its function is NAME_element
+    segment::AxisSet along = 0;    ///< the loop axes along which chunks lie
+    bool flattened = false;        ///< chunks lie along all axes of `own`, else along the innermost
+    index::AxisId own = kN;        ///< the counted axis that it belongs to
+    int elements = 1;              ///< of a chunk
+    std::vector<ValueId> vectors;  ///< loaded by main() for the whole chunk
+    std::vector<ValueId> per_chunk, per_element;
+    std::vector<ValueId> function_inputs;  ///< parameters of the function
+    std::vector<std::string> coordinates;  ///< and positions
+    std::vector<std::size_t> stores;       ///< that its function computes: see result_function()
+  };
+  /// A part whose elements go to shared memory.
+  struct TileOperand {
+    Part part;
+    ValueId value = 0;
+    index::AxisId across = kM, depth = kK;  ///< counted axes; chunks lie along one of them
+    int extent = 1;                         ///< of a tile, across: a multiple of 4
+    int k_extent = 1;                       ///< of a tile, in depth
+    std::string tile;  ///< the array in shared memory: in fours across or, for cooperative matrices, as they take it
+    std::optional<DType> unit;  ///< for cooperative matrices: what elements are there
+    bool integer_dot = false;   ///< T3: bytes, and four neighbours in depth are a word
+    bool turned =
+        false;  ///< bytes for cooperative matrices that lie across in memory and in depth in the tile, a word at a time
+    std::optional<ValueId> as_read;  ///< with either: the load whose words are the elements, casts aside
+    bool copied =
+        false;      ///< for cooperative matrices: elements are read, or zeros beside what is read, and never computed
+    int begin = 0;  ///< of the tile in its array; for cooperative matrices alone
+    std::int64_t units = 1;       ///< chunks of a tile
+    std::int64_t iterations = 1;  ///< of these per thread
+    bool plain = false;           ///< a vector load and nothing else: there is no function
+    bool prefetched = false;      ///< vectors of the next tile are in flight while this one is multiplied
+    bool unrolled = false;        ///< registers are told apart by the number of the iteration
+    bool positions_once = true;  ///< where a thread's units are in their rows is found once, if it is the same for all:
+                                 ///< one register more for its whole life
+    std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
+    std::map<ValueId, std::string>
+        of_rows;  ///< what is known of each row, and the array that has it; chunks lie in depth
+    [[nodiscard]] bool along_k() const { return part.own == depth; }
+    [[nodiscard]] int stride() const {
+      return extent / 4 + 1;
+    }  ///< between neighbours in depth, or fours of them, in fours
+    /// Steps in depth that a thread brings together: four of bytes that lie across.
+    [[nodiscard]] int steps() const { return (integer_dot && !along_k()) || turned ? 4 : 1; }
+    // Of a tile for cooperative matrices: rows along what a chunk lies along, unless it is turned.
+    [[nodiscard]] bool rows_along_k() const { return along_k() || turned; }
+    [[nodiscard]] int per_word() const {
+      return turned ? 4 : std::min(part.elements, 8);
+    }  ///< elements in one of the array
+    [[nodiscard]] int row_words() const {
+      return ((rows_along_k() ? k_extent : extent) + schedule::kBytesBetweenRows / size_of(*unit)) / per_word();
+    }
+    [[nodiscard]] int rows() const { return rows_along_k() ? extent : k_extent; }
+  };
+
+  // --- parts (tile_operands.cpp) ------------------------------------------------------------------------------
+  /// `known` are values that the caller passes to the function, like sums.
+  [[nodiscard]] Part make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements,
+                               const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
+                               const std::vector<ValueId>& known = {}) const;
+  [[nodiscard]] TileOperand make_tile_operand(ValueId value, const std::vector<ValueId>& backward_slice, bool along_k,
+                                              bool flattened, int elements, const Counted& across, const Counted& depth,
+                                              int extent, int k_extent,
+                                              std::vector<std::pair<ValueId, std::string>> beside,
+                                              const std::map<ValueId, std::string>& of_rows = {});
+  void unroll_where_it_pays(TileOperand& tile_operand) const;
+  /// Its elements go to cooperative matrices (`unit`), or to dot products of bytes.
+  void make_sub32(TileOperand& tile_operand, std::optional<DType> unit, bool integer_dot) const;
+  /// Its array in shared memory.
+  void declare_tile(const TileOperand& tile_operand);
+  [[nodiscard]] Scope part_scope(const Part& part);
+  /// `last` writes what the function ends with; `results` are its last parameters.
+  Result<void> element_function(Part& part, const std::function<void(Scope&)>& last,
+                                const std::vector<std::string>& results);
+  Result<void> tile_operand_function(TileOperand& tile_operand);
+  /// The function of the results; sums and whatever else the caller passes are in `known`.
+  /// `stores_here` says which stores are its own; all, unless told.
+  Result<void> result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here = {});
+  /// What main() passes for an element of a chunk, but for what it knows itself.
+  [[nodiscard]] std::vector<std::string> arguments(Scope& scope, const Part& part, int element,
+                                                   const std::map<ValueId, std::string>& groups) const;
+  /// Writes what the elements of a chunk have in common, and loads its vectors unless `loaded` says that they are there
+  /// (see load_vectors()); what main() then calls the first group of each vector.
+  Result<std::map<ValueId, std::string>> load_chunk(Scope& scope, const Part& part, const std::string& loaded = "");
+  std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& register_index);
+  /// Chunks have other lengths in other parts.
+  void use_chunks_of(const Part& part);
+  /// A position in tiles of `piece`: where the last one stands out of `all` there are, the last of them again.
+  std::string limited(const std::string& position, Extent all, int piece);
+
+  // --- from memory to shared memory -------------------------------------------------------------------------
+  /// Registers of what is loaded of a tile that is in flight: vectors, and what a chunk has once.
+  void declare_prefetch(const TileOperand& tile_operand);
+  /// Loads them; the tile is number `across` and `depth`.
+  Result<void> fetch(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
+  /// Computes a tile's elements and puts them there, zeros past the end of the depth. `after` adds what is done with
+  /// each chunk.
+  using AfterChunk = std::function<void(const std::string& inside)>;
+  Result<void> hand_over(const TileOperand& tile_operand, const std::string& across, const std::string& depth,
+                         const AfterChunk& after = {});
+
+  /// Computes and stores the chunk that `item` and the other positions name. `known` is what main() passes for the
+  /// part's known values of an element. With `loaded` its vectors are in registers already, in slots of that number.
+  Result<void> store_chunk(const Part& part, const std::function<std::vector<std::string>(int element)>& known,
+                           const std::string& loaded = {});
+
+  [[nodiscard]] const Counted& counted(index::AxisId id) const;
+  [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }
+  [[nodiscard]] Extent extent(const std::vector<int>& axes) const {
+    return {count(axes), schedule::count_along(*reference_sizes_.loops, axes)};
+  }
+  [[nodiscard]] std::string vec4(ValueId value) const {
+    return group_type(ops::register_type_of(dtype_of(loops_.values[value])), 4, dialect_);
+  }
+  [[nodiscard]] std::string element_of_vec4(const std::string& vec4, int element) const {
+    return vec4 + "." + "xyzw"[element];
+  }
+  /// The workgroup's number, and what leaves those that have none.
+  void locate_workgroup();
+
+  std::vector<Counted> counted_;
+
+  /// A fragment of a tile in halves at position `across` of its extent and `depth`: what comes after the matrix in
+  /// coopMatLoad. Rows of the fragment are rows of m of a first operand, and of the depth of a second one.
+  [[nodiscard]] static std::string fragment_at(const TileOperand& tile_operand, const std::string& across,
+                                               const std::string& depth, bool second);
+  /// A function that a matrix is taken through element by element; `body` writes what it returns.
+  Result<void> of_element(const std::string& name, const std::string& parameters,
+                          const std::function<Result<void>()>& body);
+
+ private:
+  [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
+  void set_axes(Scope& scope, const Part& part, bool element) const;
+  /// Of what is computed once for a chunk, the loads whose place waits for no other load.
+  [[nodiscard]] std::vector<ValueId> loads_of_chunks(const Part& part) const;
+  void position_unit(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
+  [[nodiscard]] std::string register_index(const TileOperand& tile_operand) const {
+    return tile_operand.steps() == 1     ? (tile_operand.iterations > 1 ? "[u]" : "")
+           : tile_operand.iterations > 1 ? "[u * 4u + d]"
+                                         : "[d]";
+  }
+  /// What is in flight of an operand, as the end of a declaration.
+  [[nodiscard]] std::string slots(const TileOperand& tile_operand) const {
+    const std::int64_t all = tile_operand.iterations * tile_operand.steps();
+    return all > 1 ? fmt::format("[{}]", all) : "";
+  }
+  /// Opens the loop over the steps of a unit, and names each one's depth; whether it is in the tensor in `inside`.
+  void open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside);
+  /// Puts group `g` of a chunk where fours are.
+  void put_vec4s(const TileOperand& tile_operand, int g, const std::string& value);
+  /// Computes group `g` of a chunk; the name of its variable.
+  std::string tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
+  // --- narrow ones (sub32_operands.cpp) ---
+  /// A chunk as words of the narrow dtype: those that were read, else of what is computed.
+  std::vector<std::string> sub32_words(const TileOperand& tile_operand, Scope& scope, DType narrow);
+  /// Word number `word` of a thread's chunk of a load of vectors.
+  [[nodiscard]] std::string word_as_read(const TileOperand& tile_operand, ValueId load, int word) const;
+  /// Whether the value is what some loads of chunks move in this dtype, or literals, as positions choose.
+  [[nodiscard]] bool is_copied(ValueId id, DType unit) const;
+  /// The elements of a chunk of such a value, two in a word.
+  std::vector<std::string> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
+  Result<void> gather_steps(const TileOperand& tile_operand, const std::string& depth);
+  void put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
+  bool open_units(const TileOperand& tile_operand);
+  [[nodiscard]] bool keeps_position(const TileOperand& tile_operand) const;
+  /// Chunks of a tile that are neighbours in memory.
+  [[nodiscard]] static int chunks_of_row(const TileOperand& tile_operand) {
+    return tile_operand.along_k() ? tile_operand.k_extent / tile_operand.part.elements
+                                  : tile_operand.extent / tile_operand.part.elements;
+  }
+  void close_units(const TileOperand& tile_operand);
+  [[nodiscard]] int units_in_flight(const TileOperand& tile_operand) const;
+};
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,34 @@
+#include "schedule/tuning.hpp"
+
+#include <fmt/format.h>
+
+namespace vkfuse::schedule {
+
+std::string to_text(const Tuning& tuning) {
+  std::string text;
+  const auto add = [&](std::string_view name, const auto& value) {
+    if (value) text += fmt::format("{}={} ", name, static_cast<int>(*value));
+  };
+  add("workgroup", tuning.workgroup);
+  add("vector_bytes", tuning.vector_bytes);
+  add("unroll_factor", tuning.unroll_factor);
+  add("reduction_threads", tuning.reduction_threads);
+  add("online", tuning.online);
+  add("persistent", tuning.persistent);
+  add("register_block_rows", tuning.register_block_rows);
+  add("splits", tuning.splits);
+  add("block", tuning.block);
+  add("matmul", tuning.matmul);
+  add("cooperative_matrix", tuning.cooperative_matrix);
+  add("integer_dot", tuning.integer_dot);
+  add("tiled", tuning.tiled);
+  if (tuning.tile)
+    text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,
+                        tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->threads);
+  if (const auto& form = tuning.attention)
+    text += fmt::format("attention={},{},{},{},{} ", form->threads_m, form->threads_k, form->subgroups,
+                        form->key_fragments, static_cast<int>(form->pipelined_scores));
+  return text;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,139 @@
+#include "templates/attention/cost.hpp"
+
+#include <algorithm>
+
+#include "device_model/device_model.hpp"
+#include "schedule/operands.hpp"
+#include "templates/attention/tiles.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+namespace {
+
+/// Of the blocks of k, those that some row's mask leaves: the mean over tiles of m, or over some of them.
+double visited_share(const Loops& loops, const AttentionParams& tile) {
+  if (tile.mask.upper.empty() && tile.mask.lower.empty()) return 1;
+  const std::int64_t tiles = ceil_div(count_along(loops, tile.axes.m), tile.tile_m());
+  const double all = static_cast<double>(ceil_div(count_along(loops, tile.axes.k), tile.tile_k()));
+  constexpr std::int64_t kSamples = 64;
+  const std::int64_t samples = std::min(tiles, kSamples);
+  double visited = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const Blocks blocks = blocks_of(loops, tile, i * tiles / samples);
+    visited += static_cast<double>(std::max<std::int64_t>(0, blocks.end - blocks.begin));
+  }
+  return std::max(visited / all / static_cast<double>(samples), 1 / all);
+}
+
+/// Positions that a launch goes through, with what stands out, and of k those that a mask leaves.
+struct Extents {
+  double batch, m, n, k, d;
+  double tiles_m;
+  double visited;  ///< of the blocks of k
+};
+
+Extents extents_of(const Loops& loops, const AttentionParams& tile) {
+  const double m = round_up(count_along(loops, tile.axes.m), tile.tile_m());
+  const double visited = visited_share(loops, tile);
+  return {.batch = static_cast<double>(count_along(loops, tile.axes.batch)),
+          .m = m,
+          .n = static_cast<double>(tile.extent_n(loops)),
+          .k = round_up(count_along(loops, tile.axes.k), tile.tile_k()) * visited,
+          .d = tile.values.contract ? static_cast<double>(tile.extent_d(loops)) : 0,
+          .tiles_m = m / tile.tile_m(),
+          .visited = visited};
+}
+
+/// Of memory, loads that are executed and bytes that are moved: every tile of m walks along all of k.
+struct Reads {
+  double loads = 0;
+  double traffic = 0;
+};
+
+Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extents, const Caches& caches,
+               const Schedule& schedule) {
+  const auto& tile = schedule.as<AttentionParams>();
+  Reads reads{0, static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written)};
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    const bool own =
+        std::any_of(tile.axes.m.begin(), tile.axes.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
+    const bool again = (value.axes & loops.columns()) != 0 && !own;
+    const double times = again ? std::max(1.0, extents.tiles_m * extents.visited) : 1;
+    const auto elements = static_cast<double>(segment::elements_touched(loops, value));
+    reads.traffic += elements * bytes * (times - 1) / caches.bandwidth;
+    reads.loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
+  }
+  return reads;
+}
+
+/// Accesses of shared memory, four elements at a time: with threads, two for 4 x 4 products of scores, one and the
+/// share of n for those of weights.
+double shared_accesses(const AttentionParams& tile, const Extents& of) {
+  if (const CooperativeAttention* cooperative = tile.cooperative())
+    return of.batch * of.m * of.k * (of.d + of.n) / cooperative->mma.m / 8 * 4;
+  const double vec4s = of.n / 4 / tile.simt()->threads_k;
+  return of.batch * of.m * of.k * (of.d / 8 + of.n * (1 + vec4s) / (16 * vec4s));
+}
+
+int estimated_registers(const AttentionParams& tile, const Extents& of, int workgroup) {
+  if (const CooperativeAttention* cooperative = tile.cooperative()) {
+    const int per_thread = workgroup / cooperative->subgroups;
+    return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
+                    static_cast<int>(cooperative->mma.m) / per_thread;
+  }
+  return (tile.simt()->low_register ? 44 : 48) + static_cast<int>(of.n) / tile.simt()->threads_k * 4;
+}
+
+/// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
+double busy_share(const Target& target, const DeviceModel& model, const Schedule& schedule) {
+  if (target.type == DeviceType::cpu) return 1;
+  const auto workgroups =
+      static_cast<double>(std::max<std::int64_t>(1, schedule.launch.workgroups));  // 0 of no elements
+  const double threads = workgroups * schedule.workgroup;
+  return std::min({1.0, workgroups / model.units.count, threads / (model.units.count * model.attention.threads)});
+}
+
+}  // namespace
+
+void model_attention(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  const auto& tile = schedule.as<AttentionParams>();
+  const DeviceModel& model = device_model(target);
+  const bool cpu = target.type == DeviceType::cpu;
+  count_bytes(graph, loops, schedule);
+  const Extents of = extents_of(loops, tile);
+  std::vector<ValueId> stops;
+  if (tile.values.contract) stops.push_back(*tile.values.contract);
+  const double score = cost_of(graph, loops, backward_slice_of(loops, tile.values.score, stops));
+  const double compute =
+      of.batch * of.m * of.k *
+          ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1) +
+           model.attention.exponential + score) +
+      of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
+  const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
+  ScheduleCost& cost = schedule.cost;
+  cost.loads_executed = static_cast<std::int64_t>(reads.loads);
+  cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
+  cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
+  // Threads wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
+  // scores does. Fragments are loaded ahead.
+  const double accesses = reads.loads + static_cast<double>(cost.stores_executed) +
+                          shared_accesses(tile, of) / (tile.cooperative() != nullptr && !cpu ? 4 : 1);
+  const double share = busy_share(target, model, schedule);
+  cost.registers = estimated_registers(tile, of, schedule.workgroup);
+  const double crowding =
+      cpu || tile.cooperative() != nullptr
+          ? 1
+          : 1 + model.pressure.slowdown * std::max(0, cost.registers - model.pressure.attention_registers);
+  const double spilling = tile.cooperative() != nullptr ? 1 : cost_of_spilling(target, cost.registers);
+  cost.modelled_us = modelled_us(costs_of(target), 1, reads.traffic, compute * crowding * spilling / share,
+                                 static_cast<std::int64_t>(accesses / share));
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,196 @@
+// What both forms of attention share.
+#include "templates/attention/lower_emitter.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "base/mutations.hpp"
+#include "schedule/operands.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+constexpr double kMostSoftcap =
+    64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
+
+}  // namespace
+
+AttentionBase::AttentionBase(const LoweringInput& in)
+    : OperandEmitter(in), tile_(schedule_.as<schedule::AttentionParams>()) {
+  counted_ = {{kBatch, "batch", tile_.axes.batch},
+              {kM, "m", tile_.axes.m},
+              {kN, "n", tile_.axes.n},
+              {kK, "k", tile_.axes.k},
+              {kHeadDim, "d", tile_.axes.d}};
+  const auto make = [&](const schedule::AttentionOperand& side, index::AxisId across, index::AxisId depth, int extent,
+                        int k_extent) {
+    TileOperand tile_operand =
+        make_tile_operand(side.value, schedule::backward_slice_of(loops_, side.value), side.along_k, false,
+                          side.elements, counted(across), counted(depth), extent, k_extent, {});
+    tile_operand.positions_once =
+        false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
+    if (tile_.cooperative()) make_sub32(tile_operand, tile_.cooperative()->mma.a, false);
+    return tile_operand;
+  };
+  std::vector<ValueId> known;
+  if (tile_.values.contract) {
+    const int k_extent = tile_.extent_d(loops_);
+    first_ = make(tile_.query, kM, kHeadDim, tile_.tile_m(), k_extent);
+    second_ = make(tile_.key, kK, kHeadDim, tile_.tile_k(), k_extent);
+    known.push_back(*tile_.values.contract);
+  }
+  third_ = make(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.tile_k());
+  std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.values.score, known);
+  for (ValueId id : backward_slice) {
+    if (tile_.cooperative() && lies_beside(id)) beside_.push_back(id);
+  }
+  known.insert(known.end(), beside_.begin(), beside_.end());
+  score_ = make_part("score", kK, segment::AxisSet{1} << tile_.axes.k.back(), 1, backward_slice, {tile_.values.score},
+                     known);
+  const ValueId from[] = {tile_.values.exponential};
+  weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.axes.k.back(), 1,
+                      schedule::backward_slice_of(loops_, tile_.values.weight, from), {tile_.values.weight},
+                      {tile_.values.exponential});
+  std::vector<ValueId> requested;
+  for (const segment::Store& store : loops_.stores) requested.push_back(store.value);
+  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.axes.n.back(), tile_.elements,
+                       schedule::backward_slice_of_results(loops_), requested,
+                       {tile_.values.most, tile_.values.total, tile_.values.sum});
+  if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict) find_softcap();
+  sums_ = unique("sums");
+  most_ = unique("most");
+  total_ = unique("total");
+  numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.workgroups), "tiles of rows of all softmaxes");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.launch.workgroups_x, 1)),
+                 "workgroups in one row of the dispatch");
+}
+
+/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
+/// an absolute error is a relative one; the dtype of weights rounds more.
+void AttentionBase::find_softcap() {
+  const auto is = [&](ValueId id, std::string_view op) {
+    return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
+  };
+  const auto number = [&](ValueId id, std::size_t k) {
+    return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[k]]);
+  };
+  const auto readers = [&](ValueId id) {
+    std::ptrdiff_t all = 0;
+    for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
+    return all;
+  };
+  // Whatever else reads a score, or what it is chosen from, wants the number itself.
+  const std::vector<ValueId>& of_exponential = loops_.values[tile_.values.exponential].operands;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const std::vector<ValueId>& operands = loops_.values[id].operands;
+    const bool reads = std::find(operands.begin(), operands.end(), tile_.values.score) != operands.end();
+    const bool falls = is(id, "sub") && operands[0] == tile_.values.score && operands[1] == tile_.values.most &&
+                       readers(id) == 1 && of_exponential == std::vector<ValueId>{id};
+    if (reads && id != tile_.values.most && id != tile_.values.total && !falls)
+      return;  // the total is online, of the scores themselves
+  }
+  constexpr double kNothing = -std::numeric_limits<double>::infinity();
+  ValueId id = tile_.values.score;
+  while (is(id, "select") && (number(id, 1) == kNothing || number(id, 2) == kNothing)) {
+    id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
+    if (readers(id) != 1) return;
+  }
+  Softcap softcap;
+  softcap.softcapped = softcap.tanh = id;
+  if (is(id, "mul") && (number(id, 0) || number(id, 1))) {
+    const std::size_t literal = number(id, 0) ? 0 : 1;
+    softcap.outer = *number(id, literal);
+    softcap.tanh = loops_.values[id].operands[1 - literal];
+    if (readers(softcap.tanh) != 1) return;
+  }
+  if (!is(softcap.tanh, "tanh") || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
+      !(std::abs(softcap.outer) <= kMostSoftcap))
+    return;
+  const ValueId scaled = loops_.values[softcap.tanh].operands[0];
+  if (readers(scaled) == 1 && is(scaled, "div") && number(scaled, 1)) {
+    softcap.scaled = scaled;
+    softcap.inner = 1 / *number(scaled, 1);
+  }
+  if (!std::isfinite(static_cast<float>(softcap.inner * 2 * std::numbers::log2e))) return;
+  // A result that is computed from the largest score takes more of it than its exponential.
+  for (ValueId result : schedule::backward_slice_of_results(loops_)) {
+    const std::vector<ValueId>& operands = loops_.values[result].operands;
+    if (std::find(operands.begin(), operands.end(), tile_.values.most) != operands.end()) return;
+  }
+  softcap_ = softcap;
+}
+
+/// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
+bool AttentionBase::lies_beside(ValueId id) const {
+  const Value& value = loops_.values[id];
+  if (value.kind != Value::Kind::load || !value.data.empty()) return false;
+  const DType type = dtype_of(value);
+  const auto along_k = [&](int axis) { return ((value.axes >> axis) & 1u) != 0; };
+  return (type == DType::f32 || type == DType::boolean || size_of(type) <= 2) &&
+         std::any_of(tile_.axes.k.begin(), tile_.axes.k.end(), along_k);
+}
+
+Result<void> AttentionBase::functions() {
+  find_products();
+  for (std::optional<TileOperand>* tile_operand : {&first_, &second_}) {
+    if (*tile_operand) VKF_CHECK_OK(tile_operand_function(**tile_operand));
+  }
+  VKF_CHECK_OK(tile_operand_function(third_));
+  functions_.line("// The score at one position.");
+  VKF_CHECK_OK(scalar_function(score_, tile_.values.score, "score"));
+  if (changes_weight()) {
+    functions_.line("// What the exponential of a score becomes before it weights.");
+    VKF_CHECK_OK(scalar_function(weight_, tile_.values.weight, "weight"));
+  }
+  return result_function(results_);
+}
+
+Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
+  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); },
+                          {fmt::format("out float {}_result", result)});
+}
+
+void AttentionBase::locate_tile() {
+  locate_workgroup();
+  const std::int64_t tiles_m = schedule::ceil_div(count(tile_.axes.m), tile_.tile_m());
+  if (!tile_.axes.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
+  main_.line("uint tile_m = {};",
+             tile_.axes.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
+}
+
+AttentionBase::Walk AttentionBase::find_blocks() {
+  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
+  if (tile_.mask.upper.empty() && tile_.mask.lower.empty()) return {"0u", all};
+  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
+  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
+  const std::string own_rows = numbers_.size(rows);
+  main_.line("// Blocks in which the mask leaves some row something.");
+  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
+  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
+  const auto position = [](const schedule::MaskBound& mask_bound, bool upper) {
+    const char* row = (mask_bound.slope > 0) == upper ? "highest" : "lowest";
+    const std::string scaled = mask_bound.slope == 1   ? row
+                               : mask_bound.slope == 0 ? "0"
+                                                       : fmt::format("{} * {}", row, mask_bound.slope);
+    return mask_bound.constant == 0
+               ? scaled
+               : fmt::format("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
+  };
+  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.axes.k)),
+             VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
+  for (const auto& mask_bound : tile_.mask.upper) main_.line("last = min(last, {});", position(mask_bound, true));
+  main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
+  std::string begin = "0u";
+  if (!tile_.mask.lower.empty()) {
+    main_.line("int first = 0;");
+    for (const auto& mask_bound : tile_.mask.lower) main_.line("first = max(first, {});", position(mask_bound, false));
+    main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
+    begin = "begin";
+  }
+  return {begin, "end"};
+}
+
+}  // namespace vkfuse::lowering

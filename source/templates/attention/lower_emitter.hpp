@@ -1,0 +1,49 @@
+// What both forms of attention share: parts, functions and the walk along k.
+#pragma once
+
+#include <optional>
+
+#include "lowering/tile_operands.hpp"
+
+namespace vkfuse::lowering {
+
+class AttentionBase : public OperandEmitter {
+ protected:
+  explicit AttentionBase(const LoweringInput& in);
+
+  /// The operands' functions, the score's, the weight's and the results'.
+  Result<void> functions();
+  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
+    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
+  }
+  [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
+  /// `batch` and `tile_m` of the workgroup.
+  void locate_tile();
+  /// The blocks of k, less those in which a mask leaves no row of the tile anything.
+  struct Walk {
+    std::string begin, end;
+  };
+  Walk find_blocks();
+
+  const schedule::AttentionParams& tile_;
+  /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
+  /// its own, ahead of the product. The score's function is passed it after the product.
+  std::vector<ValueId> beside_;
+  std::optional<TileOperand> first_, second_;
+  TileOperand third_;
+  Part score_, weight_, results_;
+  std::string sums_, most_, total_;
+  /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh caps them.
+  [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
+
+ private:
+  void find_softcap();
+  [[nodiscard]] bool lies_beside(ValueId id) const;
+  /// A value that one element of a part gives, as the function NAME_element.
+  Result<void> scalar_function(Part& part, ValueId value, const char* result);
+};
+
+/// With cooperative matrices.
+Result<std::vector<RelocatableKernel>> lower_cooperative_attention(const LoweringInput& in);
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,79 @@
+// The tiles of the attention template.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/target.hpp"
+#include "schedule/tuning.hpp"
+#include "segment/loops.hpp"
+
+namespace vkfuse::schedule {
+
+/// A thread has 4 rows of m, 4 positions of k, and its share of n.
+struct SimtAttention {
+  int threads_m = 8, threads_k = 8;
+  bool low_register = false;  ///< it has few registers: between blocks, what it knows of its rows is in shared memory,
+                              ///< and less is unrolled
+};
+
+/// A subgroup has the rows of m of one cooperative matrix, some of its columns of k at a time, and all of n.
+struct CooperativeAttention {
+  MatrixShape mma;
+  int subgroups = 4;              ///< of the workgroup
+  int key_fragments = 4;          ///< matrices of k at a time
+  int subtile = 0;                ///< columns of a subgroup's results that are staged in shared memory at a time
+  bool pipelined_scores = false;  ///< a block's products are found while scores of the one before it become weights
+};
+
+/// Loop axes, counted as one for each letter, outermost first.
+struct AttentionAxes {
+  std::vector<int> batch, m, n, k, d;
+};
+
+/// What the values of the loops are to the template.
+struct AttentionValues {
+  segment::ValueId score = 0;                     ///< the softmax is over it
+  segment::ValueId exponential = 0;               ///< of the score less the largest one
+  segment::ValueId weight = 0;                    ///< what it becomes before it is multiplied
+  segment::ValueId most = 0, total = 0, sum = 0;  ///< the reductions: maximum, sum of exponentials, result
+  std::optional<segment::ValueId> contract;       ///< what the score is computed from
+};
+
+struct AttentionOperand {
+  segment::ValueId value = 0;
+  bool along_k = false;  ///< chunks lie along d (of the value: along k), else along m, k or n
+  int elements = 1;
+};
+
+/// A mask leaves a row at position p of the innermost axis of m no position of k beyond slope * p + constant.
+struct MaskBound {
+  std::int64_t slope = 0, constant = 0;
+};
+struct MaskBounds {
+  std::vector<MaskBound> upper;  ///< none above any of these
+  std::vector<MaskBound> lower;  ///< none below
+};
+
+/// For each position of (batch, m), the softmax over k of a score, and the sum over k of its weights times an operand
+/// at (batch, n, k). The score may be computed from a sum over d of products.
+struct AttentionParams {
+  AttentionAxes axes;
+  AttentionValues values;
+  AttentionOperand query, key, value;  ///< the first two are multiplied in `contract`, the third with the weights
+  MaskBounds mask;
+  std::variant<SimtAttention, CooperativeAttention> mapping;
+  int elements = 1;  ///< neighbours along n that are stored together
+
+  [[nodiscard]] const SimtAttention* simt() const { return std::get_if<SimtAttention>(&mapping); }
+  [[nodiscard]] const CooperativeAttention* cooperative() const { return std::get_if<CooperativeAttention>(&mapping); }
+  [[nodiscard]] int tile_m() const;
+  [[nodiscard]] int tile_k() const;
+  /// All of n and of d, with what stands out.
+  [[nodiscard]] int extent_n(const segment::Loops& loops) const;
+  [[nodiscard]] int extent_d(const segment::Loops& loops) const;
+};
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,23 @@
+// What planning and lowering of attention must see alike.
+#pragma once
+
+#include "schedule/schedule.hpp"
+
+namespace vkfuse::schedule {
+
+inline int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
+
+/// The tiles of attention that cooperative matrices may fill.
+std::vector<AttentionShape> cooperative_attention_shapes();
+
+/// Fills in what masks of positions leave: `tile.mask`.
+void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionParams& tile);
+
+/// The blocks of k, from one to before another, in which the mask leaves something to some row of a tile of m; none if
+/// the second is not above the first. The tile's rows lie within one run of the innermost axis of m.
+struct Blocks {
+  std::int64_t begin = 0, end = 0;
+};
+Blocks blocks_of(const segment::Loops& loops, const AttentionParams& tile, std::int64_t tile_m);
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,24 @@
+// What a tile of a matrix kernel takes.
+#pragma once
+
+#include "device_model/device_model.hpp"
+#include "schedule/operands.hpp"
+
+namespace vkfuse::schedule {
+
+/// Bytes of shared memory of a workgroup that owns the tile.
+std::int64_t matmul_shared_bytes(const MatmulParams& tile);
+
+/// What a product of cooperative matrices takes of a GPU (cooperative_matrix_cost.cpp).
+struct CooperativeMatrixCost {
+  double cycles = 0;  ///< of all compute units
+  int registers = 0;  ///< of a thread, as NVIDIA's compiler gives them out
+};
+/// `hidden` is what is left of the arithmetic of results while others multiply.
+CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segment::Loops& loops,
+                                              const DeviceModel& model, const Schedule& schedule, double hidden);
+
+/// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
+void model_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);
+
+}  // namespace vkfuse::schedule

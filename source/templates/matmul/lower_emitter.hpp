@@ -1,0 +1,152 @@
+// The emitter of the matmul template: tiles of contractions, what they are computed from and what becomes of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lowering/tile_operands.hpp"
+#include "schedule/means.hpp"
+
+namespace vkfuse::lowering {
+
+class MatmulEmitter : public OperandEmitter {
+ public:
+  /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
+  MatmulEmitter(const LoweringInput& in, int dispatch);
+
+  Result<RelocatableKernel> run();
+
+ private:
+  /// A reduction over k of what an operand's rows are computed from.
+  struct RowReduction {
+    ValueId id = 0;
+    std::string type;             ///< of a partial result: a mean's has two parts
+    std::string partial;          ///< registers, one for each unit of the thread
+    std::string slots, finished;  ///< shared memory: what each thread has found, and the rows
+    std::string function;         ///< joins two partial results
+    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const {
+      return function + "(" + a + ", " + b + ")";
+    }
+  };
+
+  void join_functions();
+  void locate_tile();
+  void declare();
+  Result<void> main_function();
+  Result<void> joining_main();
+  [[nodiscard]] std::int64_t results_in_chunks() const {
+    return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements);
+  }
+  /// Of a part of sum `sum`: where the four at (batch, m, chunk / `per_vec4`) is in device memory.
+  std::string partial_at(const std::string& part, std::size_t sum, int per_vec4);
+  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
+  /// Whether a store is of what a block of results leaves.
+  [[nodiscard]] bool is_of_block(std::size_t store) const;
+  [[nodiscard]] bool leaves_parts() const { return schedule_.splits > 1 && dispatch_ == 0; }
+  [[nodiscard]] std::string across(const TileOperand& tile_operand) const {
+    return tile_operand.across == kN ? "tile_n" : "tile_m";
+  }
+  void join_rows(std::size_t tile_operand, const std::string& inside);
+  void finish_rows();
+  void multiply();
+  void lay_out_sums();
+  Result<void> store_results();
+
+  // --- hoisted values of rows, and reductions of results (matmul_epilogue.cpp) ---
+  /// A reduction that threads do one by one, and the function that joins two of its partial results.
+  struct Reduction {
+    ValueId id = 0;
+    std::string type, function;
+    std::string array, slots;  ///< of an epilogue reduction: registers, and shared memory
+    Part operand;
+    std::vector<ValueId> known;  ///< that main() passes to the operand's function
+  };
+  [[nodiscard]] Reduction make_reduction(ValueId id) const;
+  [[nodiscard]] bool is_mean(ValueId id) const {
+    return graph_.node(loops_.values[id].node).op->reduction.kind == ops::Reduction::Kind::mean;
+  }
+  [[nodiscard]] bool in_two_parts(ValueId id) const { return schedule::sums_in_two_parts(graph_, loops_, id); }
+  void join_function(ValueId id, const std::string& type, const std::string& function);
+  /// Of what is known before some values are computed, what they need.
+  [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
+                                            const std::vector<ValueId>& known) const;
+  void make_epilogues(const std::vector<ValueId>& known);
+  Result<void> reduction_functions();
+  /// Calls the function of one element, which gives `result`.
+  void compute(const Part& part, const std::vector<ValueId>& known, int element,
+               const std::function<std::string(ValueId)>& name_of, const std::string& result,
+               const std::map<ValueId, std::string>& groups = {});
+  Result<void> find_row_values();
+  /// An epilogue reduction of elements that threads have in registers: `operand` is the name of one of the four.
+  [[nodiscard]] std::string joined_vec4(const Reduction& reduction, const std::string& vec4) const;
+  [[nodiscard]] std::string mean_of_block(const Reduction& reduction, const std::string& sum,
+                                          const std::string& low) const;
+  /// How the chunks of results are told apart whose fours a thread keeps in registers while they are reduced.
+  struct EpilogueChunks {
+    int count = 1;
+    std::string register_index, row,
+        column;  ///< a thread's chunk, its row in the tile, its place among the fours of the row
+    std::function<std::string(std::size_t sum, int e)> sum_of;
+    std::function<void(bool stays_inside)> open;
+    std::function<void()> close;
+    std::function<void(const Reduction& epilogue, const std::string& joined)> leave;
+    std::function<void(const Reduction& epilogue)> join;
+  };
+  Result<void> reduce_epilogues(const EpilogueChunks& chunks);
+  Result<void> store_epilogues();
+  Result<void> store_epilogues_of_subtile(const std::function<void(bool stays_inside)>& locate, int thread_chunks);
+  /// Stores what a block of results leaves, where `m`, `item` and `inside` are known.
+  Result<void> store_block(const std::function<std::string(ValueId)>& name_of);
+  /// Stores the chunk that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
+  Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of,
+                         const std::string& loaded = {});
+  /// Of a value that is known of a row of the tile, or a sum.
+  std::string known_name(ValueId id, const std::string& row, int e,
+                         const std::function<std::string(std::size_t sum, int e)>& sum_of) const;
+  [[nodiscard]] std::string limits_of_results(int elements);
+
+  // --- with cooperative matrices: what threads own otherwise, subgroups do ---
+  [[nodiscard]] int fragment_rows() const { return shape_.thread_m / static_cast<int>(tile_.mma()->m); }
+  [[nodiscard]] int fragment_columns() const { return shape_.thread_n / static_cast<int>(tile_.mma()->n); }
+  [[nodiscard]] int subtile_vec4s() const { return tile_.cooperative()->subtile / 4 + 1; }  ///< between rows of a strip
+  [[nodiscard]] std::string sum_type() const {
+    return fragment(tile_.mma()->c, tile_.mma()->m, tile_.mma()->n, "Accumulator");
+  }
+  /// Four of what a sum is while it is added up; the reduction itself may be of another dtype.
+  [[nodiscard]] std::string sums_vec4(std::size_t sum) const {
+    return tile_.mma()           ? std::string(component_vec4(tile_.mma()->c))
+           : tile_.integer_dot() ? "ivec4"
+                                 : vec4(tile_.sums[sum].reduction);
+  }
+  void multiply_cooperative();
+  Result<void> store_subtiles();
+
+  // --- tiles that the workgroup multiplies as one (workgroup_matmul.cpp) ---
+  Result<void> result_of_workgroup_tile();
+  Result<void> workgroup_tile_main();
+  /// How an operand or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.
+  void layout_of(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
+
+  const schedule::MatmulParams& tile_;
+  const schedule::TileShape& shape_;
+  std::vector<TileOperand> tile_operands_;
+  std::vector<std::string> sums_;            ///< the accumulators
+  const char* over_results_ = "[[unroll]]";  ///< before loops over a thread's results
+  std::vector<RowReduction> row_reductions_;
+  std::vector<std::string> subtiles_;  ///< with cooperative matrices: where rows of the results cross shared memory
+  Part results_;
+  std::vector<ValueId> results_known_;
+  std::vector<Reduction> hoisted_;             ///< folds of which row values are made
+  std::map<ValueId, std::string> row_arrays_;  ///< shared memory: what is known of each row of the tile
+  Part kept_;
+  std::string kept_array_;
+  std::vector<ValueId> kept_known_;
+  std::vector<Reduction> epilogues_;
+  Part block_;  ///< what a block leaves, and its stores
+  std::vector<ValueId> block_known_;
+  int dispatch_ = 0;
+};
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,343 @@
+// The matmul template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have
+// left in parts, and folds of results, as such parts for a norm that follows.
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "templates/matmul/lower_emitter.hpp"
+
+namespace vkfuse::lowering {
+
+bool MatmulEmitter::is_of_block(std::size_t store) const {
+  const auto& over = tile_.epilogues;
+  return !over.empty() && (loops_.stores[store].axes & loops_.values[over.front()].over) == 0;
+}
+
+void MatmulEmitter::join_function(ValueId id, const std::string& type, const std::string& function) {
+  const ir::Node& node = graph_.node(loops_.values[id].node);
+  if (type == "vec2") {  // a mean's sum, in two parts
+    functions_.open("vec2 {}(vec2 a, vec2 b) {{", function);
+    functions_.line("f32_add_term(a.x, a.y, b.x);");
+    functions_.line("precise float low = a.y + b.y;");
+    functions_.line("return vec2(a.x, low);");
+    functions_.close();
+    functions_.blank();
+    return;
+  }
+  const std::string operands[] = {"a", "b"};
+  functions_.open("{0} {1}({0} a, {0} b) {{", type, function);
+  functions_.line("{}{} both = {};", type == "float" ? "precise " : "", type,
+                  ops::expression(ops::row(node.op->reduction.join), node.type.dtype, dialect_.native(), operands));
+  functions_.line("return both;");
+  functions_.close();
+  functions_.blank();
+}
+
+std::vector<ValueId> MatmulEmitter::needed(const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
+                                           const std::vector<ValueId>& known) const {
+  std::set<ValueId> asked(requested.begin(), requested.end());
+  for (ValueId id : values) {
+    asked.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
+    asked.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+  }
+  std::vector<ValueId> all;
+  for (ValueId id : known) {
+    if (asked.count(id) != 0 && std::find(all.begin(), all.end(), id) == all.end()) all.push_back(id);
+  }
+  return all;
+}
+
+MatmulEmitter::Reduction MatmulEmitter::make_reduction(ValueId id) const {
+  Reduction reduction;
+  reduction.id = id;
+  reduction.type = scalar_type(loops_.values[id].node);
+  return reduction;
+}
+
+void MatmulEmitter::make_epilogues(const std::vector<ValueId>& known) {
+  std::vector<ValueId> before;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (!loops_.values[id].hoisted) continue;
+    if (loops_.values[id].kind == Value::Kind::nested) {
+      Reduction reduction = make_reduction(id);
+      reduction.function = unique(value_names_[id] + "_join");
+      const ValueId operand = loops_.values[id].operands[0];
+      const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, operand);
+      reduction.known = needed(backward_slice, {operand}, before);
+      reduction.operand = make_part(unique(value_names_[id] + "_part"), kHeadDim, loops_.inner(), 1, backward_slice,
+                                    {operand}, reduction.known);
+      hoisted_.push_back(std::move(reduction));
+    }
+    before.push_back(id);
+  }
+  if (tile_.epilogues.empty()) return;
+  const segment::AxisSet along = segment::AxisSet{1} << tile_.n.back();
+  const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.kept);
+  kept_known_ = needed(backward_slice, {tile_.kept}, known);
+  kept_ = make_part(unique(value_names_[tile_.kept] + "_kept"), kN, along, tile_.elements, backward_slice, {tile_.kept},
+                    kept_known_);
+  kept_array_ = unique(value_names_[tile_.kept] + "_of_lane");
+  const ValueId stops[] = {tile_.kept};
+  std::vector<ValueId> later = known;
+  later.push_back(tile_.kept);
+  for (ValueId id : tile_.epilogues) {
+    Reduction reduction = make_reduction(id);
+    reduction.function = unique(value_names_[id] + "_join");
+    reduction.array = unique(value_names_[id] + "_of_lane");
+    reduction.slots = unique(value_names_[id] + "_fours");
+    const ValueId operand = loops_.values[id].operands[0];
+    const std::vector<ValueId> values = schedule::backward_slice_of(loops_, operand, stops);
+    reduction.known = needed(values, {operand}, later);
+    reduction.operand =
+        make_part(unique(value_names_[id] + "_folded"), kN, along, tile_.elements, values, {operand}, reduction.known);
+    epilogues_.push_back(std::move(reduction));
+    later.push_back(id);
+  }
+  std::set<ValueId> values;
+  std::vector<ValueId> requested;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (!is_of_block(i)) continue;
+    for (ValueId id : schedule::backward_slice_of(loops_, loops_.stores[i].value, stops)) values.insert(id);
+    requested.push_back(loops_.stores[i].value);
+  }
+  const std::vector<ValueId> all(values.begin(), values.end());
+  block_known_ = needed(all, requested, later);
+  block_ = make_part(unique("block"), kN, along, tile_.elements, all, requested, block_known_);
+}
+
+Result<void> MatmulEmitter::reduction_functions() {
+  const auto add = [&](Reduction& reduction, const char* what) -> Result<void> {
+    join_function(reduction.id, reduction.type, reduction.function);
+    functions_.line("// {}", what);
+    return element_function(
+        reduction.operand,
+        [&](Scope& scope) { scope.out->line("reduced = {};", use(scope, loops_.values[reduction.id].operands[0])); },
+        {"out " + scalar_type(loops_.values[loops_.values[reduction.id].operands[0]].node) + " reduced"});
+  };
+  for (Reduction& reduction : hoisted_) VKF_CHECK_OK(add(reduction, "One part of what is known of a row."));
+  if (epilogues_.empty()) return {};
+  functions_.line("// One element of what is reduced and stored.");
+  VKF_CHECK_OK(element_function(kept_, [&](Scope& scope) { scope.out->line("kept = {};", use(scope, tile_.kept)); },
+                                {"out " + scalar_type(loops_.values[tile_.kept].node) + " kept"}));
+  for (Reduction& reduction : epilogues_)
+    VKF_CHECK_OK(add(reduction, "One element of a fold over the results of a block."));
+  return result_function(block_, [&](std::size_t store) { return is_of_block(store); });
+}
+
+void MatmulEmitter::compute(const Part& part, const std::vector<ValueId>& known, int element,
+                            const std::function<std::string(ValueId)>& name_of, const std::string& result,
+                            const std::map<ValueId, std::string>& groups) {
+  Scope scope = part_scope(part);
+  for (ValueId id : part.per_chunk) scope.names[id] = value_names_[id];
+  std::vector<std::string> passed = arguments(scope, part, element, groups);
+  for (ValueId id : known) passed.push_back(name_of(id));
+  if (!result.empty()) passed.push_back(result);
+  main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+}
+
+/// Each thread finds out about some rows of the tile.
+Result<void> MatmulEmitter::find_row_values() {
+  if (row_arrays_.empty()) return {};
+  for (const auto& [id, array] : row_arrays_)
+    shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
+  main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
+  main_.line("uint m = {};", limited(fmt::format("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
+  const auto name_of = [&](ValueId id) { return value_names_[id]; };
+  std::set<ValueId> asked;
+  for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
+    const Value& value = loops_.values[id];
+    if (!value.hoisted && asked.count(id) == 0) continue;
+    asked.insert(id);
+    if (value.kind != Value::Kind::nested) asked.insert(value.operands.begin(), value.operands.end());
+  }
+  Part rows;
+  rows.own = kHeadDim;
+  Scope scope = part_scope(rows);
+  for (ValueId id : asked) {
+    const auto reduction =
+        std::find_if(hoisted_.begin(), hoisted_.end(), [&](const Reduction& one) { return one.id == id; });
+    if (reduction == hoisted_.end()) {
+      VKF_CHECK_OK(emit_value(scope, id));
+      continue;
+    }
+    const ir::Node& node = graph_.node(loops_.values[id].node);
+    const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
+    use_chunks_of(reduction->operand);
+    main_.line("{} {} = {};", reduction->type, value_names_[id], reduction_identity(graph_, node, dialect_));
+    if (in_two_parts(id)) main_.line("float {}_low = 0.0;", value_names_[id]);
+    main_.open("for (uint chunk = 0u; chunk < {}; ++chunk) {{", numbers_.size(parts));
+    Scope inside = part_scope(reduction->operand);
+    for (ValueId known : reduction->known) inside.names[known] = value_names_[known];
+    VKF_TRY(groups, load_chunk(inside, reduction->operand));
+    main_.line("{} reduced;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
+    compute(reduction->operand, reduction->known, 0, name_of, "reduced", groups);
+    if (in_two_parts(id))
+      main_.line("f32_add_term({0}, {0}_low, reduced);", value_names_[id]);
+    else
+      main_.line("{0} = {1}({0}, reduced);", value_names_[id], reduction->function);
+    main_.close();
+    if (in_two_parts(id))
+      main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
+    else if (is_mean(id))
+      main_.line("{0} = {0} / {1}({2});", value_names_[id], reduction->type, numbers_.size(parts));
+    scope.names[id] = value_names_[id];
+  }
+  for (const auto& [id, array] : row_arrays_) main_.line("{}[row] = {};", array, use(scope, id));
+  main_.close();
+  main_.line("barrier();");
+  return {};
+}
+
+std::string MatmulEmitter::joined_vec4(const Reduction& reduction, const std::string& vec4) const {
+  return fmt::format("{0}({0}({1}.x, {1}.y), {0}({1}.z, {1}.w))", reduction.function, vec4);
+}
+
+std::string MatmulEmitter::mean_of_block(const Reduction& reduction, const std::string& sum,
+                                         const std::string& low) const {
+  if (!is_mean(reduction.id)) return sum;
+  // Products with a power of two are exact.
+  const bool power = std::has_single_bit(static_cast<unsigned>(tile_.block));
+  if (!in_two_parts(reduction.id)) return fmt::format("{} / {}({})", sum, reduction.type, tile_.block);
+  return power ? fmt::format("({} + {}) * {}", sum, low, 1.0 / tile_.block)
+               : fmt::format("f32_mean({}, {}, {}u)", sum, low, tile_.block);
+}
+
+Result<void> MatmulEmitter::store_block(const std::function<std::string(ValueId)>& name_of) {
+  Scope scope = part_scope(block_);
+  VKF_TRY(groups, load_chunk(scope, block_));
+  std::vector<std::string> passed = arguments(scope, block_, 0, groups);
+  for (ValueId id : block_known_) passed.push_back(name_of(id));
+  main_.line("{}_element({});", block_.name, fmt::join(passed, ", "));
+  return {};
+}
+
+Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
+  use_chunks_of(results_);
+  bool kept = false;  // may be a sum, which is asked for first
+  // What main() passes for a known value of element e of a chunk.
+  const auto name_of = [&](ValueId id, int e) -> std::string {
+    if (id == tile_.kept && kept) return fmt::format("{}[{}].{}", kept_array_, chunks.register_index, "xyzw"[e]);
+    const auto epilogue =
+        std::find_if(epilogues_.begin(), epilogues_.end(), [&](const Reduction& one) { return one.id == id; });
+    return epilogue != epilogues_.end() ? fmt::format("{}[{}]", epilogue->array, chunks.register_index)
+                                        : known_name(id, chunks.row, e, chunks.sum_of);
+  };
+  const auto compute_vec4 = [&](const Part& part, const std::vector<ValueId>& known,
+                                const std::string& result) -> Result<void> {
+    Scope scope = part_scope(part);
+    VKF_TRY(groups, load_chunk(scope, part));
+    for (int e = 0; e < part.elements; ++e) {
+      compute(
+          part, known, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
+    }
+    return {};
+  };
+  main_.line("{} {}[{}];", group_type_of(loops_.values[tile_.kept].node), kept_array_, chunks.count);
+  chunks.open(true);
+  VKF_CHECK_OK(compute_vec4(kept_, kept_known_, fmt::format("{}[{}]", kept_array_, chunks.register_index)));
+  chunks.close();
+  kept = true;
+  for (const Reduction& epilogue : epilogues_) {
+    main_.line("{} {}[{}];", epilogue.type, epilogue.array, chunks.count);
+    chunks.open(true);
+    main_.line("{} reduced;", group_type_of(loops_.values[loops_.values[epilogue.id].operands[0]].node));
+    VKF_CHECK_OK(compute_vec4(epilogue.operand, epilogue.known, "reduced"));
+    chunks.leave(epilogue, joined_vec4(epilogue, "reduced"));
+    chunks.close();
+    chunks.join(epilogue);
+  }
+  chunks.open(false);
+  VKF_CHECK_OK(store_one(name_of));
+  const std::string inside = limits_of_results(tile_.elements);
+  main_.open("if ({}{} % {}u == 0u) {{", inside.empty() ? "" : inside + " && ", chunks.column, tile_.block / 4);
+  VKF_CHECK_OK(store_block([&](ValueId id) { return name_of(id, 0); }));
+  main_.close();
+  chunks.close();
+  return {};
+}
+
+/// Every thread has rows of its own; the fours of a block's row are other threads'.
+Result<void> MatmulEmitter::store_epilogues() {
+  const int columns = shape_.thread_n / 4;
+  const int threads_n = shape_.n / shape_.thread_n;
+  const int vec4s = shape_.n / 4;
+  lay_out_sums();
+  EpilogueChunks chunks;
+  chunks.count = shape_.thread_m * columns;
+  chunks.register_index = columns == 1 ? "i" : fmt::format("i * {}u + g", columns);
+  chunks.row = "in_tile";
+  chunks.column = "place";
+  chunks.sum_of = [&](std::size_t s, int e) {
+    return fmt::format("{}[{}].{}", sums_[s], chunks.register_index, "xyzw"[e]);
+  };
+  const auto open = [&] {
+    main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
+    main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
+    if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
+    main_.line("uint place = {}thread_n;", columns == 1 ? "" : fmt::format("g * {}u + ", threads_n));
+  };
+  chunks.open = [&](bool stays_inside) {
+    open();
+    const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
+    const std::string chunk = fmt::format("tile_n * {}u + place", vec4s);
+    main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
+    main_.line("uint chunk = {};", stays_inside ? limited(chunk, extent(tile_.n) / 4, vec4s) : chunk);
+  };
+  chunks.close = [&] {
+    if (columns > 1) main_.close();
+    main_.close();
+  };
+  chunks.leave = [&](const Reduction& epilogue, const std::string& joined) {
+    shared_.line("shared {} {}[{}];", epilogue.type, epilogue.slots, shape_.m * vec4s);
+    main_.line("{}[in_tile * {}u + place] = {};", epilogue.slots, vec4s, joined);
+  };
+  chunks.join = [&](const Reduction& epilogue) {
+    main_.line("barrier();");
+    open();
+    main_.line("uint first = in_tile * {0}u + place / {1}u * {1}u;", vec4s, tile_.block / 4);
+    main_.line("{} whole = {}[first];", epilogue.type, epilogue.slots);
+    if (in_two_parts(epilogue.id)) {  // fours of equal elements are exact
+      main_.line("float low = 0.0;");
+      main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4,
+                 epilogue.slots);
+    } else {
+      main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4,
+                 epilogue.function, epilogue.slots);
+    }
+    main_.line("{}[{}] = {};", epilogue.array, chunks.register_index, mean_of_block(epilogue, "whole", "low"));
+    chunks.close();
+  };
+  return reduce_epilogues(chunks);
+}
+
+/// Threads beside each other have the fours of a row of the strip.
+Result<void> MatmulEmitter::store_epilogues_of_subtile(const std::function<void(bool stays_inside)>& locate,
+                                                       int thread_chunks) {
+  EpilogueChunks chunks;
+  chunks.count = thread_chunks;
+  chunks.register_index = "u";
+  chunks.row = "in_tile";
+  chunks.column = "column";
+  std::vector<std::string> vec4s;
+  for (const schedule::MatmulParams::Sum& sum : tile_.sums)
+    vec4s.push_back(unique(value_names_[sum.reduction] + "_four"));
+  chunks.sum_of = [&](std::size_t s, int e) { return fmt::format("{}.{}", vec4s[s], "xyzw"[e]); };
+  chunks.open = [&](bool stays_inside) {
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", thread_chunks);
+    main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.threads);
+    locate(stays_inside);
+    for (std::size_t s = 0; s < vec4s.size(); ++s)
+      main_.line("{} {} = {}[own + row * {}u + column];", sums_vec4(s), vec4s[s], subtiles_[s], subtile_vec4s());
+  };
+  chunks.close = [&] { main_.close(); };
+  chunks.leave = [&](const Reduction& epilogue, const std::string& joined) {
+    main_.line("{} whole = {};", epilogue.type, joined);
+    for (int mask = 1; mask < tile_.block / 4; mask *= 2)
+      main_.line("whole = {}(whole, subgroupShuffleXor(whole, {}u));", epilogue.function, mask);
+    main_.line("{}[u] = {};", epilogue.array, mean_of_block(epilogue, "whole", "0.0"));
+  };
+  chunks.join = [](const Reduction&) {};
+  return reduce_epilogues(chunks);
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,364 @@
+// The reduction template's loops over the columns: which chunks a thread owns, in which order, and the calls for each.
+#include <algorithm>
+
+#include "templates/reduction/lower_emitter.hpp"
+
+namespace vkfuse::lowering {
+
+using schedule::AccessKind;
+
+/// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
+/// in registers is in that order too.
+std::string ReductionEmitter::column_of(const std::string& step) {
+  return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.launch.reduction_chunks - 1),
+                                        step.find(' ') == std::string::npos ? step : "(" + step + ")")
+                          : step;
+}
+
+void ReductionEmitter::load_kept() {
+  std::vector<ValueId> loads;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (kept(id) && loops_.values[id].data.empty()) loads.push_back(id);
+  }
+  if (loads.empty()) return;
+  Scope scope = row_scope_;
+  set_reduction_axes(scope, false);
+  scope.axis_names[kColumn] = "column";
+  resident_.insert(loads.begin(), loads.end());
+  if (params_.iterations == 1) {
+    if (!whole()) {
+      main_.line("uint nearest = min(column, {});", numbers_.size(schedule_.launch.reduction_chunks - 1));
+      scope.axis_names[kColumn] = "nearest";
+    }
+    for (ValueId id : loads) load_vectors(scope, id, "");
+    return;
+  }
+  for (ValueId id : loads) {
+    for (const std::string& name : raw_names(id))
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, params_.iterations);
+  }
+  main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+  const std::string step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
+  main_.line(
+      "uint column = {};",
+      column_of(whole() ? step
+                        : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
+  for (ValueId id : loads) load_vectors(scope, id, "[t]");
+  main_.close();
+}
+
+std::string ReductionEmitter::register_index_of(ValueId id) const {
+  if (resident_.count(id) != 0) return iteration_index();
+  return in_flight_.count(id) != 0 ? "[u]" : "";
+}
+
+Result<void> ReductionEmitter::run_pass(int number) {
+  Pass pass = make_pass(number);
+  if (pass.empty()) return {};
+  for (std::size_t i = 0; i < pass.bodies.size(); ++i) VKF_CHECK_OK(element_function(pass, i));
+  declare_accumulators(number + 1);
+  for (std::size_t i : pass.scans) begin_scan(scans_[i], pass);
+  return pass.waits ? columns_together(pass) : columns(pass);
+}
+
+/// In parts, the carry is there already: what the workgroups before this one have seen.
+void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
+  const bool first = running_.insert(scan.reduction.id).second;
+  if (pass.waits && first)
+    WorkgroupScan(schedule_, Combine(schedule_, dialect_, width())).declare_shared(scan, shared_);
+  if (split_) return;
+  if (first) {
+    declare(scan.reduction);
+    return;
+  }
+  for (int j = 0; j < width(); ++j) main_.line("{} = {};", at(scan.carry(), j), scan.identity());
+}
+
+/// Each thread for itself.
+Result<void> ReductionEmitter::columns(Pass& pass) {
+  const std::string step = loops_.backwards ? "step" : "column";
+  const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
+    if (schedule_.unroll_factor > 1) return columns_in_flight(pass, begin, end);
+    main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, params_.reduction_threads);
+    if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
+    VKF_CHECK_OK(chunk(pass));
+    main_.close();
+    return {};
+  };
+  const std::string begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
+  const std::string end = split_ ? "part_end" : reduction_chunks();
+  if (!split_ && params_.iterations == 1) {
+    // Walked backwards, what is no column has a number beyond all of them too.
+    main_.open("{}{{", whole() ? "" : fmt::format("if (column < {}) ", end));
+    VKF_CHECK_OK(chunk(pass));
+    main_.close();
+  } else if (!split_ && params_.persistent) {
+    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+    main_.line("uint column = {};", column_of(fmt::format("t * {}u + reduction_thread", params_.reduction_threads)));
+    if (!whole()) main_.open("if (column < {}) {{", end);
+    VKF_CHECK_OK(chunk(pass));
+    if (!whole()) main_.close();
+    main_.close();
+  } else if (pass.blocks) {
+    const int stride = params_.reduction_threads * params_.block;
+    main_.open("for (uint block = {}; block < {}; block += {}u) {{", begin, end, stride);
+    begin_block(pass);
+    main_.line("uint block_end = min(block + {}u, {});", stride, end);
+    VKF_CHECK_OK(inner("block", "block_end"));
+    end_block(pass);
+    main_.close();
+  } else {
+    return inner(begin, end);
+  }
+  return {};
+}
+
+/// A loop that issues the loads of several chunks before it needs the first one.
+Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+  const int count = schedule_.unroll_factor;
+  main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
+  for (ValueId id : pass.vectors) {
+    if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
+    in_flight_.insert(id);
+    for (const std::string& name : raw_names(id))
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
+  }
+  const std::string step = fmt::format("first + u * {}u", params_.reduction_threads);
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  main_.line("uint column = {};", column_of(fmt::format("min({}, {} - 1u)", step, end)));
+  Scope loading = row_scope_;
+  set_reduction_axes(loading, false);
+  loading.axis_names[kColumn] = "column";
+  for (ValueId id : pass.vectors) {
+    if (in_flight_.count(id) != 0) load_vectors(loading, id, "[u]");
+  }
+  main_.close();
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  if (loops_.backwards) main_.line("uint step = {};", step);
+  main_.line("uint column = {};", loops_.backwards ? column_of("step") : step);
+  main_.open("if ({} < {}) {{", loops_.backwards ? "step" : "column", end);
+  VKF_CHECK_OK(chunk(pass));
+  main_.close();
+  main_.close();
+  main_.close();
+  in_flight_.clear();
+  return {};
+}
+
+/// All threads of the workgroup come round equally often, those that have no chunk left with one of another thread.
+Result<void> ReductionEmitter::columns_together(Pass& pass) {
+  const std::string end = split_ ? "part_end" : reduction_chunks();
+  const bool idle = may_be_idle(pass);
+  std::string step = "reduction_thread";
+  if (!split_ && params_.iterations == 1) {
+    main_.open("{{");
+  } else if (!split_ && params_.persistent) {
+    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+    step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
+  } else {
+    main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end,
+               params_.reduction_threads);
+    step = "first + reduction_thread";
+  }
+  if (idle) {
+    main_.line("uint step = {};", step);
+    main_.line("bool live = step < {};", end);
+    step = fmt::format("min(step, {} - 1u)", end);
+  }
+  main_.line("uint column = {};", column_of(step));
+  VKF_CHECK_OK(chunk(pass));
+  main_.close();
+  return {};
+}
+
+ReductionText ReductionEmitter::in_block(const Pass& pass, const ReductionText& reduction) const {
+  ReductionText renamed = reduction;
+  for (Accumulator& accumulator : renamed.accumulators) {
+    if (pass.blocks) accumulator.name += "_block";
+  }
+  return renamed;
+}
+
+/// A block's folds and scans begin with nothing and are joined when it is done: chains of additions stay short.
+void ReductionEmitter::begin_block(const Pass& pass) {
+  for (std::size_t i : pass.bodies.back().reductions) declare(in_block(pass, reductions_[i]));
+  for (std::size_t i : pass.scans) declare(in_block(pass, scans_[i].reduction));
+}
+
+void ReductionEmitter::end_block(const Pass& pass) {
+  const Combine combine(schedule_, dialect_, width());
+  const auto join = [&](const ReductionText& reduction) {
+    for (int j = 0; j < width(); ++j) {
+      main_.line("{}", combine.join(reduction, j, [&](const Accumulator& accumulator) {
+        return at(accumulator.name + "_block", j);
+      }));
+    }
+  };
+  for (std::size_t i : pass.bodies.back().reductions) join(reductions_[i]);
+  for (std::size_t i : pass.scans) join(scans_[i].reduction);
+}
+
+Result<void> ReductionEmitter::chunk(Pass& pass) {
+  Scope scope = row_scope_;
+  set_reduction_axes(scope, false);
+  scope.axis_names[kColumn] = "column";
+  for (ValueId id : pass.vectors) {
+    if (resident_.count(id) == 0 && in_flight_.count(id) == 0 && loops_.values[id].data.empty())
+      load_vectors(scope, id, "");
+  }
+  VKF_CHECK_OK(emit_values(scope, pass.per_chunk));
+  for (ValueId id : pass.vectors) {
+    if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
+  }
+  if (is_ragged()) {
+    const std::string left =
+        fmt::format("min({}u, {} - column * {}u)", elements_, numbers_.size(loops_.reduction_count()), elements_);
+    main_.line("uint valid = {};", may_be_idle(pass) ? fmt::format("live ? {} : 0u", left) : left);
+  }
+  Groups groups;
+  for (const Body& body : pass.bodies) {
+    for (std::size_t i : body.scans) {
+      if (body.totals) begin_totals(scans_[i]);
+    }
+    call_each(pass, body, scope, groups);
+    if (body.totals) end_totals(body);
+  }
+  store_chunks(pass, scope);
+  return {};
+}
+
+/// The thread's own elements of this chunk.
+void ReductionEmitter::begin_totals(const ScanText& scan) {
+  main_.line("{} {} = {};", scan.reduction.type, scan.total, scan.identity());
+  main_.line("{} {}[{}];", scan.reduction.type, value_names_[scan.reduction.id], elements_);
+}
+
+/// From the running folds of each thread's elements to those of the row.
+void ReductionEmitter::end_totals(const Body& body) {
+  std::vector<const ScanText*> scans;
+  for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
+  WorkgroupScan(schedule_, Combine(schedule_, dialect_, width())).across_threads(scans, main_);
+  for (const ScanText* scan : scans) {
+    const std::string element = value_names_[scan->reduction.id] + "[j]";
+    main_.line("{}({}, {});", scan->reduction.join, scan->before, scan->carry());
+    main_.line("{}({}, {});", scan->reduction.join, scan->carry(), scan->total);
+    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", elements_);
+    main_.line("{}({}, {});", scan->reduction.join, element, scan->before);
+    round_result(dtype_of(loops_.values[scan->reduction.id]), element);
+    main_.close();
+  }
+}
+
+std::string ReductionEmitter::element_condition(const Pass& pass, int element) {
+  if (is_ragged() && (element > 0 || may_be_idle(pass))) return fmt::format("if ({}u < valid) ", element);
+  return may_be_idle(pass) ? "if (live) " : "";
+}
+
+/// Passes are blocks of their own, so all of them use one name.
+std::string ReductionEmitter::group_name(ValueId id, int group) {
+  std::string& name = group_names_[{id, group}];
+  if (name.empty()) name = unique(fmt::format("{}{}_{}", value_names_[id], is_sub_byte(id) ? "_floats" : "", group));
+  return name;
+}
+
+/// In the order in which scans walk.
+void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
+  const bool reversed = loops_.backwards && !params_.vector_rows;
+  const auto for_scaled_chunks =
+      [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
+        for (std::size_t k : body.reductions) {
+          const auto found = scales_of_chunks_.find(reductions_[k].id);
+          if (found != scales_of_chunks_.end())
+            visit(in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale));
+        }
+      };
+  for_scaled_chunks([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
+  for (int turn = 0; turn < groups_; ++turn) {
+    const int g = reversed ? groups_ - 1 - turn : turn;
+    for (ValueId id : body.function_inputs) {
+      if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
+      const std::string values = is_sub_byte(id)
+                                     ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
+                                     : unpacked(id, g, register_index_of(id));
+      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
+    }
+    for (std::size_t i : body.stores) {
+      if (schedule_.stores[i].kind == AccessKind::vector)
+        main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+    }
+    for (std::size_t k : body.reductions) {
+      const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
+      if (reductions_[k].vec4s)
+        main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
+    }
+    for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
+    for (std::size_t k : body.reductions) {
+      if (!reductions_[k].vec4s) continue;
+      std::string fields;
+      for (const Accumulator& accumulator : in_block(pass, reductions_[k]).accumulators)
+        fields += accumulator.name + ", ";
+      std::string first;
+      if (reductions_[k].kind == ReductionText::Kind::arg)
+        first = ", " + position(scope, loops_.values[reductions_[k].id].offset + index::Expr(g * group_));
+      main_.line("{}({}{}_x_{}{});", Combine::add_four(reductions_[k]), fields, reductions_[k].name, g, first);
+    }
+  }
+  for_scaled_chunks([&](const std::string& sum, const std::string& scale) {
+    main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale);
+  });
+}
+
+void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
+  const int g = element / group_;
+  const int row = width() == 1 ? 0 : element;
+  std::string arguments;
+  const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
+  const auto accumulators = [&](const ReductionText& reduction) {
+    if (reduction.vec4s) {
+      add(fmt::format("{}_x_{}[{}]", reduction.name, g, element % group_));
+      return;
+    }
+    const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+      add(at(accumulator.name, row) + suffix);
+  };
+  for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : body.function_inputs) {
+    if (is_vector(id) || is_sub_byte(id)) {
+      add(element_of(group_name(id, g), element % group_, group_));
+    } else if (is_scan(id)) {
+      add(fmt::format("{}[{}]", value_names_[id], element));
+    } else if (width() > 1 && varies(id)) {
+      add(at(use(scope, id), element));
+    } else {
+      add(use(scope, id));
+    }
+  }
+  for (ValueId id : body.lows) add(at(low_of(id), element));
+  for (std::size_t i : body.scans) {
+    if (body.totals) {
+      add(scans_[i].total);
+      add(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
+      continue;
+    }
+    if (pass.blocks) add(at(scans_[i].carry(), row));
+    accumulators(scans_[i].reduction);
+  }
+  for (std::size_t k : body.reductions) accumulators(reductions_[k]);
+  for (std::size_t k : body.stores) {
+    if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(result_group(k, g), element % group_, group_));
+  }
+  main_.line("{}{}({});", element_condition(pass, element), body.function, arguments);
+}
+
+void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {
+  for (std::size_t i : pass.bodies.back().stores) {
+    if (schedule_.stores[i].kind != AccessKind::vector) continue;
+    main_.open("if (inside{}) {{", may_be_idle(pass) ? " && live" : "");
+    Scope inner = scope;  // what a store needs of positions is named inside its own block
+    store_vectors(inner, i, is_ragged() ? fmt::format("valid == {}u", elements_) : "", is_ragged() ? "valid" : "");
+    main_.close();
+  }
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,101 @@
+// How threads, and workgroups that share a row, fold their partial results into one.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "kernel/writer.hpp"
+#include "lowering/packing.hpp"
+#include "schedule/schedule.hpp"
+
+namespace vkfuse::lowering {
+
+/// One register of a reduction's partial result.
+struct Accumulator {
+  std::string name;  ///< the accumulator
+  std::string type;
+  std::string identity;
+  std::string shared;  ///< the array through which threads exchange it
+  DType dtype = DType::f32;
+};
+
+/// The names of one reduction in the text.
+struct ReductionText {
+  enum class Kind : std::uint8_t {
+    plain,    ///< one field
+    arg,      ///< the best value and its position
+    mean,     ///< a sum in two parts, high and low: schedule::sums_in_two_parts
+    softmax,  ///< a maximum, and the sum of exponentials below it: two reductions in one pass
+    moments,  ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two reductions in
+              ///< one pass
+  };
+  Kind kind = Kind::plain;
+  segment::ValueId id = 0;
+  int level = 1;
+  const ir::Node* node = nullptr;
+  DType operand = DType::f32;
+  bool prefix = false;  ///< of a scan: joins the workgroups before this one alone
+  bool vec4s = false;   ///< all but plain: elements of a thread's chunk are added four at a time
+  bool ragged = false;  ///< the last chunk of a row may lack elements
+  std::string name;
+  std::string type;  ///< of the operand
+  std::vector<Accumulator> accumulators;
+  std::string join;  ///< function: void join(inout fields..., fields...)
+};
+
+class Combine {
+ public:
+  Combine(const schedule::Schedule& schedule, const Dialect& dialect, int width)
+      : schedule_(schedule), params_(schedule.as<schedule::ReductionParams>()), dialect_(dialect), width_(width) {}
+
+  /// The function that folds b into a.
+  void join_function(const ReductionText& reduction, Writer& functions) const;
+  /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two
+  /// in one pass.
+  [[nodiscard]] static std::string add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
+  [[nodiscard]] static std::string add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
+  /// Afterwards every thread of a row holds the reduction over all its threads.
+  void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  /// One thread of each row writes what its workgroup has seen.
+  void to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
+  /// Each thread takes its share of what the workgroups of the row have written.
+  void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
+  /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
+  template <typename Other>
+  [[nodiscard]] std::string join(const ReductionText& reduction, int j, const Other& other) const {
+    std::string own, theirs;
+    for (const Accumulator& accumulator : reduction.accumulators) {
+      own += (own.empty() ? "" : ", ") + at(accumulator.name, j);
+      theirs += ", " + other(accumulator);
+    }
+    return fmt::format("{}({}{});", reduction.join, own, theirs);
+  }
+  /// The value of a register in the thread whose number differs in the bits of `mask`.
+  [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
+
+ private:
+  void one_element_softmax(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_softmax(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_mean(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_moments(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_arg(const ReductionText& reduction, Writer& functions) const;
+  [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
+  [[nodiscard]] std::string at(const std::string& name, int j) const {
+    return width_ == 1 ? name : fmt::format("{}[{}]", name, j);
+  }
+  void by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  void by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
+  [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
+  [[nodiscard]] std::string partial_position(std::int64_t base, int j, const std::string& part, int words) const;
+  /// Words of the reductions before this one in the buffer of partial results.
+  [[nodiscard]] std::int64_t base(std::span<const ReductionText> reductions, const ReductionText& reduction,
+                                  std::int64_t rows) const;
+
+  const schedule::Schedule& schedule_;
+  const schedule::ReductionParams& params_;
+  const Dialect& dialect_;
+  int width_;
+};
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,181 @@
+// The reduction template: threads of a workgroup share the columns of a row. Pass by pass over the columns, every
+// thread folds what it sees; between passes the threads fold across each other and compute what the whole row
+// shares.
+#pragma once
+
+#include "lowering/emitter.hpp"
+#include "templates/reduction/lower_combine.hpp"
+#include "templates/reduction/lower_scan.hpp"
+
+namespace vkfuse::lowering {
+
+class ReductionEmitter : public Emitter {
+ public:
+  ReductionEmitter(const LoweringInput& in, int dispatch);
+
+  Result<RelocatableKernel> run();
+
+ private:
+  // --- main (reduction.cpp) -------------------------------------------------------------------------------
+  /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
+  /// they have left.
+  [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
+  [[nodiscard]] std::int64_t workgroups() const {
+    return schedule_.launch.workgroups / (split_ && !shares_rows() ? schedule_.splits : 1);
+  }
+  [[nodiscard]] std::int64_t workgroups_x() const { return std::min(schedule_.launch.workgroups_x, workgroups()); }
+  void begin();
+  Result<void> main_function();
+
+  // --- what a row knows (reduction_values.cpp) ---------------------------------------------------------------
+  /// A reduction that another one, its partner, brings along has no text of its own.
+  [[nodiscard]] bool is_partner(ValueId id) const;
+  ReductionText make_reduction(ValueId id);
+  void find_varying();
+  /// Threads per row or row group: one accumulator, or one per row that the thread owns.
+  [[nodiscard]] int width() const { return params_.vector_rows ? elements_ : 1; }
+  [[nodiscard]] std::string at(const std::string& name, int j) const {
+    return width() == 1 ? name : fmt::format("{}[{}]", name, j);
+  }
+  void declare(const ReductionText& reduction);
+  void declare_accumulators(int level);
+  /// The results of a level's reductions from their accumulators.
+  void finish_reductions(int level);
+  /// The result of a reduction or scan as its dtype holds it.
+  [[nodiscard]] std::string narrowed(DType type, const std::string& text) const;
+  void round_result(DType type, const std::string& result);
+  void set_parallel_axes(Scope& scope, bool element) const;
+  void set_reduction_axes(Scope& scope, bool element) const;
+  void set_row_element(Scope& scope, int j) const;
+  /// Values of the row alone that become known after a level's reductions.
+  Result<void> row_values(int level);
+  Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
+  /// Stores of the row alone whose value is known after this many stages.
+  Result<void> row_stores(int level);
+  /// A value of the row and whatever it needs that has no name yet.
+  Result<void> emit_backward_slice(Scope& scope, ValueId root);
+  Result<void> store_rows(Scope& shared, std::size_t store);
+
+  // --- passes over the columns (reduction_passes.cpp) ----------------------------------------------------------
+  [[nodiscard]] bool is_vector(ValueId id) const {
+    return loops_.values[id].kind == Value::Kind::load &&
+           (schedule_.loads[id].kind == schedule::AccessKind::vector || is_unaligned(id)) &&
+           loops_.per_element(loops_.values[id]);
+  }
+  [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
+  /// Whether a value differs between the elements of a chunk, or the rows of a thread.
+  [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
+  /// Scans wait for other threads at every chunk: all of them have to come round equally often.
+  [[nodiscard]] bool scans_across_threads() const { return params_.reduction_threads > 1; }
+
+  /// What happens to one element between two waits for other threads, as a function.
+  struct Body {
+    std::vector<ValueId> per_element;
+    std::vector<ValueId> function_inputs;  ///< parameters
+    std::vector<ValueId> lows;             ///< of these, means that are subtracted: in two parts
+    std::vector<std::size_t> stores;
+    std::vector<std::size_t> reductions;  ///< in reductions_
+    std::vector<std::size_t> scans;       ///< in scans_
+    bool totals = false;                  ///< the scans end here with what the thread has seen in this chunk
+    std::string function;
+    std::vector<std::string> coordinates;
+  };
+  struct Pass {
+    int number = 0;
+    std::vector<ValueId> vectors;    ///< loaded as vectors for a chunk
+    std::vector<ValueId> per_chunk;  ///< one for the chunk
+    std::vector<std::size_t> scans;  ///< in scans_: all that run
+    bool waits = false;              ///< for other threads, at every chunk
+    bool blocks = false;             ///< folds and scans start anew every so many iterations
+    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and folds
+    [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().reductions.empty(); }
+  };
+  Pass make_pass(int number);
+  [[nodiscard]] std::vector<ValueId> subtracted_means(const Body& body) const;
+  [[nodiscard]] std::string low_of(ValueId mean) const;
+  void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
+  Result<void> element_function(Pass& pass, std::size_t number);
+  void find_reduced_products();
+  void find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers);
+  [[nodiscard]] std::string reduced(Scope& scope, ValueId operand) const;
+  void reduce_element(Scope& scope, const ReductionText& reduction);
+  void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
+  void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
+  [[nodiscard]] bool kept(ValueId id) const;
+
+  // --- loops over chunks (reduction_chunks.cpp) ------------------------------------------------------------------
+  [[nodiscard]] std::string iteration_index() const { return params_.iterations == 1 ? "" : "[t]"; }
+  /// Where the raw vectors of a load are: an array of the row's chunks, of those in flight, or a variable.
+  [[nodiscard]] std::string register_index_of(ValueId id) const;
+  /// Whether every thread has a chunk in every trip.
+  [[nodiscard]] bool whole() { return divides(params_.reduction_threads, column_extent()) && !split_; }
+  [[nodiscard]] Extent column_extent() const {
+    return {schedule_.launch.reduction_chunks, reference_sizes_.schedule->launch.reduction_chunks};
+  }
+  [[nodiscard]] std::string reduction_chunks() { return numbers_.size(schedule_.launch.reduction_chunks); }
+  [[nodiscard]] std::string column_of(const std::string& step);
+  /// The same reduction under the names that a block has for its accumulators.
+  [[nodiscard]] ReductionText in_block(const Pass& pass, const ReductionText& reduction) const;
+  /// The last chunk of a row has fewer elements than the others.
+  [[nodiscard]] bool is_ragged() const { return !schedule_.full_chunks && !params_.vector_rows; }
+  /// In the last round of a pass that waits some threads have no chunk.
+  [[nodiscard]] bool may_be_idle(const Pass& pass) {
+    return pass.waits && !divides(params_.reduction_threads, column_extent());
+  }
+
+  /// Loads everything that stays in registers, before anything waits for it.
+  void load_kept();
+  Result<void> run_pass(int number);
+  void begin_scan(const ScanText& scan, const Pass& pass);
+  /// The loop over a thread's chunks.
+  Result<void> columns(Pass& pass);
+  Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
+  Result<void> columns_together(Pass& pass);
+  void begin_block(const Pass& pass);
+  void end_block(const Pass& pass);
+  Result<void> chunk(Pass& pass);
+  void begin_totals(const ScanText& scan);
+  void end_totals(const Body& body);
+  void store_chunks(const Pass& pass, Scope& scope);
+  using Groups = std::set<std::pair<ValueId, int>>;  ///< unpacked vectors
+  [[nodiscard]] std::string group_name(ValueId id, int group);
+  void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
+  void call(const Pass& pass, const Body& body, Scope& scope, int element);
+  /// "if (...) " where not every element, or not every chunk, exists.
+  [[nodiscard]] std::string element_condition(const Pass& pass, int element);
+
+  // --- weights of four bits, with cooperative matrices (packed_gemv.cpp) ---------------------------------------------
+  /// The vector goes to shared memory once, in the order in which fragments meet it.
+  Result<void> keep_vector(const schedule::PackedGemvTile& packed);
+  Result<std::string> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors,
+                                        std::vector<ValueId>& function_inputs, std::string& coordinates);
+  Result<void> scales_of_tile(const schedule::PackedGemvTile& packed);
+  void load_k_slice(const schedule::PackedGemvTile& packed, const std::string& first, const std::string& k_slice);
+  void multiply_k_slice(const schedule::PackedGemvTile& packed, const std::string& function);
+  Result<void> packed_gemv_main();
+
+  static constexpr int kNever = -1;
+
+  /// A contraction whose weights, `scaled`, are `left` times a `scale` that whole chunks share.
+  struct ScaleOfChunks {
+    ValueId scaled = 0, left = 0, other = 0, scale = 0;
+  };
+
+  const schedule::ReductionParams& params_;
+  int dispatch_;
+  bool split_;
+  std::string rows_, groups_x_;
+  std::vector<ReductionText> reductions_;  ///< in parts, scans as well
+  std::vector<ScanText> scans_;
+  std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
+  Scope row_scope_;
+  std::set<ValueId> resident_;
+  std::set<ValueId> in_flight_;  ///< loads of several chunks that are in flight together
+  std::map<std::pair<ValueId, int>, std::string> group_names_;
+  std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by fold
+  std::vector<bool> varies_;
+  std::vector<bool> for_columns_;  ///< what some element of the columns, or some reduction, is computed from
+  std::set<ValueId> running_;      ///< scans that have run in a pass before
+};
+
+}  // namespace vkfuse::lowering

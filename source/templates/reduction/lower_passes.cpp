@@ -1,0 +1,341 @@
+// The reduction template's passes over the columns: which values a pass computes, and what it does to an element.
+#include <algorithm>
+
+#include "templates/reduction/lower_emitter.hpp"
+
+namespace vkfuse::lowering {
+
+using schedule::AccessKind;
+
+/// Scans that other threads take part in cut the work on a chunk in pieces: first what each of them needs, then,
+/// when it is known what the threads before have seen, the next one, and last what is stored and folded.
+ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
+  Pass pass;
+  pass.number = number;
+  const std::vector<bool> needed = segment::needed_in_pass(loops_, number);
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (!needed[id] || is_literal(id)) continue;
+    if (is_vector(id)) {
+      pass.vectors.push_back(id);
+    } else if (!varies(id)) {
+      pass.per_chunk.push_back(id);
+    }
+  }
+  int depth = 0;
+  for (std::size_t i = 0; i < scans_.size(); ++i) {
+    if (!needed[scans_[i].reduction.id]) continue;
+    pass.scans.push_back(i);
+    depth = std::max(depth, scans_[i].depth);
+  }
+  pass.waits = scans_across_threads() && !pass.scans.empty();
+  Body last;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == number)
+      last.stores.push_back(i);
+  }
+  for (std::size_t i = 0; i < reductions_.size(); ++i) {
+    if (reductions_[i].level - 1 == number) last.reductions.push_back(i);
+  }
+  for (int at = 1; pass.waits && at <= depth; ++at) {
+    Body body;
+    body.totals = true;
+    for (std::size_t i : pass.scans) {
+      if (scans_[i].depth == at) body.scans.push_back(i);
+    }
+    if (!body.scans.empty()) pass.bodies.push_back(std::move(body));
+  }
+  if (!pass.waits) last.scans = pass.scans;
+  pass.bodies.push_back(std::move(last));
+  pass.blocks = params_.block > 0 && !pass.waits && !(pass.scans.empty() && pass.bodies.back().reductions.empty());
+  for (Body& body : pass.bodies) finish_body(pass, body, needed);
+  return pass;
+}
+
+/// What the body computes for each element, and what it is given.
+void ReductionEmitter::finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed) {
+  std::vector<bool> used(loops_.values.size(), false);
+  for (std::size_t i : body.stores) used[loops_.stores[i].value] = true;
+  for (std::size_t i : body.reductions) used[loops_.values[reductions_[i].id].operands[0]] = true;
+  if (body.totals) {
+    for (std::size_t i : body.scans) used[loops_.values[scans_[i].reduction.id].operands[0]] = true;
+  }
+  std::vector<bool> inside(loops_.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
+    if (!used[id] || !needed[id] || is_literal(id)) continue;
+    const bool given = is_vector(id) || is_sub_byte(id) || !varies(id) || (is_scan(id) && pass.waits);
+    // A product that is part of a sum is computed where the sum is.
+    inside[id] = !given;
+    if (given && !is_contracted(id)) continue;
+    const auto scale = std::find_if(scales_of_chunks_.begin(), scales_of_chunks_.end(),
+                                    [&](const auto& one) { return one.second.scaled == id; });
+    if (scale != scales_of_chunks_.end()) {
+      used[scale->second.left] = true;
+      continue;
+    }
+    for (ValueId operand : loops_.values[id].operands) used[operand] = true;
+    for (ValueId data : loops_.values[id].data) used[data] = true;
+  }
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (inside[id]) body.per_element.push_back(id);
+    if (used[id] && !inside[id] && !is_literal(id) && !is_contracted(id)) body.function_inputs.push_back(id);
+  }
+  body.lows = subtracted_means(body);
+}
+
+/// A norm subtracts a mean, and where elements differ by little, what rounding the mean has lost is as much as they do:
+/// it is subtracted as well. Not in strict numerics, where a subtraction is of what is stored.
+std::vector<ValueId> ReductionEmitter::subtracted_means(const Body& body) const {
+  std::vector<ValueId> means;
+  if (options_.numerics == Numerics::strict) return means;
+  for (ValueId id : body.function_inputs) {
+    if (low_of(id).empty()) continue;
+    const bool subtracted = std::any_of(body.per_element.begin(), body.per_element.end(), [&](ValueId other) {
+      const Value& value = loops_.values[other];
+      return value.kind == Value::Kind::compute && graph_.node(value.node).op->name == "sub" && value.operands[1] == id;
+    });
+    if (subtracted) means.push_back(id);
+  }
+  return means;
+}
+
+/// Empty where a value is no mean of two parts.
+std::string ReductionEmitter::low_of(ValueId mean) const {
+  for (const ReductionText& reduction : reductions_) {
+    if (reduction.kind == ReductionText::Kind::mean && reduction.id == mean && reduction.operand != DType::f64)
+      return reduction.accumulators[1].name;
+    if (reduction.kind == ReductionText::Kind::moments && loops_.values[reduction.id].partner == mean)
+      return reduction.accumulators[3].name;
+  }
+  return "";
+}
+
+/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
+/// dtype of its own.
+void ReductionEmitter::find_reduced_products() {
+  if (options_.numerics == Numerics::strict) return;
+  std::vector<int> readers(loops_.values.size(), 0);
+  for (const Value& value : loops_.values) {
+    for (ValueId operand : value.operands) ++readers[operand];
+  }
+  for (const segment::Store& store : loops_.stores) ++readers[store.value];
+  for (const ReductionText& reduction : reductions_) {
+    const Value& value = loops_.values[reduction.id];
+    if (value.kind != Value::Kind::reduction || reduction.kind != ReductionText::Kind::plain ||
+        reduction.node->op->reduction.join != "add")
+      continue;
+    const ValueId id = value.operands[0];
+    const Value& product = loops_.values[id];
+    const DType type = dtype_of(product);
+    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product ||
+        readers[id] != 1 || !varies(id) || !loops_.per_element(product))
+      continue;
+    if (type != DType::f16 && type != DType::bf16 && !(type == DType::f32 && is_reduced_product(id))) continue;
+    contracted_[id] = reduction.id;
+    find_scale_of_chunks(reduction.id, readers);
+  }
+}
+
+/// Weights of few bits are multiplied with a scale that whole chunks share: so is the chunk's sum, then. What they are
+/// multiplied with is of 16 bits, or the products might overflow without their scale.
+void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers) {
+  constexpr std::int64_t kLargestWeight = 1 << 16;
+  if (width() > 1) return;
+  const Value& product = loops_.values[loops_.values[reduction].operands[0]];
+  const auto op_of = [&](ValueId id) {
+    return loops_.values[id].kind == Value::Kind::compute
+               ? ops::element_row(*graph_.node(loops_.values[id].node).op).name
+               : std::string_view();
+  };
+  const auto is_whole_number = [&](ValueId id) {
+    const Value& value = loops_.values[id];
+    const auto range = op_of(id) == "cast" && is_integer(dtype_of(loops_.values[value.operands[0]]))
+                           ? range_of(value.operands[0])
+                           : std::nullopt;
+    return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
+  };
+  for (const int weight : {0, 1}) {
+    const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
+    const ValueId other = product.operands[static_cast<std::size_t>(1 - weight)];
+    if (op_of(scaled) != "mul" || readers[scaled] != 1 || dtype_of(loops_.values[other]) != DType::f16) continue;
+    for (const int side : {0, 1}) {
+      const ValueId left = loops_.values[scaled].operands[static_cast<std::size_t>(side)];
+      const ValueId scale = loops_.values[scaled].operands[static_cast<std::size_t>(1 - side)];
+      const bool difference = op_of(left) == "sub" && is_whole_number(loops_.values[left].operands[0]) &&
+                              is_whole_number(loops_.values[left].operands[1]);
+      if (varies(scale) || !varies(left) || is_literal(scale) || !(is_whole_number(left) || difference)) continue;
+      scales_of_chunks_[reduction] = {scaled, left, other, scale};
+      contracted_[scaled] = reduction;
+      return;
+    }
+  }
+}
+
+/// What a reduction is given. A whole number that is the same for all elements may be a constant, and SwiftShader's
+/// compiler takes the larger of one and the smallest number, which a reduction starts from, for that: it is not to know
+/// it.
+std::string ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
+  const std::string text = use(scope, operand);
+  const Value& value = loops_.values[operand];
+  const DType type = dtype_of(value);
+  if (value.axes != 0 || is_float(type) || type == DType::boolean) return text;
+  if (size_of(type) == 8 && !dialect_.native_int64)
+    return fmt::format("({} ^ uvec2({}, 0u))", text, optimization_barrier_);
+  return fmt::format("({} ^ {}({}))", text, ops::glsl_type(ops::register_type_of(type), dialect_.native_int64),
+                     optimization_barrier_);
+}
+
+/// One more element for a reduction's accumulators.
+void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reduction) {
+  Writer& out = *scope.out;
+  const Value& value = loops_.values[reduction.id];
+  if (is_contracted(value.operands[0])) {
+    std::vector<ValueId> tile_operands = loops_.values[value.operands[0]].operands;
+    const auto scale = scales_of_chunks_.find(reduction.id);
+    if (scale != scales_of_chunks_.end()) tile_operands = {scale->second.other, scale->second.left};
+    const std::string& sum = reduction.accumulators[0].name;
+    out.line("precise float {}_more = fma({}, {}, {});", sum, use(scope, tile_operands[0]),
+             use(scope, tile_operands[1]), sum);
+    out.line("{0} = {0}_more;", sum);
+    return;
+  }
+  const std::string operand = reduced(scope, value.operands[0]);
+  const std::vector<Accumulator>& fields = reduction.accumulators;
+  if (reduction.vec4s) {
+    out.line("{}_x = {};", reduction.name, operand);
+    return;
+  }
+  switch (reduction.kind) {
+    case ReductionText::Kind::plain: out.line("{}({}, {});", reduction.join, fields[0].name, operand); break;
+    case ReductionText::Kind::arg:
+      out.line("{}({}, {}, {}, {});", reduction.join, fields[0].name, fields[1].name, operand,
+               position(scope, value.offset));
+      break;
+    case ReductionText::Kind::mean:
+      out.line("{}_add_term({}, {}, {});", reduction.operand == DType::f64 ? "f64" : "f32", fields[0].name,
+               fields[1].name, operand);
+      break;
+    case ReductionText::Kind::softmax:
+      out.line("{}({}, {}, {});", Combine::add_element(reduction), fields[0].name, fields[1].name, operand);
+      break;
+    case ReductionText::Kind::moments:
+      out.line("{}({}, {}, {}, {}, 1.0, {}, 0.0, 0.0);", reduction.join, fields[0].name, fields[1].name, fields[2].name,
+               fields[3].name, operand);
+      break;
+  }
+}
+
+/// A scan's lines for one element: into the thread's total where other threads are waited for, else into the carry.
+void ReductionEmitter::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
+  const ValueId id = scan.reduction.id;
+  const DType type = dtype_of(loops_.values[id]);
+  const std::string& name = value_names_[id];
+  const std::string operand = reduced(scope, loops_.values[id].operands[0]);
+  const std::string running = body.totals ? scan.total : in_block(pass, scan.reduction).accumulators[0].name;
+  if (!scan.exclusive) scope.out->line("{}({}, {});", scan.reduction.join, running, operand);
+  if (body.totals) {
+    scope.out->line("{} = {};", name, running);
+  } else if (pass.blocks) {
+    scope.out->line("{} {} = {};", scan.reduction.type, name, scan.carry());
+    scope.out->line("{}({}, {});", scan.reduction.join, name, running);
+    if (narrowed(type, name) != name) scope.out->line("{} = {};", name, narrowed(type, name));
+  } else {
+    scope.out->line("{} {} = {};", scan.reduction.type, name, narrowed(type, running));
+  }
+  if (scan.exclusive) scope.out->line("{}({}, {});", scan.reduction.join, running, operand);
+  scope.names[id] = name;
+}
+
+Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) {
+  const bool last = number + 1 == pass.bodies.size();
+  Body& body = pass.bodies[number];
+  Scope scope;
+  Writer out;
+  scope.out = &out;
+  set_parallel_axes(scope, true);
+  set_reduction_axes(scope, true);
+  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}, {kElement, "j"}};
+  for (ValueId id : body.function_inputs) scope.names[id] = value_names_[id];
+  for (ValueId id : body.lows) scope.lows[id] = low_of(id);
+  out.indent();
+  for (ValueId id : body.per_element) {
+    if (!is_scan(id)) {
+      VKF_CHECK_OK(emit_value(scope, id));
+      continue;
+    }
+    const auto scan =
+        std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.reduction.id == id; });
+    scan_element(pass, body, *scan, scope);
+  }
+  if (body.totals) {
+    for (std::size_t i : body.scans) scan_element(pass, body, scans_[i], scope);
+  }
+  for (std::size_t i : body.reductions) reduce_element(scope, in_block(pass, reductions_[i]));
+  for (std::size_t i : body.stores) {
+    const std::string value = use(scope, loops_.stores[i].value);
+    if (schedule_.stores[i].kind == AccessKind::vector) {
+      out.line("{} = {};", result_name(i), value);
+      continue;
+    }
+    out.open("if (inside) {{");
+    Scope inner = scope;
+    store_scalar(inner, i, value);
+    out.close();
+  }
+  write_function(pass, body, out.take(),
+                 last ? fmt::format("// One element of pass {}.", pass.number)
+                      : fmt::format("// What one element of pass {} adds to the running folds.", pass.number));
+  return {};
+}
+
+/// The body's parameters follow from its text.
+void ReductionEmitter::write_function(const Pass& pass, Body& body, const std::string& text,
+                                      const std::string& comment) {
+  std::string parameters;
+  const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
+  for (const char* name : {"inside", "row", "column", "j"}) {
+    if (!mentions(text, name)) continue;
+    add((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
+    body.coordinates.push_back(name);
+  }
+  for (ValueId id : body.function_inputs) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  for (ValueId id : body.lows) add("float " + low_of(id));
+  const auto accumulators = [&](const ReductionText& reduction) {
+    if (reduction.vec4s) {
+      add(fmt::format("out float {}_x", reduction.name));
+      return;
+    }
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+      add(fmt::format("inout {} {}", accumulator.type, accumulator.name));
+  };
+  for (std::size_t i : body.scans) {
+    const ReductionText& reduction = scans_[i].reduction;
+    if (body.totals) {
+      add(fmt::format("inout {} {}", reduction.type, scans_[i].total));
+      add(fmt::format("out {} {}", reduction.type, value_names_[reduction.id]));
+      continue;
+    }
+    if (pass.blocks) add(fmt::format("{} {}", reduction.type, scans_[i].carry()));
+    accumulators(reduction);
+  }
+  for (std::size_t i : body.reductions) accumulators(reductions_[i]);
+  for (std::size_t i : body.stores) {
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+  }
+  body.function = unique(body.totals ? fmt::format("pass{}_scan", pass.number) : fmt::format("pass{}", pass.number));
+  functions_.line("{}", comment);
+  functions_.open("void {}({}) {{", body.function, parameters);
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+}
+
+bool ReductionEmitter::kept(ValueId id) const {
+  if (!params_.persistent || !is_vector(id)) return false;
+  int used = 0;
+  for (int pass = 0; pass < loops_.passes; ++pass) used += segment::needed_in_pass(loops_, pass)[id] ? 1 : 0;
+  return used > 1 || params_.iterations > 1;
+}
+
+}  // namespace vkfuse::lowering

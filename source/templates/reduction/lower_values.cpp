@@ -1,0 +1,347 @@
+// What the reduction template knows of a row: its reductions, what is computed from them, and what is stored once per
+// row.
+#include <algorithm>
+
+#include "schedule/means.hpp"
+#include "templates/reduction/lower_emitter.hpp"
+
+namespace vkfuse::lowering {
+
+using index::Expr;
+using schedule::AccessKind;
+
+bool ReductionEmitter::is_partner(ValueId id) const {
+  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::reduction && value.online != Value::Online::no && value.partner == id;
+  });
+}
+
+/// A thread that owns several rows has one accumulator for each. And what depends on a scan is computed when the
+/// scan is known: not before, for the whole chunk.
+void ReductionEmitter::find_varying() {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    bool varies = schedule::varies_in_chunk(loops_, schedule_, value) ||
+                  (params_.vector_rows && elements_ > 1 && value.kind == Value::Kind::reduction);
+    int depth = 0;
+    const auto depend = [&](ValueId other) {
+      varies = varies || (params_.vector_rows && varies_[other]);
+      depth = std::max(depth, depth_[other]);
+    };
+    for (ValueId operand : value.operands) depend(operand);
+    for (ValueId data : value.data) depend(data);
+    if (value.kind == Value::Kind::reduction) depth = 0;  // finished before the pass begins
+    depth_.push_back(depth + (is_scan(id) ? 1 : 0));
+    varies_.push_back(varies || depth_[id] > 0);
+  }
+  for_columns_.assign(loops_.values.size(), false);
+  for (const segment::Store& store : loops_.stores) {
+    // A row's value that is the result at every column.
+    if ((store.axes & loops_.columns()) != 0) for_columns_[store.value] = true;
+  }
+  for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
+    const Value& value = loops_.values[id];
+    if (!for_columns_[id] && !loops_.per_element(value) && value.kind != Value::Kind::reduction) continue;
+    for (ValueId operand : value.operands) for_columns_[operand] = true;
+    for (ValueId data : value.data) for_columns_[data] = true;
+  }
+}
+
+ReductionText ReductionEmitter::make_reduction(ValueId id) {
+  const Value& value = loops_.values[id];
+  ReductionText reduction;
+  reduction.id = id;
+  reduction.level = value.level;
+  reduction.node = &graph_.node(value.node);
+  reduction.operand = dtype(reduction.node->operands[0]);
+  reduction.name = value_names_[id];
+  reduction.type = std::string(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
+  reduction.join = unique(reduction.name + "_join");
+  const auto accumulator = [&](const std::string& name, DType type, const std::string& identity) {
+    const std::string text = std::string(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
+    reduction.accumulators.push_back(
+        {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+  };
+  reduction.prefix = is_scan(id);
+  const std::string identity = reduction_identity(graph_, *reduction.node, dialect_);
+  if (value.online == Value::Online::softmax) {
+    reduction.kind = ReductionText::Kind::softmax;
+    accumulator(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+    accumulator(reduction.name, DType::f32, "0.0");
+  } else if (value.online == Value::Online::moments) {
+    reduction.kind = ReductionText::Kind::moments;
+    accumulator(unique(reduction.name + "_count"), DType::f32, "0.0");
+    accumulator(value_names_[value.partner], DType::f32, "0.0");
+    accumulator(reduction.name, DType::f32, "0.0");
+    accumulator(unique(value_names_[value.partner] + "_low"), DType::f32, "0.0");
+  } else if (reduction.node->op->reduction.kind == ops::Reduction::Kind::arg) {
+    reduction.kind = ReductionText::Kind::arg;
+    accumulator(unique(reduction.name + "_best"), reduction.operand, identity);
+    accumulator(unique(reduction.name + "_at"), DType::u32, "0xffffffffu");
+  } else if (schedule::sums_in_two_parts(graph_, loops_, id)) {
+    reduction.kind = ReductionText::Kind::mean;
+    accumulator(reduction.name, reduction.operand, identity);
+    accumulator(unique(reduction.name + "_low"), reduction.operand, identity);
+  } else {
+    accumulator(reduction.prefix ? unique(reduction.name + "_carry") : reduction.name, reduction.operand, identity);
+  }
+  // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
+  const bool floats = is_float(reduction.operand) && reduction.operand != DType::f64;
+  const bool side_by_side = index::stride_of(value.offset, schedule_.vector_axis) == 1;
+  const bool in_fours = reduction.kind == ReductionText::Kind::softmax ||
+                        (reduction.kind == ReductionText::Kind::mean && floats) ||
+                        (reduction.kind == ReductionText::Kind::moments && !is_ragged()) ||
+                        (reduction.kind == ReductionText::Kind::arg && floats && side_by_side && !is_ragged());
+  const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(),
+                                 [](const Value& other) { return other.kind == Value::Kind::scan; });
+  reduction.ragged = is_ragged();
+  reduction.vec4s = in_fours && width() == 1 && group_ == 4 && !scans;
+  return reduction;
+}
+
+void ReductionEmitter::declare(const ReductionText& reduction) {
+  for (const Accumulator& accumulator : reduction.accumulators) {
+    if (width() == 1) {
+      main_.line("{} {} = {};", accumulator.type, accumulator.name, accumulator.identity);
+      continue;
+    }
+    std::string all = accumulator.identity;
+    for (int j = 1; j < width(); ++j) all += ", " + accumulator.identity;
+    main_.line("{0} {1}[{2}] = {0}[{2}]({3});", accumulator.type, accumulator.name, width(), all);
+  }
+}
+
+void ReductionEmitter::declare_accumulators(int level) {
+  for (const ReductionText& reduction : reductions_) {
+    if (reduction.level == level) declare(reduction);
+  }
+}
+
+void ReductionEmitter::finish_reductions(int level) {
+  const std::string count = numbers_.size(loops_.reduction_count());
+  for (const ReductionText& reduction : reductions_) {
+    if (reduction.level != level || reduction.prefix) continue;
+    const Value& value = loops_.values[reduction.id];
+    const bool mean = reduction.node->op->reduction.kind == ops::Reduction::Kind::mean;
+    for (int j = 0; j < width(); ++j) {
+      const std::string result = at(reduction.name, j);
+      if (reduction.kind == ReductionText::Kind::softmax) {
+        // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
+                   at(reduction.accumulators[0].name, j), result);
+      }
+      if (reduction.kind == ReductionText::Kind::moments) {
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
+                   at(reduction.accumulators[1].name, j), result);
+      }
+      if (reduction.kind == ReductionText::Kind::mean) {
+        const std::string low = at(reduction.accumulators[1].name, j);
+        if (reduction.operand == DType::f64)
+          main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
+        else
+          main_.line("f32_mean_parts({}, {}, {});", result, low, count);
+      } else if (mean) {
+        main_.line("{0} = {0} / {1}({2});", result, reduction.type, count);
+      }
+      if (reduction.kind == ReductionText::Kind::arg) continue;
+      round_result(reduction.node->type.dtype, result);
+      if (value.online != Value::Online::no)
+        round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
+    }
+    if (reduction.kind == ReductionText::Kind::arg) {
+      const std::string position = reduction.accumulators[1].name;
+      if (width() > 1) main_.line("int {}[{}];", reduction.name, width());
+      for (int j = 0; j < width(); ++j)
+        main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(reduction.name, j), at(position, j));
+    }
+    row_scope_.names[reduction.id] = reduction.name;
+    if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
+  }
+}
+
+std::string ReductionEmitter::narrowed(DType type, const std::string& text) const {
+  return is_float(type) && options_.numerics != Numerics::strict ? text : ops::narrow(type, text);
+}
+
+void ReductionEmitter::round_result(DType type, const std::string& result) {
+  const std::string text = narrowed(type, result);
+  if (text != result) main_.line("{} = {};", result, text);
+}
+
+void ReductionEmitter::set_parallel_axes(Scope& scope, bool element) const {
+  Sizes sizes;
+  std::vector<int> ids;
+  for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
+    if (loops_.axes[i].role == segment::Role::reduction) continue;
+    sizes.push_back(loops_.axes[i].size);
+    ids.push_back(static_cast<int>(i));
+  }
+  if (sizes.empty()) return;
+  if (params_.vector_rows) sizes.back() /= elements_;
+  const std::vector<Expr> coordinates =
+      index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.launch.parallel_chunks, 2)), sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
+  if (!params_.vector_rows) return;
+  Expr& inner = scope.axes.at(ids.back());
+  inner = inner * elements_;
+  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+}
+
+void ReductionEmitter::set_reduction_axes(Scope& scope, bool element) const {
+  Sizes sizes;
+  std::vector<int> ids;
+  for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
+    if (loops_.axes[i].role != segment::Role::reduction) continue;
+    sizes.push_back(loops_.axes[i].size);
+    ids.push_back(static_cast<int>(i));
+  }
+  const bool vectors = !params_.vector_rows;
+  if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), elements_);
+  const std::vector<Expr> coordinates =
+      index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.launch.reduction_chunks, 2)), sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
+  if (!vectors) return;
+  Expr& inner = scope.axes.at(ids.back());
+  inner = inner * elements_;
+  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+}
+
+void ReductionEmitter::set_row_element(Scope& scope, int j) const {
+  scope.axes.clear();
+  scope.known.clear();
+  set_parallel_axes(scope, true);
+  for (auto& entry : scope.axes) entry.second = index::substitute(entry.second, {{kElement, Expr(j)}});
+}
+
+Result<void> ReductionEmitter::row_values(int level) {
+  std::vector<ValueId> own;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    const bool reductions = value.kind == Value::Kind::reduction || value.kind == Value::Kind::sort;
+    if (reductions || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.level != level)
+      continue;
+    // What only stores of the row need is computed there, by the thread that stores: a gathered label waits for two
+    // loads.
+    if (width() == 1 && !for_columns_[id]) continue;
+    if (width() == 1 || !varies(id)) {
+      VKF_CHECK_OK(emit_value(row_scope_, id));
+    } else {
+      own.push_back(id);
+    }
+  }
+  return own.empty() ? Result<void>() : values_of_each_row(level, own);
+}
+
+/// One function for each of the rows that a thread owns.
+Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<ValueId>& own) {
+  Scope scope;
+  Writer body;
+  scope.out = &body;
+  set_parallel_axes(scope, true);
+  scope.axis_names = {{kRow, "row"}, {kElement, "j"}};
+  std::vector<ValueId> function_inputs;
+  const std::set<ValueId> inside(own.begin(), own.end());
+  const auto feed = [&](ValueId id) {
+    if (is_literal(id) || inside.count(id) != 0 || is_contracted(id)) return;
+    if (std::find(function_inputs.begin(), function_inputs.end(), id) == function_inputs.end())
+      function_inputs.push_back(id);
+  };
+  for (ValueId id : own) {
+    for (ValueId operand : loops_.values[id].operands) {
+      feed(operand);
+      if (!is_contracted(operand)) continue;
+      for (ValueId factor : loops_.values[operand].operands) feed(factor);
+    }
+    for (ValueId data : loops_.values[id].data) feed(data);
+  }
+  for (ValueId id : function_inputs) scope.names[id] = value_names_[id];
+  body.indent();
+  VKF_CHECK_OK(emit_values(scope, own));
+  const std::string function = unique(fmt::format("row{}", level));
+  std::string outs;
+  for (ValueId id : own) {
+    body.line("{}_row = {};", value_names_[id], value_names_[id]);
+    outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + value_names_[id] + "_row";
+  }
+  std::string parameters = "uint row, uint j";
+  for (ValueId id : function_inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
+  functions_.line("// What one row knows after {} fold{}.", level, level == 1 ? "" : "s");
+  functions_.open("void {}({}, {}) {{", function, parameters, outs);
+  functions_.raw(body.take());
+  functions_.close();
+  functions_.blank();
+  for (ValueId id : own) {
+    main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), value_names_[id], width());
+    row_scope_.names[id] = value_names_[id];
+  }
+  for (int j = 0; j < width(); ++j) {
+    std::string arguments = fmt::format("row, {}u", j);
+    for (ValueId id : function_inputs)
+      arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
+    for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
+    main_.line("{}({});", function, arguments);
+  }
+  return {};
+}
+
+Result<void> ReductionEmitter::emit_backward_slice(Scope& scope, ValueId root) {
+  std::vector<bool> needed(loops_.values.size(), false);
+  needed[root] = true;
+  for (ValueId id = root + 1; id-- > 0;) {
+    if (!needed[id] || scope.names.count(id) != 0) continue;
+    for (ValueId operand : loops_.values[id].operands) needed[operand] = true;
+    for (ValueId data : loops_.values[id].data) needed[data] = true;
+  }
+  for (ValueId id = 0; id <= root; ++id) {
+    const bool reductions =
+        loops_.values[id].kind == Value::Kind::reduction || loops_.values[id].kind == Value::Kind::sort;
+    if (needed[id] && !reductions) VKF_CHECK_OK(emit_value(scope, id));
+  }
+  return {};
+}
+
+Result<void> ReductionEmitter::row_stores(int level) {
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].level == level) own.push_back(i);
+  }
+  if (own.empty()) return {};
+  std::string who = "inside";
+  if (params_.reduction_threads > 1) who += " && reduction_thread == 0u";
+  if (shares_rows()) who += " && part == 0u";
+  main_.open("if ({}) {{", who);
+  Scope scope = row_scope_;  // what two stores need is computed once
+  for (std::size_t i : own) VKF_CHECK_OK(store_rows(scope, i));
+  main_.close();
+  return {};
+}
+
+Result<void> ReductionEmitter::store_rows(Scope& shared, std::size_t i) {
+  const segment::Store& store = loops_.stores[i];
+  if (width() == 1) VKF_CHECK_OK(emit_backward_slice(shared, store.value));
+  Scope scope = shared;
+  const std::string value = use(scope, store.value);
+  if (width() == 1) {
+    store_scalar(scope, i, value);
+    return {};
+  }
+  const auto of_row = [&](int j) { return is_literal(store.value) || !varies(store.value) ? value : at(value, j); };
+  if (schedule_.stores[i].kind == AccessKind::vector) {
+    for (int g = 0; g < groups_; ++g) {
+      std::string parts;
+      for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * group_ + k);
+      main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
+    }
+    store_vectors(scope, i, "", "");
+    return {};
+  }
+  for (int j = 0; j < width(); ++j) {
+    Scope element = scope;
+    set_row_element(element, j);
+    store_scalar(element, i, of_row(j));
+  }
+  return {};
+}
+
+}  // namespace vkfuse::lowering

@@ -1,0 +1,120 @@
+// Which weights of four bits cooperative matrices multiply with a vector, on devices that are plain numbers.
+#include <gtest/gtest.h>
+
+#include "golden/targets.hpp"
+#include "plan/plan.hpp"
+#include "support/compare.hpp"
+#include "support/device.hpp"
+#include "templates/planning.hpp"
+#include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+ir::Graph weights_times_vector(std::int64_t rows, std::int64_t columns, std::int64_t group, DType vector = DType::f16) {
+  const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {rows, columns / 2}), true);
+  const Tensor scale = Tensor::input("scale", vector, {rows, columns / group});
+  return graph_of({matmul(dequantize(numbers, {.scale = scale, .axis = 1, .group = group}),
+                          Tensor::input("x", vector, {columns}))});
+}
+
+std::optional<schedule::PackedGemvTile> packed_in(const schedule::Schedule& schedule) {
+  const auto* params = schedule.get_if<schedule::ReductionParams>();
+  return params != nullptr ? params->packed : std::nullopt;
+}
+
+std::optional<schedule::PackedGemvTile> packed_of(const ir::Graph& graph, const Target& target,
+                                                  const schedule::Tuning& tuning = {}) {
+  const plan::Plan plan = must(plan::make_plan(graph, target));
+  EXPECT_EQ(plan.steps.size(), 1U);
+  const segment::Loops loops = must(segment::build_loops(plan.graph, plan.steps[0].segment, {}));
+  const schedule::Schedule chosen = must(schedule::best(plan.graph, loops, target, tuning));
+  const auto packed = packed_in(chosen);
+  if (packed) {
+    EXPECT_LE(chosen.shared_bytes, target.caps.shared_memory_bytes);
+    EXPECT_GE(chosen.launch.workgroups * packed->rows(), loops.parallel_count());
+  }
+  return packed;
+}
+
+TEST(Packed, AllWorkgroupsRunAtATime) {
+  const auto large = packed_of(weights_times_vector(28672, 8192, 128), discrete_gpu_with_measured_costs());
+  ASSERT_TRUE(large);
+  EXPECT_EQ(large->tiles, 7);  // 256 workgroups of eight subgroups, of which an H200 runs 264
+  EXPECT_EQ(large->scale_columns, 128);
+  const auto small = packed_of(weights_times_vector(4096, 4096, 128), discrete_gpu_with_measured_costs());
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->tiles, 1);
+}
+
+TEST(Packed, LanesDoTheRest) {
+  const ir::Graph graph = weights_times_vector(28672, 8192, 128);
+  schedule::Tuning none;
+  none.cooperative_matrix = false;
+  EXPECT_FALSE(packed_of(graph, discrete_gpu_with_measured_costs(), none));
+  Target without = discrete_gpu_with_measured_costs();
+  without.caps.matrix_sub_byte.reset();
+  EXPECT_FALSE(packed_of(graph, without)) << "what no test has shown";
+  Target small = discrete_gpu_with_measured_costs();
+  small.caps.shared_memory_bytes = 16384;
+  EXPECT_FALSE(packed_of(graph, small)) << "the vector alone is as large as shared memory";
+  Target few = discrete_gpu_with_measured_costs();
+  few.caps.max_invocations = few.caps.max_workgroup_x = 128;
+  EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
+      << "a vector of f32";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs()))
+      << "a fragment has 64 columns";
+  EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs()))
+      << "few rows are sooner done by lanes";
+}
+
+/// For many rows they become bytes in a kernel of their own, which the product scales; as f16, for tiles that the
+/// workgroup multiplies as one, they took 298 us instead of 254 on an H200.
+TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
+  Target target = discrete_gpu_with_whole_tiles();
+  target.caps.shared_memory_bytes = 49152;
+  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 =
+      target.caps.keep_denorms_f16 = true;
+  target.costs = CostModel{.copy_gb_per_s = 4200, .launch_us = 1.6, .gflops = 30000, .accesses_per_us = 1.896e6};
+  const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {14336, 2048}), true);
+  const Tensor scale = Tensor::input("scale", DType::f16, {14336, 32}) * 0.03125;
+  const ir::Graph graph =
+      graph_of({matmul(Tensor::input("x", DType::f16, {512, 4096}),
+                       dequantize(numbers, {.scale = scale, .axis = 1, .group = 128}).transpose())});
+  EXPECT_LT(must(plan::totals(must(plan::make_plan(graph, target)), {})).bytes, 200e6);
+}
+
+/// Sums cross shared memory where the words of a strip were: of 16 columns they are more than those of a short strip.
+TEST(Packed, SumsFitWhereWordsWere) {
+  Target wide = discrete_gpu_with_measured_costs();
+  wide.caps.matrix_sub_byte->n = 16;
+  schedule::Tuning forced;
+  forced.cooperative_matrix = true;
+  EXPECT_TRUE(packed_of(weights_times_vector(1024, 4096, 64), wide, forced));
+  EXPECT_FALSE(packed_of(weights_times_vector(1024, 2112, 64), wide, forced));
+  EXPECT_TRUE(packed_of(weights_times_vector(1024, 2112, 64), discrete_gpu_with_measured_costs(), forced));
+}
+
+/// A search for faster schedules tries what lanes make of it, and not the same kernel again.
+TEST(Packed, TheTunerTriesLanes) {
+  const ir::Graph graph = weights_times_vector(28672, 8192, 128);
+  const Target target = discrete_gpu_with_measured_costs();
+  const plan::Plan plan = must(plan::make_plan(graph, target));
+  const segment::Loops loops = must(segment::build_loops(plan.graph, plan.steps[0].segment, {}));
+  const schedule::Schedule standard = must(schedule::best(plan.graph, loops, target));
+  ASSERT_TRUE(packed_in(standard));
+  int with_32_lanes = 0;
+  for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
+    const auto other = schedule::best(plan.graph, loops, target, tuning);
+    if (!other) continue;
+    EXPECT_FALSE(packed_in(*other)) << schedule::to_text(tuning);
+    const auto* params = other->get_if<schedule::ReductionParams>();
+    with_32_lanes += params != nullptr && params->reduction_threads == 32;
+  }
+  EXPECT_GT(with_32_lanes, 0);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
