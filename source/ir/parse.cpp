@@ -245,8 +245,8 @@ class Parser {
       return Payload(InputPayload{*quoted});
     }
     Payload payload = NoPayload{};
-    if (op.name == "iota") payload = IotaPayload{};
-    if (op.name == "random") payload = RandomPayload{};
+    if (op.role == ops::Role::iota) payload = IotaPayload{};
+    if (op.role == ops::Role::random) payload = RandomPayload{};
     if (const Payload* form = payload_form(op)) payload = *form;
     Result<void> read;
     each_attribute(payload, [&](std::string_view key, auto& value) {

@@ -30,26 +30,26 @@ std::int64_t ones_above(std::int64_t a, std::int64_t b) {
 
 /// What an op gives before it wraps, where that is known. Operands are 32-bit at most: only products of two u32 go
 /// beyond 64 bits.
-std::optional<IntegerRange> before_wrapping(std::string_view op, std::span<const IntegerRange> x) {
-  if (op == "cast") return x[0];
-  if (op == "neg") return IntegerRange{-x[0].high, -x[0].low};
+std::optional<IntegerRange> before_wrapping(ops::Role op, std::span<const IntegerRange> x) {
+  if (op == ops::Role::cast) return x[0];
+  if (op == ops::Role::neg) return IntegerRange{-x[0].high, -x[0].low};
   if (x.size() != 2) return std::nullopt;
   const auto& [a, b] = std::pair(x[0], x[1]);
-  if (op == "add") return IntegerRange{a.low + b.low, a.high + b.high};
-  if (op == "sub") return IntegerRange{a.low - b.high, a.high - b.low};
-  if (op == "min") return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
-  if (op == "max") return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
-  if (op == "mul") {
+  if (op == ops::Role::add) return IntegerRange{a.low + b.low, a.high + b.high};
+  if (op == ops::Role::sub) return IntegerRange{a.low - b.high, a.high - b.low};
+  if (op == ops::Role::min) return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
+  if (op == ops::Role::max) return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
+  if (op == ops::Role::mul) {
     using index::saturating_mul;
     const auto [low, high] = std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high),
                                           saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
     return IntegerRange{low, high};
   }
-  if (op == "shift_right") return a.low < 0 ? a : IntegerRange{0, a.high};
+  if (op == ops::Role::shift_right) return a.low < 0 ? a : IntegerRange{0, a.high};
   // A mask that is not negative leaves no other bits.
-  if (op == "bit_and" && (a.low >= 0 || b.low >= 0))
+  if (op == ops::Role::bit_and && (a.low >= 0 || b.low >= 0))
     return IntegerRange{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
-  if ((op == "bit_or" || op == "bit_xor") && a.low >= 0 && b.low >= 0)
+  if ((op == ops::Role::bit_or || op == ops::Role::bit_xor) && a.low >= 0 && b.low >= 0)
     return IntegerRange{0, ones_above(a.high, b.high)};
   return std::nullopt;
 }
@@ -63,7 +63,7 @@ std::optional<IntegerRange> Emitter::unwrapped_range(const Value& value) const {
     if (!range) return std::nullopt;
     operands.push_back(*range);
   }
-  return before_wrapping(ops::element_row(*graph_.node(value.node).op).name, operands);
+  return before_wrapping(ops::element_row(*graph_.node(value.node).op).role, operands);
 }
 
 bool Emitter::stays_inside(ValueId id, DType type) const {

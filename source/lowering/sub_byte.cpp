@@ -59,7 +59,8 @@ std::vector<Emitter::SubByteElement> Emitter::sub_byte_elements(const UnpackedFi
 void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axis) {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value))
+    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->role != ops::Role::cast ||
+        !loops_.per_element(value))
       continue;
     if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
     const auto bits = schedule::sub_byte_field_of(graph_, loops_, value.operands[0]);

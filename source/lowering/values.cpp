@@ -228,7 +228,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         }
       } else if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
-        const bool casts = node.op->name == "cast" && is_integer(from);
+        const bool casts = node.op->role == ops::Role::cast && is_integer(from);
         // A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
         if (casts && from == DType::u32 && is_float(node.type.dtype) &&
             loops_.values[value.operands[0]].kind != Value::Kind::load && !constant)
@@ -239,7 +239,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
                    stays_inside(value.operands[0], node.type.dtype)) {
           text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32,
                                       dialect_.native_int64, operands[0]);
-        } else if (node.op->name == "bitcast") {
+        } else if (node.op->role == ops::Role::bitcast) {
           text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         } else if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) {
           text = operands[0];
@@ -254,9 +254,9 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         text = std::move(call);
         rounds = !is_float(node.type.dtype) || options_.numerics == Numerics::strict;
       } else {
-        const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
-        const int power = op->name == "pow" ? whole_power(value.operands[1]) : 0;
-        const auto low = op->name == "sub" && ids.size() == 2 ? scope.lows.find(ids[1]) : scope.lows.end();
+        const std::string reciprocal = op->role == ops::Role::div ? reciprocal_of(value.operands[1]) : "";
+        const int power = op->role == ops::Role::pow ? whole_power(value.operands[1]) : 0;
+        const auto low = op->role == ops::Role::sub && ids.size() == 2 ? scope.lows.find(ids[1]) : scope.lows.end();
         text = low != scope.lows.end() ? fmt::format("({} - {}) - {}", operands[0], operands[1], low->second)
                : power == 2            ? fmt::format("{0} * {0}", operands[0])
                : power == 3            ? fmt::format("{0} * {0} * {0}", operands[0])

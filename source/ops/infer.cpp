@@ -64,7 +64,7 @@ Result<void> check_count(const OpRow& row, std::size_t given) {
 Result<DType> infer_convert(const OpRow& row, DType from, DType to) {
   VKF_CHECK_OK(check_offered(row, from));
   VKF_CHECK_OK(check_offered(row, to));
-  if (row.name == "bitcast" && size_of(from) != size_of(to)) {
+  if (row.role == Role::bitcast && size_of(from) != size_of(to)) {
     return invalid("'bitcast' from {} to {} would change the element size from {} to {} bytes.", name_of(from),
                    name_of(to), size_of(from), size_of(to));
   }

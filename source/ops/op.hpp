@@ -149,8 +149,62 @@ enum class ErrorPropagation : std::uint8_t {
 /// `eps` is the unit of the register type: 2^-23 for f32 (also for f16 and bf16), 2^-52 for f64.
 using OwnError = double (*)(const double* x, double y, double eps);
 
+/// What passes, loops and templates recognise an op as, where its row alone does not tell them all they need.
+enum class Role : std::uint8_t {
+  none,
+  // Arithmetic.
+  add,
+  sub,
+  mul,
+  div,
+  neg,
+  min,
+  max,
+  pow,
+  exp,
+  tanh,
+  // Bits.
+  shift_right,
+  bit_and,
+  bit_or,
+  bit_xor,
+  // Conditions.
+  le,
+  lt,
+  ge,
+  gt,
+  logical_and,
+  select,
+  // The same value, as it is or in another type.
+  cast,
+  bitcast,
+  copy,
+  // Values of positions.
+  iota,
+  random,
+  // Views of one operand, and those that choose between operands.
+  reshape,
+  permute,
+  broadcast,
+  slice,
+  reverse,
+  unfold,
+  pad,
+  concat,
+  slice_assign,
+  // Positions in data.
+  gather,
+  take_along,
+  // Reductions.
+  dot,
+  reduce_sum,
+  reduce_mean,
+  reduce_max,
+};
+
 struct OpRow {
   std::string_view name;
+  Role role = Role::none;
   int arity = 1;  ///< or kVariadic
   OpClass cls = OpClass::elementwise;
   Signature signature = Signature::same;

@@ -14,14 +14,17 @@ constexpr Reduction kMean = {Reduction::Kind::mean, "add", 0};
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "reduce_sum", .cls = OpClass::reduce, .types = kNumbers, .reduction = plain("add", 0), .cost = 1,
+    {.name = "reduce_sum", .role = Role::reduce_sum, .cls = OpClass::reduce, .types = kNumbers,
+     .reduction = plain("add", 0), .cost = 1,
      .doc = "Sum, in any order; 16-bit floats are added up in f32. Integers wrap. 0 for no elements."},
     {.name = "reduce_prod", .cls = OpClass::reduce, .types = kNumbers, .reduction = plain("mul", 1), .cost = 1,
      .doc = "Product, in any order; 16-bit floats are multiplied in f32. Integers wrap. 1 for no elements."},
-    {.name = "reduce_mean", .cls = OpClass::reduce, .types = kFloats, .reduction = kMean, .cost = 1,
+    {.name = "reduce_mean", .role = Role::reduce_mean, .cls = OpClass::reduce, .types = kFloats,
+     .reduction = kMean, .cost = 1,
      .doc = "The sum divided by the number of elements, rounded once or nearly so: of equal elements exactly these. "
          "NaN for none."},
-    {.name = "reduce_max", .cls = OpClass::reduce, .types = kNumbers, .reduction = plain("max", -kInfinity), .cost = 2,
+    {.name = "reduce_max", .role = Role::reduce_max, .cls = OpClass::reduce, .types = kNumbers,
+     .reduction = plain("max", -kInfinity), .cost = 2,
      .doc = "The largest; NaN if one is there. Either zero may stand for both zeros. Not of an axis of 0."},
     {.name = "reduce_min", .cls = OpClass::reduce, .types = kNumbers, .reduction = plain("min", kInfinity), .cost = 2,
      .doc = "The smallest; NaN if one is there. Either zero may stand for both zeros. Not of an axis of 0."},
@@ -45,7 +48,7 @@ constexpr OpRow kRows[] = {
      .doc = "The position of the first smallest element along one axis; of the first NaN if one is there. Zeros of "
          "either "
             "sign are equal. Not of an axis of 0."},
-    {.name = "dot", .arity = 2, .cls = OpClass::contraction, .types = kNumbers,
+    {.name = "dot", .role = Role::dot, .arity = 2, .cls = OpClass::contraction, .types = kNumbers,
      .reduction = {Reduction::Kind::plain, "add", 0, "mul"}, .cost = 1,
      .doc = "Sums of products along the axes `contract_a` of the first operand and `contract_b` of the second, in "
          "pairs, "

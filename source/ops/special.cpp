@@ -78,7 +78,7 @@ double pow_spread(Approxes x, double y) {
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "exp", .types = kSingles, .glsl = {.f32 = "f32_exp({0})", .native_f32 = "exp({0})"},
+    {.name = "exp", .role = Role::exp, .types = kSingles, .glsl = {.f32 = "f32_exp({0})", .native_f32 = "exp({0})"},
      .real = [](Reals x) { return std::exp(x[0]); }, .own_error = exp_error, .cost = 8,
      .doc = "e^x; NaN for NaN."},
     {.name = "exp2", .types = kSingles, .glsl = {.f32 = "f32_exp2({0})", .native_f32 = "exp2({0})"},
@@ -138,7 +138,7 @@ constexpr OpRow kRows[] = {
     {.name = "cosh", .types = kSingles, .glsl = {.f32 = "f32_cosh({0})"},
      .real = [](Reals x) { return std::cosh(x[0]); }, .own_error = ulps<4>, .cost = 20,
      .doc = "Hyperbolic cosine."},
-    {.name = "tanh", .types = kSingles, .glsl = {.f32 = "f32_tanh({0})", .half = "f16_tanh({0})",
+    {.name = "tanh", .role = Role::tanh, .types = kSingles, .glsl = {.f32 = "f32_tanh({0})", .half = "f16_tanh({0})",
         .native_half = "f16_tanh_native({0})", .arithmetic_half = "f16_tanh({0})"},
      .real = [](Reals x) { return std::tanh(x[0]); }, .own_error = ulps<10>, .cost = 12,
      .doc = "Hyperbolic tangent; +-1 at the infinities."},
@@ -162,7 +162,7 @@ constexpr OpRow kRows[] = {
         .native_half = "f16_sigmoid_native({0})"},
      .real = real_sigmoid, .own_error = ulps<6>, .cost = 14,
      .doc = "1 / (1 + e^-x) without overflow on either side."},
-    {.name = "pow", .arity = 2, .types = kSingles | kIntegers,
+    {.name = "pow", .role = Role::pow, .arity = 2, .types = kSingles | kIntegers,
      .glsl = {.f32 = "f32_pow({0}, {1})", .i32 = "i32_pow({0}, {1})", .u32 = "u32_pow({0}, {1})",
               .i64 = "i64_pow({0}, {1})", .u64 = "u64_pow({0}, {1})", .pair64 = "{s}p_pow({0}, {1})"},
      .real = real_pow, .integer = integer_pow,

@@ -9,47 +9,58 @@ namespace {
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "reshape", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+    {.name = "reshape", .role = Role::reshape, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact,
         .shape_is_attribute = true,
         .cost = 0,
      .doc = "The same elements in row-major order under the declared shape. The numbers multiply out to the operand's, "
             "and every symbol stays, as often as it was."},
-    {.name = "permute", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
+    {.name = "permute", .role = Role::permute, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...]`: axis i of the result is axis axes[i] of the operand."},
-    {.name = "broadcast", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+    {.name = "broadcast", .role = Role::broadcast, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact,
         .shape_is_attribute = true,
         .cost = 0,
      .doc = "The operand stretched to the declared shape as NumPy broadcasts: dimensions of 1, and new ones in front."},
-    {.name = "slice", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+    {.name = "slice", .role = Role::slice, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
         .shape_is_attribute = true,
         .cost = 0,
      .doc = "`starts=[...] steps=[...]`, one per axis: element i along an axis is element start + i * step of the "
             "operand. Steps may be negative, not 0. A symbolic axis is taken whole."},
-    {.name = "reverse", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
+    {.name = "reverse", .role = Role::reverse, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...]`: the order of elements turned round along these axes."},
-    {.name = "pad", .arity = 2, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
+    {.name = "pad", .role = Role::pad, .arity = 2, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "pad(x, value), `low=[...] high=[...]`, one per axis: so many elements of the scalar before and after x. A "
             "symbolic axis gets none."},
-    {.name = "concat", .arity = kVariadic, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+    {.name = "concat", .role = Role::concat, .arity = kVariadic, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact,
         .cost = 0,
      .doc = "`axis=K`: the operands one after the other along an axis that is a number in each; the other "
          "dimensions are "
             "equal."},
-    {.name = "unfold", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
+    {.name = "unfold", .role = Role::unfold, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...] sizes=[...] strides=[...] dilations=[...]`: windows. Each of the axes, numbers all, counts "
          "the "
             "windows that fit, and for each an axis of the window's size is appended: element (..., o, ..., w) is "
             "element (..., o * stride + w * dilation, ...) of the operand."},
-    {.name = "slice_assign", .arity = 2, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+    {.name = "slice_assign", .role = Role::slice_assign, .arity = 2, .cls = OpClass::view, .types = kAll,
+        .propagation = ErrorPropagation::exact,
         .cost = 0,
      .doc = "slice_assign(base, update), `starts=[...] steps=[...]`: base with update in place of the elements that a "
             "slice of update's shape would read."},
-    {.name = "gather", .arity = 2, .cls = OpClass::gather, .signature = Signature::indexed, .types = kAll,
+    {.name = "gather", .role = Role::gather, .arity = 2, .cls = OpClass::gather, .signature = Signature::indexed,
+     .types = kAll,
      .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "gather(data, positions), `axis=K`: the axis is replaced by the axes of the positions. What is out of "
          "range "
             "is the nearest element."},
-    {.name = "take_along", .arity = 2, .cls = OpClass::gather, .signature = Signature::indexed, .types = kAll,
+    {.name = "take_along", .role = Role::take_along, .arity = 2, .cls = OpClass::gather,
+     .signature = Signature::indexed,
+     .types = kAll,
      .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "take_along(data, positions), `axis=K`: element (..., i, ...) is element (..., positions[..., i, ...], "
          "...) of "

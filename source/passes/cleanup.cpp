@@ -73,7 +73,7 @@ namespace {
 constexpr std::size_t kMostOperands = static_cast<std::size_t>(KernelBudget{}.choices) / 2;
 
 bool is_concat_of_more(const ir::Node& node, std::size_t most) {
-  if (node.op->name != "concat") return false;
+  if (node.op->role != ops::Role::concat) return false;
   return node.operands.size() > kMostOperands ||
          std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
 }
@@ -104,12 +104,13 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
 /// where each doubles the one before.
 bool repeats_one(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::size_t kFew = 4;
-  if (node.op->name != "concat" || node.operands.size() < 2) return false;
+  if (node.op->role != ops::Role::concat || node.operands.size() < 2) return false;
   const ir::NodeId one = node.operands.front();
   if (std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return operand != one; }))
     return false;
   const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
-  return !node.type.shape[axis].is_symbol() && (node.operands.size() > kFew || graph.node(one).op->name == "concat");
+  return !node.type.shape[axis].is_symbol() &&
+         (node.operands.size() > kFew || graph.node(one).op->role == ops::Role::concat);
 }
 
 /// [n] as [1, n], stretched to [times, n], is [times * n]: no condition on positions.

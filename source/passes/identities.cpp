@@ -65,12 +65,12 @@ Result<ir::Graph> drop_identities(const ir::Graph& graph) {
     const ir::Node& node = graph.node(id);
     std::vector<NodeId> operands = rewriter.mapped(id);
     // A copy that is a result is what its writer asked for.
-    if (is_identity(rewriter.graph(), node, operands) && !(node.op->name == "copy" && is_output[id])) {
+    if (is_identity(rewriter.graph(), node, operands) && !(node.op->role == ops::Role::copy && is_output[id])) {
       rewriter.alias(id, operands[0]);
       continue;
     }
-    const bool reshapes = node.op->name == "reshape";
-    const bool permutes = node.op->name == "permute";
+    const bool reshapes = node.op->role == ops::Role::reshape;
+    const bool permutes = node.op->role == ops::Role::permute;
     if (!reshapes && !permutes) {
       VKF_CHECK_OK(rewriter.keep(id));
       continue;

@@ -32,8 +32,8 @@ std::int64_t counted(const Graph& graph, const Node& sum) {
 
 /// The sum whose elements a value has, in their order.
 std::optional<NodeId> sum_of(const Graph& graph, NodeId id) {
-  if (graph.node(id).op->name == "reshape") id = graph.node(id).operands[0];
-  return graph.node(id).op->name == "reduce_sum" ? std::optional(id) : std::nullopt;
+  if (graph.node(id).op->role == ops::Role::reshape) id = graph.node(id).operands[0];
+  return graph.node(id).op->role == ops::Role::reduce_sum ? std::optional(id) : std::nullopt;
 }
 
 /// What a sum of so many elements is divided by, or multiplied by, where that makes a mean of it.
@@ -45,9 +45,9 @@ double averaging_number(std::int64_t count, bool divides, DType dtype) {
 
 /// The sum that a quotient or product makes a mean of, seen through views that keep its elements.
 std::optional<NodeId> averaged_sum(const Graph& graph, const Node& node) {
-  const bool divides = node.op->name == "div";
+  const bool divides = node.op->role == ops::Role::div;
   // 16-bit sums may overflow where their mean does not.
-  if ((!divides && node.op->name != "mul") || (node.type.dtype != DType::f32 && node.type.dtype != DType::f64))
+  if ((!divides && node.op->role != ops::Role::mul) || (node.type.dtype != DType::f32 && node.type.dtype != DType::f64))
     return std::nullopt;
   const std::size_t sides = divides ? 1 : 2;
   for (std::size_t side = 0; side < sides; ++side) {

@@ -52,7 +52,7 @@ class Finder {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
       const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
-      if (dot == nullptr || node.op->name != "dot" || node.operands[0] == node.operands[1]) continue;
+      if (dot == nullptr || node.op->role != ops::Role::dot || node.operands[0] == node.operands[1]) continue;
       for (const std::size_t shared : {std::size_t{0}, std::size_t{1}}) {
         const Node& other = graph_.node(node.operands[1 - shared]);
         const auto axis = shared == 0 ? own_axis(other, dot->batch_b, dot->contract_b)
@@ -111,7 +111,7 @@ class Finder {
       open.pop_back();
       if (id < group.products.front() || !before.insert(id).second) continue;
       const Node& node = graph_.node(id);
-      if (node.op->name == "dot") return false;
+      if (node.op->role == ops::Role::dot) return false;
       open.insert(open.end(), node.operands.begin(), node.operands.end());
     }
     return true;

@@ -23,9 +23,9 @@ using ir::NodeId;
 constexpr std::int64_t kBlocks[] = {64, 32};
 constexpr std::size_t kMostSteps = 256;  ///< of a search
 
-bool is_reduction_of_rows(const Graph& graph, NodeId id, std::string_view op) {
+bool is_reduction_of_rows(const Graph& graph, NodeId id, ops::Role op) {
   const Node& node = graph.node(id);
-  if (node.op->name != op) return false;
+  if (node.op->role != op) return false;
   const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
   return axes.size() == 1 && axes[0] == static_cast<int>(graph.node(node.operands[0]).type.shape.size()) - 1;
 }
@@ -70,14 +70,14 @@ class Finder {
  private:
   /// The sum of exp(rows - their largest element).
   std::optional<Softmax> match_sum_of_exponentials(NodeId total) const {
-    if (!is_reduction_of_rows(graph_, total, "reduce_sum")) return std::nullopt;
+    if (!is_reduction_of_rows(graph_, total, ops::Role::reduce_sum)) return std::nullopt;
     const Node& power = graph_.node(graph_.node(total).operands[0]);
-    if (power.op->name != "exp") return std::nullopt;
+    if (power.op->role != ops::Role::exp) return std::nullopt;
     const Node& below = graph_.node(power.operands[0]);
-    if (below.op->name != "sub") return std::nullopt;
+    if (below.op->role != ops::Role::sub) return std::nullopt;
     const NodeId rows = below.operands[0];
     const Node& view = graph_.node(below.operands[1]);
-    if (view.op->name != "reshape" || !is_reduction_of_rows(graph_, view.operands[0], "reduce_max"))
+    if (view.op->role != ops::Role::reshape || !is_reduction_of_rows(graph_, view.operands[0], ops::Role::reduce_max))
       return std::nullopt;
     const NodeId most = view.operands[0];
     if (graph_.node(most).operands[0] != rows || !has_one_per_row(view.type.shape, graph_.node(rows).type.shape))
@@ -109,7 +109,7 @@ class Finder {
     const Node& node = graph_.node(user);
     const Shape& shape = graph_.node(all.of).type.shape;
     if (user == all.most || user == all.total) return Use::reduced;
-    if (node.op->name == "take_along" && node.operands[0] == id && node.operands[1] != id)
+    if (node.op->role == ops::Role::take_along && node.operands[0] == id && node.operands[1] != id)
       return takes_one_per_row(node, shape) ? Use::taken : Use::other;
     if (!is_elementwise(node) || node.type.shape != shape) return Use::other;
     // The operands beside are one number a row, or one for all.

@@ -23,14 +23,14 @@ constexpr std::int64_t kBlocks[] = {64, 32};
 constexpr std::size_t kMostSteps = 256;  ///< of a search
 
 bool moves_elements(const Node& node) {
-  return node.op->name == "reshape" || node.op->name == "permute" || node.op->name == "slice" ||
-         node.op->name == "broadcast";
+  return node.op->role == ops::Role::reshape || node.op->role == ops::Role::permute ||
+         node.op->role == ops::Role::slice || node.op->role == ops::Role::broadcast;
 }
 
 /// The length of the rows that a mean is of; 0 for anything else.
 std::int64_t row_of_mean(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (node.op->name != "reduce_mean" || !is_float(node.type.dtype) || node.type.dtype == DType::f64) return 0;
+  if (node.op->role != ops::Role::reduce_mean || !is_float(node.type.dtype) || node.type.dtype == DType::f64) return 0;
   const Shape& shape = graph.node(node.operands[0]).type.shape;
   const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
   if (axes.size() != 1 || axes[0] != static_cast<int>(shape.size()) - 1 || shape.back().is_symbol()) return 0;
@@ -86,14 +86,16 @@ class Finder {
   /// mean((y - mean)^2), whatever reshapes stand between.
   bool find_spread(Norm& norm) const {
     for (NodeId view : users_[norm.mean]) {
-      if (graph_.node(view).op->name != "reshape") continue;
+      if (graph_.node(view).op->role != ops::Role::reshape) continue;
       for (NodeId rest : users_[view]) {
         const Node& difference = graph_.node(rest);
-        if (difference.op->name != "sub" || difference.operands[0] != norm.of || difference.operands[1] != view)
+        if (difference.op->role != ops::Role::sub || difference.operands[0] != norm.of ||
+            difference.operands[1] != view)
           continue;
         for (NodeId square : users_[rest]) {
           const Node& product = graph_.node(square);
-          if (product.op->name != "mul" || product.operands[0] != rest || product.operands[1] != rest) continue;
+          if (product.op->role != ops::Role::mul || product.operands[0] != rest || product.operands[1] != rest)
+            continue;
           for (NodeId spread : users_[square]) {
             if (row_of_mean(graph_, spread) == 0) continue;
             norm.spread = spread;

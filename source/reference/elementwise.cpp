@@ -239,8 +239,8 @@ Element apply(const ir::Node& node, std::span<const DType> operand_dtypes, std::
   if (std::holds_alternative<ir::CustomPayload>(node.payload)) return apply_custom(node, operand_dtypes, operands);
   const DType dtype = operand_dtypes.back();  // the T of every signature
   if (node.op->cls == ops::OpClass::convert) {
-    return node.op->name == "bitcast" ? bitcast(dtype, node.type.dtype, operands[0])
-                                      : cast(dtype, node.type.dtype, operands[0]);
+    return node.op->role == ops::Role::bitcast ? bitcast(dtype, node.type.dtype, operands[0])
+                                               : cast(dtype, node.type.dtype, operands[0]);
   }
   if (node.op->signature == ops::Signature::select) return apply_select(node, operands);
   return is_float(dtype) ? apply_float(node, dtype, operands) : apply_integer(node, dtype, operands);

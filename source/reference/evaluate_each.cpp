@@ -121,7 +121,7 @@ Result<void> Evaluation::compute(ir::NodeId id) {
 
 Result<std::shared_ptr<const Dense>> Evaluation::computed(ir::NodeId id) {
   const ir::Node& node = graph_.node(id);
-  if (node.op->name == "reshape" && held_[node.operands[0]]) return held_[node.operands[0]];
+  if (node.op->role == ops::Role::reshape && held_[node.operands[0]]) return held_[node.operands[0]];
   Dense value;
   switch (node.op->cls) {
     case ops::OpClass::elementwise:

@@ -190,7 +190,7 @@ void Planner::measure_peak() {
   for (ir::NodeId id = 0; id < end; ++id) {
     if (plan_.ways[id] == Way::none) continue;
     const ir::Node& node = graph_.node(id);
-    if (node.op->name == "reshape") holder[id] = holder[node.operands[0]];
+    if (node.op->role == ops::Role::reshape) holder[id] = holder[node.operands[0]];
     for (const ir::NodeId operand : node.operands) last[holder[operand]] = id;
   }
   // What is computed where it is read needs its operands as long.

@@ -145,7 +145,7 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   if (shape.size == 0 && !indices.empty())
     return invalid("'{}' reads along axis {} of {}, which has no elements in this run.", node.op->name, axis,
                    to_text(graph_.node(node.operands[0]).type));
-  const bool along = node.op->name == "take_along";
+  const bool along = node.op->role == ops::Role::take_along;
   VKF_TRY(count, element_count(positions));
 
   Indices wanted;

@@ -96,18 +96,19 @@ std::size_t slice_assign(View& view) {
 /// Sets `from` and returns the operand.
 using Rule = std::size_t (*)(View& view);
 
-Rule rule_of(std::string_view op) {
+Rule rule_of(ops::Role op) {
   struct Entry {
-    std::string_view op;
+    ops::Role op;
     Rule rule;
   };
-  constexpr Entry entries[] = {
-      {"permute", permute}, {"broadcast", broadcast}, {"slice", slice},   {"reverse", reverse},
-      {"pad", pad},         {"concat", concat},       {"unfold", unfold}, {"slice_assign", slice_assign}};
+  constexpr Entry entries[] = {{ops::Role::permute, permute}, {ops::Role::broadcast, broadcast},
+                               {ops::Role::slice, slice},     {ops::Role::reverse, reverse},
+                               {ops::Role::pad, pad},         {ops::Role::concat, concat},
+                               {ops::Role::unfold, unfold},   {ops::Role::slice_assign, slice_assign}};
   for (const Entry& entry : entries) {
     if (entry.op == op) return entry.rule;
   }
-  check(op == "reshape", "the reference knows every view");
+  check(op == ops::Role::reshape, "the reference knows every view");
   return nullptr;
 }
 
@@ -129,27 +130,27 @@ std::vector<std::int64_t> broadcast_strides(const Sizes& shape, const Sizes& ope
 }
 
 std::optional<AffineView> affine_view(const ir::Node& node, const Sizes& operand, const Sizes& result) {
-  const std::string_view op = node.op->name;
+  const ops::Role op = node.op->role;
   const std::vector<std::int64_t> own = dense_strides(operand);
   AffineView view{own, 0};
-  if (op == "permute") {
+  if (op == ops::Role::permute) {
     const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
     for (std::size_t i = 0; i < axes.size(); ++i) view.strides[i] = own[static_cast<std::size_t>(axes[i])];
-  } else if (op == "broadcast") {
+  } else if (op == ops::Role::broadcast) {
     view.strides = broadcast_strides(result, operand);
-  } else if (op == "slice") {
+  } else if (op == ops::Role::slice) {
     const auto& runs = std::get<ir::SlicePayload>(node.payload);
     for (std::size_t i = 0; i < own.size(); ++i) {
       view.offset += runs.starts[i] * own[i];
       view.strides[i] = runs.steps[i] * own[i];
     }
-  } else if (op == "reverse") {
+  } else if (op == ops::Role::reverse) {
     for (const int axis : std::get<ir::AxesPayload>(node.payload).axes) {
       const auto i = static_cast<std::size_t>(axis);
       view.offset += (operand[i] - 1) * own[i];
       view.strides[i] = -own[i];
     }
-  } else if (op == "unfold") {
+  } else if (op == ops::Role::unfold) {
     const auto& window = std::get<ir::WindowPayload>(node.payload);
     for (std::size_t i = 0; i < window.axes.size(); ++i) {
       const auto axis = static_cast<std::size_t>(window.axes[i]);
@@ -220,7 +221,7 @@ std::vector<Source> view_sources(const ir::Node& node, std::span<const Sizes> op
                                  std::span<const std::int64_t> indices) {
   std::vector<Source> sources;
   sources.reserve(indices.size());
-  const Rule rule = rule_of(node.op->name);
+  const Rule rule = rule_of(node.op->role);
   View view{node, operands, {}, {}};
   for (std::int64_t index : indices) {
     if (rule == nullptr) {  // reshape: the order of elements stays

@@ -51,7 +51,7 @@ std::vector<FeatureTier> tiers_for(const ir::Graph& graph) {
 /// Whether some bits of bytes are taken for numbers.
 bool has_sub_byte(const ir::Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
-    return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
+    return node.op->role == ops::Role::bit_and && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
   });
 }
 

@@ -6,8 +6,8 @@ namespace vkfuse::segment {
 
 void Builder::process_choice(ValueId id) {
   const ir::Node& node = graph_.node(requests_[id].node);
-  if (node.op->name == "pad") return process_pad(id);
-  if (node.op->name == "slice_assign") return process_slice_assign(id);
+  if (node.op->role == ops::Role::pad) return process_pad(id);
+  if (node.op->role == ops::Role::slice_assign) return process_slice_assign(id);
   process_concat(id);
 }
 

@@ -7,10 +7,10 @@ namespace vkfuse::segment {
 
 namespace {
 
-/// The value as an elementwise op of that name, or null.
-const Value* as_op(const ir::Graph& graph, const Loops& loops, ValueId id, std::string_view op) {
+/// The value as an elementwise op of that role, or null.
+const Value* as_op(const ir::Graph& graph, const Loops& loops, ValueId id, ops::Role op) {
   const Value& value = loops.values[id];
-  return value.kind == Value::Kind::compute && graph.node(value.node).op->name == op ? &value : nullptr;
+  return value.kind == Value::Kind::compute && graph.node(value.node).op->role == op ? &value : nullptr;
 }
 
 const ops::Reduction& reduction_of(const ir::Graph& graph, const Value& value) {
@@ -24,7 +24,7 @@ bool is_single(const ir::Graph& graph, const Value& value) {
 
 /// The reduction that `difference` = x - reduction(x) subtracts, if that is what it is.
 std::optional<ValueId> subtracted_reduction(const ir::Graph& graph, const Loops& loops, ValueId difference) {
-  const Value* sub = as_op(graph, loops, difference, "sub");
+  const Value* sub = as_op(graph, loops, difference, ops::Role::sub);
   if (sub == nullptr) return std::nullopt;
   const Value& reduction = loops.values[sub->operands[1]];
   if (reduction.kind != Value::Kind::reduction || reduction.online != Value::Online::no ||
@@ -37,7 +37,7 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
   Value& reduction = loops.values[id];
   const ops::Reduction& rule = reduction_of(graph, reduction);
   if (rule.join != "add" || !is_single(graph, reduction) || reduction.online != Value::Online::no) return;
-  if (const Value* exponential = as_op(graph, loops, reduction.operands[0], "exp");
+  if (const Value* exponential = as_op(graph, loops, reduction.operands[0], ops::Role::exp);
       exponential != nullptr && rule.kind == ops::Reduction::Kind::plain) {
     const auto most = subtracted_reduction(graph, loops, exponential->operands[0]);
     if (!most || reduction_of(graph, loops.values[*most]).join != "max" ||
@@ -45,7 +45,7 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
       return;
     reduction.online = Value::Online::softmax;
     reduction.partner = *most;
-  } else if (const Value* square = as_op(graph, loops, reduction.operands[0], "mul");
+  } else if (const Value* square = as_op(graph, loops, reduction.operands[0], ops::Role::mul);
              square != nullptr && square->operands[0] == square->operands[1]) {
     const auto mean = subtracted_reduction(graph, loops, square->operands[0]);
     if (!mean || reduction_of(graph, loops.values[*mean]).kind != ops::Reduction::Kind::mean) return;

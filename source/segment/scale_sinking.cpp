@@ -55,8 +55,8 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
   const Value& value = loops_.values[id];
   const ir::Node& node = graph_.node(value.node);
   if (value.kind != Value::Kind::compute || !is_float(node.type.dtype)) return renamed_[id];
-  const std::string_view op = ops::element_row(*node.op).name;
-  if (op != "mul" && op != "div") return renamed_[id];
+  const ops::Role op = ops::element_row(*node.op).role;
+  if (op != ops::Role::mul && op != ops::Role::div) return renamed_[id];
   const ValueId a = value.operands[0];
   const ValueId b = value.operands[1];
   if (waits(b)) {
@@ -64,14 +64,14 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
     steps.push_back({value.node, b, false});
     return left;
   }
-  if (waits(a) && op == "mul") {
+  if (waits(a) && op == ops::Role::mul) {
     const ValueId left = peeled(b, steps);
     steps.push_back({value.node, a, true});
     return left;
   }
   const std::size_t before = steps.size();
   const ValueId left_a = peeled(a, steps);
-  const ValueId left_b = op == "mul" ? peeled(b, steps) : renamed_[b];
+  const ValueId left_b = op == ops::Role::mul ? peeled(b, steps) : renamed_[b];
   if (steps.size() == before) return renamed_[id];
   Value left = value;
   left.operands = {left_a, left_b};

@@ -11,7 +11,8 @@ bool is_literal(const ir::Graph& graph, ir::NodeId id) {
 }
 
 bool is_choice(const ir::Node& node) {
-  return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign";
+  return node.op->role == ops::Role::pad || node.op->role == ops::Role::concat ||
+         node.op->role == ops::Role::slice_assign;
 }
 
 bool is_resident(const ir::Graph& graph, ir::NodeId id) {

@@ -32,13 +32,13 @@ bool is_elementwise(const ir::Node& node) {
 
 /// Whether each element of an operand of as many has one place in the result.
 bool moves_all_elements(const ir::Node& node) {
-  return is_elementwise(node) || node.op->name == "reshape" || node.op->name == "permute";
+  return is_elementwise(node) || node.op->role == ops::Role::reshape || node.op->role == ops::Role::permute;
 }
 
 /// Where an element of the node is, given where it is in the operand.
 Coordinates moved(const ir::Node& node, const Coordinates& position, const Sizes& from, const Sizes& to) {
   if (is_elementwise(node)) return position;
-  if (node.op->name == "reshape") return index::delinearize(index::linearize(position, from), to);
+  if (node.op->role == ops::Role::reshape) return index::delinearize(index::linearize(position, from), to);
   Coordinates permuted;
   for (int axis : std::get<ir::AxesPayload>(node.payload).axes)
     permuted.push_back(position[static_cast<std::size_t>(axis)]);
@@ -83,7 +83,7 @@ Builder::OperandPositions Builder::operand_positions(ir::NodeId node_id, const C
 
 Builder::OperandPositions Builder::view_operands(ir::NodeId node_id, const Coordinates& coordinates) {
   const ir::Node& node = graph_.node(node_id);
-  const std::size_t count = node.op->name == "pad" ? 1 : node.operands.size();
+  const std::size_t count = node.op->role == ops::Role::pad ? 1 : node.operands.size();
   OperandPositions all;
   std::int64_t begin = 0;
   for (std::size_t k = 0; k < count; ++k) {

@@ -98,7 +98,7 @@ OperandPosition position_in_operand(const ir::Node& view, PositionSpan coordinat
   const Sizes& operand_sizes = operand.sizes;
   if (const auto* axes = std::get_if<ir::AxesPayload>(&view.payload)) {
     OperandPosition place;
-    if (view.op->name == "permute") {
+    if (view.op->role == ops::Role::permute) {
       place.coordinates.resize(coordinates.size());
       for (std::size_t i = 0; i < axes->axes.size(); ++i)
         place.coordinates[VKF_PLANT(permute_inverse, static_cast<std::size_t>(axes->axes[i]), i)] =
@@ -113,7 +113,7 @@ OperandPosition position_in_operand(const ir::Node& view, PositionSpan coordinat
     return place;
   }
   if (const auto* slice = std::get_if<ir::SlicePayload>(&view.payload)) {
-    if (view.op->name == "slice") return sliced(*slice, coordinates);
+    if (view.op->role == ops::Role::slice) return sliced(*slice, coordinates);
     if (operand.number == 1) return covered(*slice, coordinates, operand_sizes);
     return {{coordinates.begin(), coordinates.end()}, std::nullopt};
   }
@@ -127,14 +127,14 @@ OperandPosition position_in_operand(const ir::Node& view, PositionSpan coordinat
     place.predicate->ranges.push_back({place.coordinates[i], operand_sizes[i]});
     return place;
   }
-  if (view.op->name == "broadcast") return {broadcast_coordinates(coordinates, operand_sizes), std::nullopt};
+  if (view.op->role == ops::Role::broadcast) return {broadcast_coordinates(coordinates, operand_sizes), std::nullopt};
   return {reshaped(coordinates, operand.result, operand_sizes), std::nullopt};
 }
 
 GatherPosition position_in_gather(const ir::Node& gather, PositionSpan coordinates, const Sizes& data_sizes,
                                   const Sizes& index_sizes) {
   const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(gather.payload).axis);
-  if (gather.op->name != "gather") {  // an index for each element
+  if (gather.op->role != ops::Role::gather) {  // an index for each element
     GatherPosition place{broadcast_coordinates(coordinates, index_sizes),
                          broadcast_coordinates(coordinates, data_sizes)};
     place.in_data[axis] = Expr(0);
