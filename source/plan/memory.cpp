@@ -226,7 +226,7 @@ class Packing {
     const auto end = checked_add(offset, value.bytes);
     if (!end) return false;
     top_ = std::max(top_, *end);
-    slots_.push_back({value.value, offset, value.bytes});
+    slots_.push_back({value.value, offset, value.bytes, value.first, value.last});
     placed_.push_back(value);
     return true;
   }

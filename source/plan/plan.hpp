@@ -169,6 +169,7 @@ struct Slot {
   ir::NodeId value = 0;  ///< or scratch_id() of a step
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
+  std::size_t written = 0, read = 0;  ///< steps: that writes it, and the last that reads it
 };
 
 /// Stands for the partial results of a step where a value's id is asked for.

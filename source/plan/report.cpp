@@ -345,6 +345,49 @@ std::string segment_text(const Plan& plan, std::size_t step, const ScheduledKern
   return all + accesses_text(plan, segment, scheduled) + launch_text(schedule);
 }
 
+/// Why a value has its bytes, and for how long: what it is, and the segments that write it and read it last. Values
+/// whose bytes overlap are kept one after the other, or the later is written where the earlier is read for the last
+/// time.
+std::string memory_text(const Plan& plan, const Memory& memory) {
+  if (memory.slots.empty() && memory.in_large.empty()) return {};
+  std::string all = fmt::format("\nmemory: {} bytes for intermediate values, {} of them kept at a time\n",
+                                memory.arena_bytes, memory.largest_live);
+  const auto add = [&](const std::string& what, const std::string& place) {
+    all += wrapped("  " + what + ": ", place);
+  };
+  for (const Slot& slot : memory.slots) {
+    const std::string bytes = fmt::format("bytes {} to {}", slot.offset, slot.offset + slot.bytes - 1);
+    if (slot.value >= plan.graph.size()) {
+      add("partial results", fmt::format("{}, during segment {}", bytes, slot.value - plan.graph.size()));
+      continue;
+    }
+    add(label(plan, slot.value),
+        fmt::format("{}, written by segment {}, read until segment {}", bytes, slot.written, slot.read));
+  }
+  for (const auto& [value, buffer] : memory.in_large) {
+    add(label(plan, value), fmt::format("a buffer of {} bytes beside the arena, as it is larger than the device "
+                                        "allocates at once",
+                                        memory.large[buffer].bytes));
+  }
+  return all;
+}
+
+nlohmann::ordered_json memory_json(const Plan& plan, const Memory& memory) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Slot& slot : memory.slots) {
+    nlohmann::ordered_json one{{"offset", slot.offset}, {"bytes", slot.bytes}};
+    if (slot.value >= plan.graph.size()) {
+      one["scratch_of"] = slot.value - plan.graph.size();
+    } else {
+      one["value"] = fmt::format("%{}", slot.value);
+      one["written_by"] = slot.written;
+      one["read_until"] = slot.read;
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
@@ -359,6 +402,8 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   if (!plan.rewrites.empty()) all += "\nrewrites of the graph\n";
   for (const GraphRewrite& rewrite : plan.rewrites) all += rewrite_block(rewrite);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) all += segment_text(plan, i, schedules[i], measured);
+  VKF_TRY(memory, plan_memory(plan, symbols, schedules));
+  all += memory_text(plan, memory);
   if (!plan.fusion_boundaries.empty()) all += "\nboundaries\n";
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
     all +=
@@ -417,6 +462,8 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
     if (i < figures.size()) add_figures(figures[i], segment);
     json["segments"].push_back(std::move(segment));
   }
+  VKF_TRY(memory, plan_memory(plan, symbols, schedules));
+  json["memory"] = memory_json(plan, memory);
   json["fusion_boundaries"] = nlohmann::ordered_json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
     json["fusion_boundaries"].push_back(

@@ -3,11 +3,15 @@
 // graphs.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <set>
 
 #include "support/compare.hpp"
+#include "support/slowness.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/custom.hpp"
 
@@ -88,6 +92,10 @@ bool is_sentence(const Error& error) {
          error.code != ErrorCode::device_error && is_sentence(error.text());
 }
 
+/// What one graph may take, compiled and run twice.
+constexpr double kMostSeconds = 10;
+constexpr std::int64_t kMostKilobytes = 2 << 20;
+
 class Sweep {
  public:
   void at(const std::string& limit, std::uint64_t value, std::span<Subject*> graphs) {
@@ -100,10 +108,18 @@ class Sweep {
       EXPECT_TRUE(is_sentence(opened.error())) << what << ": " << opened.error().text();
       return;
     }
-    for (Subject* subject : graphs) run(*opened, *subject, what + ", " + subject->name);
+    for (Subject* subject : graphs) {
+      const std::string name = what + ", " + subject->name;
+      const auto begin = std::chrono::steady_clock::now();
+      run(*opened, *subject, name);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      EXPECT_LT(took.count(), kMostSeconds * slowness()) << name;
+      slowest = std::max(slowest, took.count());
+    }
   }
 
   int right = 0, refused = 0;
+  double slowest = 0;  ///< seconds of one graph
 
  private:
   void run(const Device& on, Subject& subject, const std::string& what) {
@@ -167,7 +183,11 @@ TEST_P(LimitsSweep, AtEveryNumberResultsAreRightOrASentenceSaysWhyThereAreNone) 
       sweep.at(limit, value, chosen);
     }
   }
-  std::printf("%d right, %d refused\n", sweep.right, sweep.refused);
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  std::printf("%d right, %d refused; %.1f s at most, %ld MB\n", sweep.right, sweep.refused, sweep.slowest,
+              used.ru_maxrss >> 10);
+  EXPECT_LT(used.ru_maxrss, kMostKilobytes);
   EXPECT_GT(sweep.right, all ? 100 : 30) << "limits that refuse everything show nothing";
 }
 

@@ -7,6 +7,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
 #include "support/planner_graphs.hpp"
 
@@ -244,6 +245,21 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
             broken + "a rewrite costs -1");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
   EXPECT_EQ(said([](Json& json) { json["rewrites"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
+}
+
+/// Two sorts, each of which is a kernel: what is between them is in memory, and a plan says where and for how long.
+TEST(Report, SaysWhyAValueHasItsBytes) {
+  const Tensor order = Tensor::input("x", DType::f32, {8, 64}).argsort(1);
+  const ir::Graph graph = must(passes::run_pipeline(graph_of({order.cast(DType::f32).argsort(0)})));
+  const plan::Plan plan = must(plan::make_plan(graph, discrete_gpu()));
+  const std::string text = text_of(plan);
+  ASSERT_GE(plan.steps.size(), 2U) << text;
+  EXPECT_NE(text.find("\nmemory: "), std::string::npos) << text;
+  EXPECT_NE(text.find("written by segment 0, read until segment 1"), std::string::npos) << text;
+  const Json memory = json_of(plan)["memory"];
+  ASSERT_FALSE(memory.empty());
+  EXPECT_EQ(memory[0]["written_by"], 0);
+  EXPECT_EQ(memory[0]["read_until"], 1);
 }
 
 }  // namespace
