@@ -147,11 +147,24 @@ class ReductionEmitter : public Emitter {
   // --- weights of four bits, with cooperative matrices (packed_gemv.cpp) ---------------------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
-  Result<std::string> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors,
-                                        std::vector<ValueId>& function_inputs, std::string& coordinates);
+  /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
+  struct VectorElement {
+    std::string function;
+    std::string coordinates;  ///< its first parameters, by their first letters
+    std::vector<ValueId> function_inputs;
+  };
+  Result<VectorElement> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors);
+  void write_vector_element(const std::string& text, VectorElement& element);
+  void load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data);
+  [[nodiscard]] std::string vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
   Result<void> scales_of_tile(const schedule::PackedGemvTile& packed);
   void load_k_slice(const schedule::PackedGemvTile& packed, const std::string& first, const std::string& k_slice);
   void multiply_k_slice(const schedule::PackedGemvTile& packed, const std::string& function);
+  void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
+  void begin_packed_gemv(const schedule::PackedGemvTile& packed);
+  void multiply_tile(const schedule::PackedGemvTile& packed, const std::string& function);
+  void store_sums_of_tile(const schedule::PackedGemvTile& packed);
+  Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
 
   static constexpr int kNever = -1;
