@@ -13,6 +13,7 @@ ReductionEmitter::ReductionEmitter(const LoweringInput& in, int dispatch)
       split_(schedule_.splits > 1) {
   if (schedule_.scratch_bytes > 0) bind_partials("uint", "row");
   find_varying();
+  find_needed_by_elements();
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (loops_.values[id].kind == Value::Kind::reduction && !is_partner(id)) reductions_.push_back(make_reduction(id));
     if (!is_scan(id)) continue;

@@ -30,8 +30,12 @@ class ReductionEmitter : public Emitter {
   // --- what a row knows (reduction_values.cpp) ---------------------------------------------------------------
   /// A reduction that another one, its partner, brings along has no text of its own.
   [[nodiscard]] bool is_partner(ValueId id) const;
+  [[nodiscard]] ReductionText::Kind text_kind_of(ValueId id) const;
+  void name_accumulators(ReductionText& reduction);
+  [[nodiscard]] bool adds_vec4s(const ReductionText& reduction) const;
   ReductionText make_reduction(ValueId id);
   void find_varying();
+  void find_needed_by_elements();
   /// Threads per row or row group: one accumulator, or one per row that the thread owns.
   [[nodiscard]] int width() const { return params_.vector_rows ? elements_ : 1; }
   [[nodiscard]] std::string at(const std::string& name, int j) const {
@@ -39,6 +43,8 @@ class ReductionEmitter : public Emitter {
   }
   void declare(const ReductionText& reduction);
   void declare_accumulators(int level);
+  void finish_accumulators(const ReductionText& reduction, int j, const std::string& count);
+  void finish_positions(const ReductionText& reduction);
   /// The results of a level's reductions from their accumulators.
   void finish_reductions(int level);
   /// The result of a reduction or scan as its dtype holds it.
@@ -49,6 +55,8 @@ class ReductionEmitter : public Emitter {
   void set_row_element(Scope& scope, int j) const;
   /// Values of the row alone that become known after a level's reductions.
   Result<void> row_values(int level);
+  [[nodiscard]] std::vector<ValueId> inputs_of(const std::vector<ValueId>& own) const;
+  Result<std::string> row_function(int level, const std::vector<ValueId>& own, const std::vector<ValueId>& inputs);
   Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
   /// Stores of the row alone whose value is known after this many stages.
   Result<void> row_stores(int level);
@@ -90,16 +98,31 @@ class ReductionEmitter : public Emitter {
     std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and folds
     [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().reductions.empty(); }
   };
+  void add_values(const std::vector<bool>& needed, Pass& pass) const;
+  void add_scan_bodies(Pass& pass) const;
+  [[nodiscard]] Body last_body(const Pass& pass) const;
   Pass make_pass(int number);
+  [[nodiscard]] std::vector<bool> results_of(const Body& body) const;
+  [[nodiscard]] bool is_given(const Pass& pass, ValueId id) const;
+  void use_operands(ValueId id, std::vector<bool>& used) const;
   [[nodiscard]] std::vector<ValueId> subtracted_means(const Body& body) const;
   [[nodiscard]] std::string low_of(ValueId mean) const;
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
+  [[nodiscard]] const ScanText& scan_of(ValueId id) const;
   Result<void> element_function(Pass& pass, std::size_t number);
+  [[nodiscard]] std::vector<int> count_readers() const;
+  [[nodiscard]] bool may_contract(ValueId id) const;
   void find_reduced_products();
+  [[nodiscard]] std::string_view op_of(ValueId id) const;
+  [[nodiscard]] bool is_small_integer(ValueId id) const;
+  [[nodiscard]] bool is_weight(ValueId id) const;
   void find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers);
   [[nodiscard]] std::string reduced(Scope& scope, ValueId operand) const;
   void reduce_element(Scope& scope, const ReductionText& reduction);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
+  void add_accumulator_parameters(const Pass& pass, const ReductionText& reduction,
+                                  std::vector<std::string>& parameters) const;
+  [[nodiscard]] std::vector<std::string> value_parameters(const Pass& pass, const Body& body) const;
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
@@ -187,8 +210,8 @@ class ReductionEmitter : public Emitter {
   std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by fold
   std::vector<bool> varies_;
-  std::vector<bool> for_columns_;  ///< what some element of the columns, or some reduction, is computed from
-  std::set<ValueId> running_;      ///< scans that have run in a pass before
+  std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from
+  std::set<ValueId> running_;             ///< scans that have run in a pass before
 };
 
 }  // namespace vkfuse::lowering
