@@ -1,4 +1,6 @@
 // The reduction template's loops over the columns: which chunks a thread owns, in which order, and the calls for each.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "templates/reduction/lower_emitter.hpp"
@@ -261,94 +263,106 @@ std::string ReductionEmitter::group_name(ValueId id, int group) {
   return name;
 }
 
+/// One for each reduction of the body whose weights have a scale that the chunk shares.
+std::vector<ReductionEmitter::ScaledSum> ReductionEmitter::scaled_sums(const Pass& pass, const Body& body,
+                                                                       const Scope& scope) const {
+  std::vector<ScaledSum> sums;
+  for (std::size_t k : body.reductions) {
+    const auto found = scales_of_chunks_.find(reductions_[k].id);
+    if (found != scales_of_chunks_.end())
+      sums.push_back({in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale)});
+  }
+  return sums;
+}
+
+/// Declares what the calls of a group's elements take and leave: unpacked loads, results, elements to be added.
+void ReductionEmitter::begin_group(const Body& body, int g, Groups& groups) {
+  for (ValueId id : body.function_inputs) {
+    if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
+    const std::string values = is_sub_byte(id) ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
+                                               : unpacked(id, g, register_index_of(id));
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
+  }
+  for (std::size_t i : body.stores) {
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+  }
+  for (std::size_t k : body.reductions) {
+    const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
+    if (reductions_[k].vec4s)
+      main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
+  }
+}
+
+/// Adds the elements of a group to reductions that take four at a time.
+void ReductionEmitter::end_group(const Pass& pass, const Body& body, Scope& scope, int g) {
+  for (std::size_t k : body.reductions) {
+    const ReductionText& reduction = reductions_[k];
+    if (!reduction.vec4s) continue;
+    std::string fields;
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators) fields += accumulator.name + ", ";
+    std::string first;
+    if (reduction.kind == ReductionText::Kind::arg)
+      first = ", " + position(scope, loops_.values[reduction.id].offset + index::Expr(g * group_));
+    main_.line("{}({}{}_x_{}{});", Combine::add_four(reduction), fields, reduction.name, g, first);
+  }
+}
+
 /// In the order in which scans walk.
 void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
   const bool reversed = loops_.backwards && !params_.vector_rows;
-  const auto for_scaled_chunks =
-      [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
-        for (std::size_t k : body.reductions) {
-          const auto found = scales_of_chunks_.find(reductions_[k].id);
-          if (found != scales_of_chunks_.end())
-            visit(in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale));
-        }
-      };
-  for_scaled_chunks([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
+  for (const ScaledSum& scaled : scaled_sums(pass, body, scope)) main_.line("float {}_item = 0.0;", scaled.sum);
   for (int turn = 0; turn < groups_; ++turn) {
     const int g = reversed ? groups_ - 1 - turn : turn;
-    for (ValueId id : body.function_inputs) {
-      if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
-      const std::string values = is_sub_byte(id)
-                                     ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
-                                     : unpacked(id, g, register_index_of(id));
-      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
-    }
-    for (std::size_t i : body.stores) {
-      if (schedule_.stores[i].kind == AccessKind::vector)
-        main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
-    }
-    for (std::size_t k : body.reductions) {
-      const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
-      if (reductions_[k].vec4s)
-        main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
-    }
+    begin_group(body, g, groups);
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
-    for (std::size_t k : body.reductions) {
-      if (!reductions_[k].vec4s) continue;
-      std::string fields;
-      for (const Accumulator& accumulator : in_block(pass, reductions_[k]).accumulators)
-        fields += accumulator.name + ", ";
-      std::string first;
-      if (reductions_[k].kind == ReductionText::Kind::arg)
-        first = ", " + position(scope, loops_.values[reductions_[k].id].offset + index::Expr(g * group_));
-      main_.line("{}({}{}_x_{}{});", Combine::add_four(reductions_[k]), fields, reductions_[k].name, g, first);
-    }
+    end_group(pass, body, scope, g);
   }
-  for_scaled_chunks([&](const std::string& sum, const std::string& scale) {
-    main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale);
-  });
+  for (const ScaledSum& scaled : scaled_sums(pass, body, scope))
+    main_.line("{0} = fma({0}_item, {1}, {0});", scaled.sum, scaled.scale);
 }
 
-void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
-  const int g = element / group_;
-  const int row = width() == 1 ? 0 : element;
-  std::string arguments;
-  const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
-  const auto accumulators = [&](const ReductionText& reduction) {
-    if (reduction.vec4s) {
-      add(fmt::format("{}_x_{}[{}]", reduction.name, g, element % group_));
-      return;
-    }
-    const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
-    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
-      add(at(accumulator.name, row) + suffix);
-  };
-  for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
-  for (ValueId id : body.function_inputs) {
-    if (is_vector(id) || is_sub_byte(id)) {
-      add(element_of(group_name(id, g), element % group_, group_));
-    } else if (is_scan(id)) {
-      add(fmt::format("{}[{}]", value_names_[id], element));
-    } else if (width() > 1 && varies(id)) {
-      add(at(use(scope, id), element));
-    } else {
-      add(use(scope, id));
-    }
+/// A parameter of a body's function, for one element of the chunk.
+std::string ReductionEmitter::input_of(const Scope& scope, ValueId id, int element) {
+  if (is_vector(id) || is_sub_byte(id)) return element_of(group_name(id, element / group_), element % group_, group_);
+  if (is_scan(id)) return fmt::format("{}[{}]", value_names_[id], element);
+  return width() > 1 && varies(id) ? at(use(scope, id), element) : use(scope, id);
+}
+
+/// What a call hands over of a reduction: a component of the four elements to be added, or its accumulators.
+void ReductionEmitter::add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
+                                        std::vector<std::string>& arguments) const {
+  if (reduction.vec4s) {
+    arguments.push_back(fmt::format("{}_x_{}[{}]", reduction.name, element / group_, element % group_));
+    return;
   }
-  for (ValueId id : body.lows) add(at(low_of(id), element));
+  const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
+  for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+    arguments.push_back(at(accumulator.name, width() == 1 ? 0 : element) + suffix);
+}
+
+/// The arguments in the order of value_parameters().
+void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
+  std::vector<std::string> arguments;
+  for (const std::string& name : body.coordinates)
+    arguments.push_back(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : body.function_inputs) arguments.push_back(input_of(scope, id, element));
+  for (ValueId id : body.lows) arguments.push_back(at(low_of(id), element));
   for (std::size_t i : body.scans) {
     if (body.totals) {
-      add(scans_[i].total);
-      add(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
+      arguments.push_back(scans_[i].total);
+      arguments.push_back(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
       continue;
     }
-    if (pass.blocks) add(at(scans_[i].carry(), row));
-    accumulators(scans_[i].reduction);
+    if (pass.blocks) arguments.push_back(at(scans_[i].carry(), width() == 1 ? 0 : element));
+    add_accumulators(pass, scans_[i].reduction, element, arguments);
   }
-  for (std::size_t k : body.reductions) accumulators(reductions_[k]);
+  for (std::size_t k : body.reductions) add_accumulators(pass, reductions_[k], element, arguments);
   for (std::size_t k : body.stores) {
-    if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(result_group(k, g), element % group_, group_));
+    if (schedule_.stores[k].kind == AccessKind::vector)
+      arguments.push_back(element_of(result_group(k, element / group_), element % group_, group_));
   }
-  main_.line("{}{}({});", element_condition(pass, element), body.function, arguments);
+  main_.line("{}{}({});", element_condition(pass, element), body.function, fmt::join(arguments, ", "));
 }
 
 void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {

@@ -162,7 +162,17 @@ class ReductionEmitter : public Emitter {
   void store_chunks(const Pass& pass, Scope& scope);
   using Groups = std::set<std::pair<ValueId, int>>;  ///< unpacked vectors
   [[nodiscard]] std::string group_name(ValueId id, int group);
+  /// The sum of a chunk's products, which is multiplied with a scale at the end of the chunk.
+  struct ScaledSum {
+    std::string sum, scale;
+  };
+  [[nodiscard]] std::vector<ScaledSum> scaled_sums(const Pass& pass, const Body& body, const Scope& scope) const;
+  void begin_group(const Body& body, int g, Groups& groups);
+  void end_group(const Pass& pass, const Body& body, Scope& scope, int g);
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
+  [[nodiscard]] std::string input_of(const Scope& scope, ValueId id, int element);
+  void add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
+                        std::vector<std::string>& arguments) const;
   void call(const Pass& pass, const Body& body, Scope& scope, int element);
   /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element);
