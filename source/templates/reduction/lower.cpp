@@ -28,7 +28,7 @@ ReductionEmitter::ReductionEmitter(const LoweringInput& in, int dispatch)
     scans_.push_back(std::move(scan));
   }
   if (!split_) return;
-  // Where a scan does not run, nobody asks what the workgroups before have seen of it.
+  // Where a scan does not run, no thread asks what the workgroups before have seen of it.
   const std::vector<bool> runs = segment::needed_in_pass(loops_, dispatch);
   for (ReductionText& reduction : reductions_) {
     if (reduction.prefix && reduction.level <= dispatch && !(shares_rows() && runs[reduction.id]))

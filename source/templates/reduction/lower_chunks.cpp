@@ -1,4 +1,5 @@
-// The reduction template's loops over the columns: which chunks a thread owns, in which order, and the calls for each.
+// The reduction template's loops over the chunks of a row: which ones a thread owns, in which order, and the calls for
+// each.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace vkfuse::lowering {
 
 using schedule::AccessKind;
 
-/// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
+/// Where a scan goes from the last chunk to the first, so does everything else in the kernel: what is kept
 /// in registers is in that order too.
 std::string ReductionEmitter::column_of(const std::string& step) {
   return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.launch.reduction_chunks - 1),
@@ -28,7 +29,7 @@ void ReductionEmitter::load_kept() {
   scope.axis_names[kColumn] = "column";
   resident_.insert(loads.begin(), loads.end());
   if (params_.iterations == 1) {
-    if (!whole()) {
+    if (!has_full_iterations()) {
       main_.line("uint nearest = min(column, {});", numbers_.size(schedule_.launch.reduction_chunks - 1));
       scope.axis_names[kColumn] = "nearest";
     }
@@ -41,10 +42,10 @@ void ReductionEmitter::load_kept() {
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
   const std::string step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
-  main_.line(
-      "uint column = {};",
-      column_of(whole() ? step
-                        : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
+  main_.line("uint column = {};",
+             column_of(has_full_iterations()
+                           ? step
+                           : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
   for (ValueId id : loads) load_vectors(scope, id, "[t]");
   main_.close();
 }
@@ -60,10 +61,10 @@ Result<void> ReductionEmitter::run_pass(int number) {
   for (std::size_t i = 0; i < pass.bodies.size(); ++i) VKF_CHECK_OK(element_function(pass, i));
   declare_accumulators(number + 1);
   for (std::size_t i : pass.scans) begin_scan(scans_[i], pass);
-  return pass.waits ? columns_together(pass) : columns(pass);
+  return pass.waits ? run_chunks_in_step(pass) : run_chunks(pass);
 }
 
-/// In parts, the carry is there already: what the workgroups before this one have seen.
+/// With splits, the carry is there already: what the workgroups before this one have seen.
 void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
   const bool first = running_.insert(scan.reduction.id).second;
   if (pass.waits && first)
@@ -77,10 +78,10 @@ void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
 }
 
 /// Each thread for itself.
-Result<void> ReductionEmitter::columns(Pass& pass) {
+Result<void> ReductionEmitter::run_chunks(Pass& pass) {
   const std::string step = loops_.backwards ? "step" : "column";
   const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
-    if (schedule_.unroll_factor > 1) return columns_in_flight(pass, begin, end);
+    if (schedule_.unroll_factor > 1) return run_chunks_in_flight(pass, begin, end);
     main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, params_.reduction_threads);
     if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
     VKF_CHECK_OK(chunk(pass));
@@ -90,16 +91,16 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
   const std::string begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
   const std::string end = split_ ? "part_end" : reduction_chunks();
   if (!split_ && params_.iterations == 1) {
-    // Walked backwards, what is no column has a number beyond all of them too.
-    main_.open("{}{{", whole() ? "" : fmt::format("if (column < {}) ", end));
+    // Backwards, what is no chunk has a number beyond all of them too.
+    main_.open("{}{{", has_full_iterations() ? "" : fmt::format("if (column < {}) ", end));
     VKF_CHECK_OK(chunk(pass));
     main_.close();
   } else if (!split_ && params_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
     main_.line("uint column = {};", column_of(fmt::format("t * {}u + reduction_thread", params_.reduction_threads)));
-    if (!whole()) main_.open("if (column < {}) {{", end);
+    if (!has_full_iterations()) main_.open("if (column < {}) {{", end);
     VKF_CHECK_OK(chunk(pass));
-    if (!whole()) main_.close();
+    if (!has_full_iterations()) main_.close();
     main_.close();
   } else if (pass.blocks) {
     const int stride = params_.reduction_threads * params_.block;
@@ -116,7 +117,7 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
 }
 
 /// A loop that issues the loads of several chunks before it needs the first one.
-Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
   for (ValueId id : pass.vectors) {
@@ -147,8 +148,8 @@ Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& 
   return {};
 }
 
-/// All threads of the workgroup come round equally often, those that have no chunk left with one of another thread.
-Result<void> ReductionEmitter::columns_together(Pass& pass) {
+/// All threads of the workgroup have equally many iterations, those that have no chunk left with one of another thread.
+Result<void> ReductionEmitter::run_chunks_in_step(Pass& pass) {
   const std::string end = split_ ? "part_end" : reduction_chunks();
   const bool idle = may_be_idle(pass);
   std::string step = "reduction_thread";
@@ -181,7 +182,7 @@ ReductionText ReductionEmitter::in_block(const Pass& pass, const ReductionText& 
   return renamed;
 }
 
-/// A block's folds and scans begin with nothing and are joined when it is done: chains of additions stay short.
+/// A block's reductions and scans begin with nothing and are joined when it is done: chains of additions stay short.
 void ReductionEmitter::begin_block(const Pass& pass) {
   for (std::size_t i : pass.bodies.back().reductions) declare(in_block(pass, reductions_[i]));
   for (std::size_t i : pass.scans) declare(in_block(pass, scans_[i].reduction));
@@ -235,7 +236,7 @@ void ReductionEmitter::begin_totals(const ScanText& scan) {
   main_.line("{} {}[{}];", scan.reduction.type, value_names_[scan.reduction.id], elements_);
 }
 
-/// From the running folds of each thread's elements to those of the row.
+/// From the running reductions of each thread's elements to those of the row.
 void ReductionEmitter::end_totals(const Body& body) {
   std::vector<const ScanText*> scans;
   for (std::size_t i : body.scans) scans.push_back(&scans_[i]);

@@ -1,6 +1,6 @@
-// The reduction template: threads of a workgroup share the columns of a row. Pass by pass over the columns, every
-// thread folds what it sees; between passes the threads fold across each other and compute what the whole row
-// shares.
+// The reduction template: threads of a workgroup share the reduction axes of a row. In each pass over a row, every
+// thread reduces what it sees; between passes the threads reduce across each other and compute what all elements of the
+// row share.
 #pragma once
 
 #include "lowering/emitter.hpp"
@@ -16,8 +16,8 @@ class ReductionEmitter : public Emitter {
   Result<RelocatableKernel> run();
 
  private:
-  // --- main (reduction.cpp) -------------------------------------------------------------------------------
-  /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
+  // --- main (lower.cpp) -------------------------------------------------------------------------------
+  /// Whether the workgroups of a row go over its chunks together here; the last dispatch may only join what
   /// they have left.
   [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
   [[nodiscard]] std::int64_t workgroups() const {
@@ -27,7 +27,7 @@ class ReductionEmitter : public Emitter {
   void begin();
   Result<void> main_function();
 
-  // --- what a row knows (reduction_values.cpp) ---------------------------------------------------------------
+  // --- what a row knows (lower_values.cpp) ---------------------------------------------------------------
   /// A reduction that another one, its partner, brings along has no text of its own.
   [[nodiscard]] bool is_partner(ValueId id) const;
   [[nodiscard]] ReductionText::Kind text_kind_of(ValueId id) const;
@@ -58,13 +58,13 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] std::vector<ValueId> inputs_of(const std::vector<ValueId>& own) const;
   Result<std::string> row_function(int level, const std::vector<ValueId>& own, const std::vector<ValueId>& inputs);
   Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
-  /// Stores of the row alone whose value is known after this many stages.
+  /// Stores of the row alone whose value is known after this many levels of reductions.
   Result<void> row_stores(int level);
   /// A value of the row and whatever it needs that has no name yet.
   Result<void> emit_backward_slice(Scope& scope, ValueId root);
   Result<void> store_rows(Scope& shared, std::size_t store);
 
-  // --- passes over the columns (reduction_passes.cpp) ----------------------------------------------------------
+  // --- passes over rows (lower_passes.cpp) ----------------------------------------------------------
   [[nodiscard]] bool is_vector(ValueId id) const {
     return loops_.values[id].kind == Value::Kind::load &&
            (schedule_.loads[id].kind == schedule::AccessKind::vector || is_unaligned(id)) &&
@@ -73,7 +73,7 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
   /// Whether a value differs between the elements of a chunk, or the rows of a thread.
   [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
-  /// Scans wait for other threads at every chunk: all of them have to come round equally often.
+  /// Scans wait for other threads at every chunk: all of them have equally many iterations.
   [[nodiscard]] bool scans_across_threads() const { return params_.reduction_threads > 1; }
 
   /// What happens to one element between two waits for other threads, as a function.
@@ -94,8 +94,8 @@ class ReductionEmitter : public Emitter {
     std::vector<ValueId> per_chunk;  ///< one for the chunk
     std::vector<std::size_t> scans;  ///< in scans_: all that run
     bool waits = false;              ///< for other threads, at every chunk
-    bool blocks = false;             ///< folds and scans start anew every so many iterations
-    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and folds
+    bool blocks = false;             ///< reductions and scans start anew every so many iterations
+    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and reduces
     [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().reductions.empty(); }
   };
   void add_values(const std::vector<bool>& needed, Pass& pass) const;
@@ -126,13 +126,13 @@ class ReductionEmitter : public Emitter {
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
-  // --- loops over chunks (reduction_chunks.cpp) ------------------------------------------------------------------
+  // --- loops over chunks (lower_chunks.cpp) ------------------------------------------------------------------
   [[nodiscard]] std::string iteration_index() const { return params_.iterations == 1 ? "" : "[t]"; }
   /// Where the raw vectors of a load are: an array of the row's chunks, of those in flight, or a variable.
   [[nodiscard]] std::string register_index_of(ValueId id) const;
-  /// Whether every thread has a chunk in every trip.
-  [[nodiscard]] bool whole() { return divides(params_.reduction_threads, column_extent()) && !split_; }
-  [[nodiscard]] Extent column_extent() const {
+  /// Whether every thread has a chunk in every iteration.
+  [[nodiscard]] bool has_full_iterations() { return divides(params_.reduction_threads, chunk_extent()) && !split_; }
+  [[nodiscard]] Extent chunk_extent() const {
     return {schedule_.launch.reduction_chunks, reference_sizes_.schedule->launch.reduction_chunks};
   }
   [[nodiscard]] std::string reduction_chunks() { return numbers_.size(schedule_.launch.reduction_chunks); }
@@ -141,9 +141,9 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] ReductionText in_block(const Pass& pass, const ReductionText& reduction) const;
   /// The last chunk of a row has fewer elements than the others.
   [[nodiscard]] bool is_ragged() const { return !schedule_.full_chunks && !params_.vector_rows; }
-  /// In the last round of a pass that waits some threads have no chunk.
+  /// In the last iteration of a pass that waits some threads have no chunk.
   [[nodiscard]] bool may_be_idle(const Pass& pass) {
-    return pass.waits && !divides(params_.reduction_threads, column_extent());
+    return pass.waits && !divides(params_.reduction_threads, chunk_extent());
   }
 
   /// Loads everything that stays in registers, before anything waits for it.
@@ -151,9 +151,9 @@ class ReductionEmitter : public Emitter {
   Result<void> run_pass(int number);
   void begin_scan(const ScanText& scan, const Pass& pass);
   /// The loop over a thread's chunks.
-  Result<void> columns(Pass& pass);
-  Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
-  Result<void> columns_together(Pass& pass);
+  Result<void> run_chunks(Pass& pass);
+  Result<void> run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end);
+  Result<void> run_chunks_in_step(Pass& pass);
   void begin_block(const Pass& pass);
   void end_block(const Pass& pass);
   Result<void> chunk(Pass& pass);
@@ -177,7 +177,8 @@ class ReductionEmitter : public Emitter {
   /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element);
 
-  // --- weights of four bits, with cooperative matrices (packed_gemv.cpp) ---------------------------------------------
+  // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp)
+  // ---------------------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
   /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
@@ -211,14 +212,14 @@ class ReductionEmitter : public Emitter {
   int dispatch_;
   bool split_;
   std::string rows_, groups_x_;
-  std::vector<ReductionText> reductions_;  ///< in parts, scans as well
+  std::vector<ReductionText> reductions_;  ///< with splits, scans as well
   std::vector<ScanText> scans_;
   std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
   std::set<ValueId> in_flight_;  ///< loads of several chunks that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
-  std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by fold
+  std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by reduction
   std::vector<bool> varies_;
   std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from
   std::set<ValueId> running_;             ///< scans that have run in a pass before

@@ -1,6 +1,6 @@
 // The reduction template with cooperative matrices: weights of four bits times one vector (schedule::PackedGemvTile).
-// Subgroups share the columns of a tile of rows; the words of their strips are in flight while those before are
-// multiplied, and no subgroup waits for another before the end.
+// Subgroups share the reduction axes of a tile of rows; the words of their K-slices are in flight while those before
+// are multiplied, and no subgroup waits for another before the end.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -136,7 +136,7 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   return {};
 }
 
-/// What the scales of a subgroup's strips are, of the rows of the tile.
+/// What the scales of a subgroup's K-slices are, of the rows of the tile.
 Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   if (!packed.scale) return {};
   const auto rows = static_cast<int>(packed.mma.m);
@@ -164,7 +164,7 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   return {};
 }
 
-/// The words of a strip, those of a row side by side.
+/// The 32-bit words of a K-slice, those of a row side by side.
 void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const std::string& first,
                                     const std::string& k_slice) {
   const int together = schedule_.subgroup / packed.k_slice;
@@ -233,8 +233,8 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
 void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::string& function) {
   const auto rows = static_cast<int>(packed.mma.m);
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
-  // All subgroups come round equally often, with a K-slice or without: a driver may have them all wait where one does
-  // (lavapipe).
+  // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
+  // does (lavapipe).
   const bool whole = k_slices % packed.subgroups == 0;
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
@@ -264,7 +264,7 @@ void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::st
 /// What a subgroup has summed of the rows of a tile, to shared memory.
 void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed) {
   const auto rows = static_cast<int>(packed.mma.m);
-  // All columns of the sums are the same: the first one is the rows'.
+  // All columns of the fragment of sums are the same: the first one is the rows'.
   main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);

@@ -1,6 +1,6 @@
-// Weights of four bits times a vector with cooperative matrices (T4): threads take a bitwise instruction (two additions
+// Weights of four bits times a vector with cooperative matrices: threads take a bitwise instruction (two additions
 // long), a difference and a multiply-add for each weight; where two share a register it is half of the first two, and
-// the products are the unit's.
+// the products are cooperative matrices'.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The sort template: a workgroup sorts rows, or a block of one, in shared memory. Rows that do not fit go
-// through several dispatches: where few of the first elements are wanted, each block passes on so many
+// through several dispatches: where few of the first elements are requested, each block passes on so many
 // candidates; else sorted blocks are merged pairwise.
 #include <algorithm>
 #include <bit>
@@ -92,7 +92,7 @@ void choose_block(const Problem& problem, Schedule& schedule) {
   schedule.shared_bytes = params.block_keys * together * pair_bytes(problem.graph, problem.loops);
 }
 
-/// Each block keeps as many candidates as are wanted, until they fit one block.
+/// Each block keeps as many candidates as are requested, until they fit one block.
 void select_passes(Schedule& schedule) {
   SortParams& params = schedule.as<SortParams>();
   std::int64_t keys = params.keys;

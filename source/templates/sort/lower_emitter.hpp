@@ -13,9 +13,9 @@ class Sort : public Emitter {
   Result<RelocatableKernel> run();
 
  private:
-  // --- what is sorted, and what becomes of it (sort_values.cpp) ------------------------------------------
+  // --- what is sorted, and what becomes of it (lower_values.cpp) ------------------------------------------
   void bind_buffers();
-  /// Whether a value computed after the sort is the key at its place in the order.
+  /// Whether a value computed after the sort is the key at its position in the order.
   [[nodiscard]] bool is_sorted_key(ValueId id, ValueId key);
   [[nodiscard]] bool same_predicate(const segment::Predicate& after, const segment::Predicate& key) const;
   [[nodiscard]] bool same_expr(const index::Expr& after, const index::Expr& key) const;
@@ -28,7 +28,7 @@ class Sort : public Emitter {
   Result<void> result_function();
   void emit_order(Scope& scope, ValueId id);
 
-  // --- dispatches (sort.cpp) ------------------------------------------------------------------------------
+  // --- dispatches (lower.cpp) ------------------------------------------------------------------------------
   void order_function();
   void begin_main(bool whole_rows);
   Result<void> block_pass();

@@ -16,7 +16,7 @@ std::string parenthesised(const std::string& text) {
 
 }  // namespace
 
-/// Only what the round touches: a device may allow four.
+/// Only what the pass touches: a device may allow four.
 void Sort::bind_buffers() {
   std::set<ir::NodeId> loaded;
   const auto load = [&](const std::vector<ValueId>& ids) {
@@ -29,7 +29,7 @@ void Sort::bind_buffers() {
   std::erase_if(bindings_, [&](const Binding& binding) {
     return binding.store ? !sort_pass().stores : loaded.count(binding.value) == 0;
   });
-  const int half = static_cast<int>(sort_pass_ % 2);     // that this round writes
+  const int half = static_cast<int>(sort_pass_ % 2);     // that this pass writes
   const int halves = params_.passes.size() > 2 ? 2 : 1;  // two dispatches need only one
   if (!sort_pass().computes_keys) bindings_.push_back({0, false, true, halves == 2 ? 1 - half : 0, halves});
   if (!sort_pass().stores) bindings_.push_back({0, true, true, half, halves});
