@@ -36,7 +36,7 @@ Loops loops_of_splits(const Loops& loops, const Schedule& schedule) {
 /// Shared memory, with fewer threads where it is too little for as many.
 void fit_shared_memory(const Problem& problem, const Loops& staged, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
-  choose_memory(problem.graph, staged, schedule);
+  choose_reduction_memory(problem.graph, staged, schedule);
   while (schedule.shared_bytes > problem.target.caps.shared_memory_bytes && params.reduction_threads > 1) {
     params.reduction_threads /= 2;
     schedule.workgroup = params.parallel_threads * params.reduction_threads;
@@ -44,7 +44,7 @@ void fit_shared_memory(const Problem& problem, const Loops& staged, Schedule& sc
     params.persistent = params.persistent && params.iterations <= kMostUnrolledIterations &&
                         registers_over(problem.target, requested_reduction_registers(problem.graph, problem.loops,
                                                                                      problem.target, schedule)) == 0;
-    choose_memory(problem.graph, staged, schedule);
+    choose_reduction_memory(problem.graph, staged, schedule);
   }
 }
 
@@ -65,14 +65,14 @@ Result<Schedule> best_of_loops(const Problem& problem, int merged_reduction_axes
   schedule.transforms.merged_reduction_axes = merged_reduction_axes;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.count();
   schedule.wide = schedule.launch.elements >= (std::int64_t{1} << 31);
-  choose_chunks(problem, wider, schedule);
-  choose_threads(problem, schedule);
-  choose_splits(problem, schedule);
+  choose_reduction_chunks(problem, wider, schedule);
+  choose_reduction_threads(problem, schedule);
+  choose_reduction_splits(problem, schedule);
   const Loops staged = loops_of_splits(problem.loops, schedule);
   fit_shared_memory(problem, staged, schedule);
   params.passes = staged.passes;
   schedule.dispatches = dispatches_of(staged, schedule);
-  count_workgroups(problem.target, schedule);
+  count_reduction_workgroups(problem.target, schedule);
   VKF_CHECK_OK(check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)));
   model_reduction(problem.graph, staged, problem.target, schedule);
   return schedule;
@@ -238,16 +238,16 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   Schedule schedule = requested;
   schedule.launch.elements = problem.loops.count();
   schedule.wide = schedule.launch.elements >= (std::int64_t{1} << 31);
-  count_chunks(problem.loops, schedule);
+  count_row_chunks(problem.loops, schedule);
   schedule.launch.chunks = schedule.launch.parallel_chunks * schedule.launch.reduction_chunks;
   if (!has_accesses_of(problem, schedule, requested)) return std::nullopt;
   const auto iterations = iterations_at_other_sizes(problem.loops, schedule, requested);
   if (!iterations) return std::nullopt;
   schedule.as<ReductionParams>().iterations = *iterations;
   const Loops staged = loops_of_splits(problem.loops, schedule);
-  choose_memory(problem.graph, staged, schedule);
+  choose_reduction_memory(problem.graph, staged, schedule);
   if (schedule.shared_bytes > problem.target.caps.shared_memory_bytes) return std::nullopt;
-  count_workgroups(problem.target, schedule);
+  count_reduction_workgroups(problem.target, schedule);
   if (!check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)).ok())
     return std::nullopt;
   schedule.cost.bytes_read = schedule.cost.bytes_written = schedule.cost.bytes_read_again =

@@ -116,14 +116,14 @@ void plan_unaligned_loads(const Problem& problem, Schedule& schedule) {
 
 }  // namespace
 
-void count_chunks(const Loops& loops, Schedule& schedule) {
+void count_row_chunks(const Loops& loops, Schedule& schedule) {
   const bool vector_rows = schedule.as<ReductionParams>().vector_rows;
   const int count = schedule.chunk_size;
   schedule.launch.parallel_chunks = vector_rows ? loops.parallel_count() / count : loops.parallel_count();
   schedule.launch.reduction_chunks = vector_rows ? loops.reduction_count() : ceil_div(loops.reduction_count(), count);
 }
 
-void choose_chunks(const Problem& problem, int wider, Schedule& schedule) {
+void choose_reduction_chunks(const Problem& problem, int wider, Schedule& schedule) {
   auto& params = schedule.as<ReductionParams>();
   const AxisCounts counts = count_axes(problem.loops);
   const int last_reduction_axis = static_cast<int>(problem.loops.axes.size()) - 1;
@@ -136,7 +136,7 @@ void choose_chunks(const Problem& problem, int wider, Schedule& schedule) {
   const std::int64_t size = problem.loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
   if (!params.vector_rows && size % (schedule.chunk_size * wider) == 0) schedule.chunk_size *= wider;
   schedule.full_chunks = size % schedule.chunk_size == 0;
-  count_chunks(problem.loops, schedule);
+  count_row_chunks(problem.loops, schedule);
   schedule.launch.chunks =
       schedule.launch.elements == 0 ? 0 : schedule.launch.parallel_chunks * schedule.launch.reduction_chunks;
   plan_accesses(problem.graph, problem.loops, problem.tuning, schedule);

@@ -57,8 +57,8 @@ int passes_using(const Loops& loops, std::size_t value) {
   return used;
 }
 
-Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
-  Resident resident;
+ResidentLoads resident_loads(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  ResidentLoads resident;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) < 2) continue;
@@ -72,7 +72,7 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
 }
 
 int words_of_iteration(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
-  int words = resident_words(graph, loops, schedule).words;
+  int words = resident_loads(graph, loops, schedule).words;
   if (!has_few_registers(target) || words == 0) return words;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
@@ -88,7 +88,7 @@ int words_of_iteration(const ir::Graph& graph, const Loops& loops, const Target&
 int estimated_reduction_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
   return 24 + all_accumulator_words(graph, loops) * (params.vector_rows ? schedule.chunk_size : 1) +
-         static_cast<int>(params.persistent ? params.iterations * resident_words(graph, loops, schedule).words : 8);
+         static_cast<int>(params.persistent ? params.iterations * resident_loads(graph, loops, schedule).words : 8);
 }
 
 int requested_reduction_registers(const ir::Graph& graph, const Loops& loops, const Target& target,
@@ -96,7 +96,7 @@ int requested_reduction_registers(const ir::Graph& graph, const Loops& loops, co
   const ReductionParams& params = schedule.as<ReductionParams>();
   const bool known = target.caps.registers_per_thread != kUnknownRegistersPerThread;
   const auto beside = params.persistent ? params.iterations * (words_of_iteration(graph, loops, target, schedule) -
-                                                               resident_words(graph, loops, schedule).words)
+                                                               resident_loads(graph, loops, schedule).words)
                                         : 0;
   return estimated_reduction_registers(graph, loops, schedule) + static_cast<int>(beside) +
          (known && params.vector_rows ? schedule.chunk_size : 0);
@@ -118,7 +118,7 @@ int ReductionParams::scan_slots(int subgroup) const {
   return reduction_threads > subgroup ? 2 * (workgroup / subgroup) : 0;
 }
 
-void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
+void choose_reduction_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
   schedule.shared_bytes = 0;
   schedule.scratch_bytes = 0;
   for (segment::ValueId id = 0; id < loops.values.size(); ++id) {

@@ -11,12 +11,12 @@ bool has_scans(const segment::Loops& loops);
 int passes_using(const segment::Loops& loops, std::size_t value);
 
 /// Loads that more than one pass uses.
-struct Resident {
+struct ResidentLoads {
   int words = 0;         ///< 32-bit words per iteration
   bool repeats = false;  ///< some load is needed again
 };
 
-Resident resident_words(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
+ResidentLoads resident_loads(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
 
 /// 32-bit words that an iteration takes of the budget of a thread: beside what is kept, where registers are few, what
 /// only one pass loads, and where that is.
@@ -36,6 +36,6 @@ int most_resident_words(const ir::Graph& graph, const segment::Loops& loops, con
                         const Schedule& schedule);
 
 /// Shared memory, and device memory for partial results.
-void choose_memory(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
+void choose_reduction_memory(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
 
 }  // namespace vkfuse::schedule

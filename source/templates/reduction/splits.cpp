@@ -82,7 +82,7 @@ std::int64_t workgroups_to_fill(const Target& target) {
   return static_cast<std::int64_t>(model.occupancy.workgroups * model.units.count);
 }
 
-void choose_splits(const Problem& problem, Schedule& schedule) {
+void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
   const int splits = splits_of_short_loops(problem, params.iterations, splits_to_fill(problem, schedule));
   schedule.splits = has_room_for_partials(problem.loops, problem.target) ? problem.tuning.splits.value_or(splits) : 1;
@@ -96,7 +96,7 @@ void choose_splits(const Problem& problem, Schedule& schedule) {
     params.block = kSummationBlock / per_chunk;
 }
 
-void count_workgroups(const Target& target, Schedule& schedule) {
+void count_reduction_workgroups(const Target& target, Schedule& schedule) {
   schedule.launch.workgroups =
       ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
   schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);

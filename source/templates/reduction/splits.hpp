@@ -11,9 +11,9 @@ constexpr int kSummationBlock = 256;  ///< elements that are joined one after th
 std::int64_t workgroups_to_fill(const Target& target);
 
 /// Workgroups per row, chunks in flight, and chunks of a summation block: from the threads of a schedule.
-void choose_splits(const Problem& problem, Schedule& schedule);
+void choose_reduction_splits(const Problem& problem, Schedule& schedule);
 
 /// Of all workgroups, from the threads and splits.
-void count_workgroups(const Target& target, Schedule& schedule);
+void count_reduction_workgroups(const Target& target, Schedule& schedule);
 
 }  // namespace vkfuse::schedule

@@ -59,7 +59,7 @@ RowWork row_work(const Problem& problem, const Schedule& schedule) {
   work.scans = has_scans(problem.loops);
   work.chunks = schedule.launch.reduction_chunks;
   work.chunk_bytes = static_cast<std::int64_t>(schedule.chunk_size) * largest_load(problem.graph, problem.loops);
-  work.repeats = resident_words(problem.graph, problem.loops, schedule).repeats;
+  work.repeats = resident_loads(problem.graph, problem.loops, schedule).repeats;
   work.iteration_words = words_of_iteration(problem.graph, problem.loops, problem.target, schedule);
   work.most_resident = most_resident_words(problem.graph, problem.loops, problem.target, schedule);
   return work;
@@ -219,7 +219,7 @@ void leave_registers_to_rows(const Problem& problem, Schedule& schedule) {
 
 }  // namespace
 
-void choose_threads(const Problem& problem, Schedule& schedule) {
+void choose_reduction_threads(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
   const RowWork work = row_work(problem, schedule);
   const WorkgroupShape shape = params.vector_rows ? workgroup_with_owned_rows(problem, schedule, work)
