@@ -13,6 +13,7 @@ ReductionEmitter::ReductionEmitter(const LoweringInput& in, int dispatch)
       split_(schedule_.splits > 1) {
   if (schedule_.scratch_bytes > 0) bind_partials("uint", "row");
   find_varying();
+  find_needed_by_elements();
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (loops_.values[id].kind == Value::Kind::reduction && !is_partner(id)) reductions_.push_back(make_reduction(id));
     if (!is_scan(id)) continue;
@@ -27,7 +28,7 @@ ReductionEmitter::ReductionEmitter(const LoweringInput& in, int dispatch)
     scans_.push_back(std::move(scan));
   }
   if (!split_) return;
-  // Where a scan does not run, nobody asks what the workgroups before have seen of it.
+  // Where a scan does not run, no thread asks what the workgroups before have seen of it.
   const std::vector<bool> runs = segment::needed_in_pass(loops_, dispatch);
   for (ReductionText& reduction : reductions_) {
     if (reduction.prefix && reduction.level <= dispatch && !(shares_rows() && runs[reduction.id]))

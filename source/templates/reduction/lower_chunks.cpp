@@ -1,4 +1,7 @@
-// The reduction template's loops over the columns: which chunks a thread owns, in which order, and the calls for each.
+// The reduction template's loops over the chunks of a row: which ones a thread owns, in which order, and the calls for
+// each.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "templates/reduction/lower_emitter.hpp"
@@ -7,7 +10,7 @@ namespace vkfuse::lowering {
 
 using schedule::AccessKind;
 
-/// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
+/// Where a scan goes from the last chunk to the first, so does everything else in the kernel: what is kept
 /// in registers is in that order too.
 std::string ReductionEmitter::column_of(const std::string& step) {
   return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.launch.reduction_chunks - 1),
@@ -26,7 +29,7 @@ void ReductionEmitter::load_kept() {
   scope.axis_names[kColumn] = "column";
   resident_.insert(loads.begin(), loads.end());
   if (params_.iterations == 1) {
-    if (!whole()) {
+    if (!has_full_iterations()) {
       main_.line("uint nearest = min(column, {});", numbers_.size(schedule_.launch.reduction_chunks - 1));
       scope.axis_names[kColumn] = "nearest";
     }
@@ -39,10 +42,10 @@ void ReductionEmitter::load_kept() {
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
   const std::string step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
-  main_.line(
-      "uint column = {};",
-      column_of(whole() ? step
-                        : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
+  main_.line("uint column = {};",
+             column_of(has_full_iterations()
+                           ? step
+                           : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
   for (ValueId id : loads) load_vectors(scope, id, "[t]");
   main_.close();
 }
@@ -58,10 +61,10 @@ Result<void> ReductionEmitter::run_pass(int number) {
   for (std::size_t i = 0; i < pass.bodies.size(); ++i) VKF_CHECK_OK(element_function(pass, i));
   declare_accumulators(number + 1);
   for (std::size_t i : pass.scans) begin_scan(scans_[i], pass);
-  return pass.waits ? columns_together(pass) : columns(pass);
+  return pass.waits ? run_chunks_in_step(pass) : run_chunks(pass);
 }
 
-/// In parts, the carry is there already: what the workgroups before this one have seen.
+/// With splits, the carry is there already: what the workgroups before this one have seen.
 void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
   const bool first = running_.insert(scan.reduction.id).second;
   if (pass.waits && first)
@@ -75,10 +78,10 @@ void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
 }
 
 /// Each thread for itself.
-Result<void> ReductionEmitter::columns(Pass& pass) {
+Result<void> ReductionEmitter::run_chunks(Pass& pass) {
   const std::string step = loops_.backwards ? "step" : "column";
   const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
-    if (schedule_.unroll_factor > 1) return columns_in_flight(pass, begin, end);
+    if (schedule_.unroll_factor > 1) return run_chunks_in_flight(pass, begin, end);
     main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, params_.reduction_threads);
     if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
     VKF_CHECK_OK(chunk(pass));
@@ -88,16 +91,16 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
   const std::string begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
   const std::string end = split_ ? "part_end" : reduction_chunks();
   if (!split_ && params_.iterations == 1) {
-    // Walked backwards, what is no column has a number beyond all of them too.
-    main_.open("{}{{", whole() ? "" : fmt::format("if (column < {}) ", end));
+    // Backwards, what is no chunk has a number beyond all of them too.
+    main_.open("{}{{", has_full_iterations() ? "" : fmt::format("if (column < {}) ", end));
     VKF_CHECK_OK(chunk(pass));
     main_.close();
   } else if (!split_ && params_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
     main_.line("uint column = {};", column_of(fmt::format("t * {}u + reduction_thread", params_.reduction_threads)));
-    if (!whole()) main_.open("if (column < {}) {{", end);
+    if (!has_full_iterations()) main_.open("if (column < {}) {{", end);
     VKF_CHECK_OK(chunk(pass));
-    if (!whole()) main_.close();
+    if (!has_full_iterations()) main_.close();
     main_.close();
   } else if (pass.blocks) {
     const int stride = params_.reduction_threads * params_.block;
@@ -114,7 +117,7 @@ Result<void> ReductionEmitter::columns(Pass& pass) {
 }
 
 /// A loop that issues the loads of several chunks before it needs the first one.
-Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
   for (ValueId id : pass.vectors) {
@@ -145,8 +148,8 @@ Result<void> ReductionEmitter::columns_in_flight(Pass& pass, const std::string& 
   return {};
 }
 
-/// All threads of the workgroup come round equally often, those that have no chunk left with one of another thread.
-Result<void> ReductionEmitter::columns_together(Pass& pass) {
+/// All threads of the workgroup have equally many iterations, those that have no chunk left with one of another thread.
+Result<void> ReductionEmitter::run_chunks_in_step(Pass& pass) {
   const std::string end = split_ ? "part_end" : reduction_chunks();
   const bool idle = may_be_idle(pass);
   std::string step = "reduction_thread";
@@ -179,7 +182,7 @@ ReductionText ReductionEmitter::in_block(const Pass& pass, const ReductionText& 
   return renamed;
 }
 
-/// A block's folds and scans begin with nothing and are joined when it is done: chains of additions stay short.
+/// A block's reductions and scans begin with nothing and are joined when it is done: chains of additions stay short.
 void ReductionEmitter::begin_block(const Pass& pass) {
   for (std::size_t i : pass.bodies.back().reductions) declare(in_block(pass, reductions_[i]));
   for (std::size_t i : pass.scans) declare(in_block(pass, scans_[i].reduction));
@@ -233,7 +236,7 @@ void ReductionEmitter::begin_totals(const ScanText& scan) {
   main_.line("{} {}[{}];", scan.reduction.type, value_names_[scan.reduction.id], elements_);
 }
 
-/// From the running folds of each thread's elements to those of the row.
+/// From the running reductions of each thread's elements to those of the row.
 void ReductionEmitter::end_totals(const Body& body) {
   std::vector<const ScanText*> scans;
   for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
@@ -261,94 +264,106 @@ std::string ReductionEmitter::group_name(ValueId id, int group) {
   return name;
 }
 
+/// One for each reduction of the body whose weights have a scale that the chunk shares.
+std::vector<ReductionEmitter::ScaledSum> ReductionEmitter::scaled_sums(const Pass& pass, const Body& body,
+                                                                       const Scope& scope) const {
+  std::vector<ScaledSum> sums;
+  for (std::size_t k : body.reductions) {
+    const auto found = scales_of_chunks_.find(reductions_[k].id);
+    if (found != scales_of_chunks_.end())
+      sums.push_back({in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale)});
+  }
+  return sums;
+}
+
+/// Declares what the calls of a group's elements take and leave: unpacked loads, results, elements to be added.
+void ReductionEmitter::begin_group(const Body& body, int g, Groups& groups) {
+  for (ValueId id : body.function_inputs) {
+    if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
+    const std::string values = is_sub_byte(id) ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
+                                               : unpacked(id, g, register_index_of(id));
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
+  }
+  for (std::size_t i : body.stores) {
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+  }
+  for (std::size_t k : body.reductions) {
+    const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
+    if (reductions_[k].vec4s)
+      main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
+  }
+}
+
+/// Adds the elements of a group to reductions that take four at a time.
+void ReductionEmitter::end_group(const Pass& pass, const Body& body, Scope& scope, int g) {
+  for (std::size_t k : body.reductions) {
+    const ReductionText& reduction = reductions_[k];
+    if (!reduction.vec4s) continue;
+    std::string fields;
+    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators) fields += accumulator.name + ", ";
+    std::string first;
+    if (reduction.kind == ReductionText::Kind::arg)
+      first = ", " + position(scope, loops_.values[reduction.id].offset + index::Expr(g * group_));
+    main_.line("{}({}{}_x_{}{});", Combine::add_four(reduction), fields, reduction.name, g, first);
+  }
+}
+
 /// In the order in which scans walk.
 void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
   const bool reversed = loops_.backwards && !params_.vector_rows;
-  const auto for_scaled_chunks =
-      [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
-        for (std::size_t k : body.reductions) {
-          const auto found = scales_of_chunks_.find(reductions_[k].id);
-          if (found != scales_of_chunks_.end())
-            visit(in_block(pass, reductions_[k]).accumulators[0].name, use(scope, found->second.scale));
-        }
-      };
-  for_scaled_chunks([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
+  for (const ScaledSum& scaled : scaled_sums(pass, body, scope)) main_.line("float {}_item = 0.0;", scaled.sum);
   for (int turn = 0; turn < groups_; ++turn) {
     const int g = reversed ? groups_ - 1 - turn : turn;
-    for (ValueId id : body.function_inputs) {
-      if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
-      const std::string values = is_sub_byte(id)
-                                     ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
-                                     : unpacked(id, g, register_index_of(id));
-      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
-    }
-    for (std::size_t i : body.stores) {
-      if (schedule_.stores[i].kind == AccessKind::vector)
-        main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
-    }
-    for (std::size_t k : body.reductions) {
-      const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
-      if (reductions_[k].vec4s)
-        main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
-    }
+    begin_group(body, g, groups);
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
-    for (std::size_t k : body.reductions) {
-      if (!reductions_[k].vec4s) continue;
-      std::string fields;
-      for (const Accumulator& accumulator : in_block(pass, reductions_[k]).accumulators)
-        fields += accumulator.name + ", ";
-      std::string first;
-      if (reductions_[k].kind == ReductionText::Kind::arg)
-        first = ", " + position(scope, loops_.values[reductions_[k].id].offset + index::Expr(g * group_));
-      main_.line("{}({}{}_x_{}{});", Combine::add_four(reductions_[k]), fields, reductions_[k].name, g, first);
-    }
+    end_group(pass, body, scope, g);
   }
-  for_scaled_chunks([&](const std::string& sum, const std::string& scale) {
-    main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale);
-  });
+  for (const ScaledSum& scaled : scaled_sums(pass, body, scope))
+    main_.line("{0} = fma({0}_item, {1}, {0});", scaled.sum, scaled.scale);
 }
 
-void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
-  const int g = element / group_;
-  const int row = width() == 1 ? 0 : element;
-  std::string arguments;
-  const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
-  const auto accumulators = [&](const ReductionText& reduction) {
-    if (reduction.vec4s) {
-      add(fmt::format("{}_x_{}[{}]", reduction.name, g, element % group_));
-      return;
-    }
-    const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
-    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
-      add(at(accumulator.name, row) + suffix);
-  };
-  for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
-  for (ValueId id : body.function_inputs) {
-    if (is_vector(id) || is_sub_byte(id)) {
-      add(element_of(group_name(id, g), element % group_, group_));
-    } else if (is_scan(id)) {
-      add(fmt::format("{}[{}]", value_names_[id], element));
-    } else if (width() > 1 && varies(id)) {
-      add(at(use(scope, id), element));
-    } else {
-      add(use(scope, id));
-    }
+/// A parameter of a body's function, for one element of the chunk.
+std::string ReductionEmitter::input_of(const Scope& scope, ValueId id, int element) {
+  if (is_vector(id) || is_sub_byte(id)) return element_of(group_name(id, element / group_), element % group_, group_);
+  if (is_scan(id)) return fmt::format("{}[{}]", value_names_[id], element);
+  return width() > 1 && varies(id) ? at(use(scope, id), element) : use(scope, id);
+}
+
+/// What a call hands over of a reduction: a component of the four elements to be added, or its accumulators.
+void ReductionEmitter::add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
+                                        std::vector<std::string>& arguments) const {
+  if (reduction.vec4s) {
+    arguments.push_back(fmt::format("{}_x_{}[{}]", reduction.name, element / group_, element % group_));
+    return;
   }
-  for (ValueId id : body.lows) add(at(low_of(id), element));
+  const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
+  for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+    arguments.push_back(at(accumulator.name, width() == 1 ? 0 : element) + suffix);
+}
+
+/// The arguments in the order of value_parameters().
+void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
+  std::vector<std::string> arguments;
+  for (const std::string& name : body.coordinates)
+    arguments.push_back(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : body.function_inputs) arguments.push_back(input_of(scope, id, element));
+  for (ValueId id : body.lows) arguments.push_back(at(low_of(id), element));
   for (std::size_t i : body.scans) {
     if (body.totals) {
-      add(scans_[i].total);
-      add(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
+      arguments.push_back(scans_[i].total);
+      arguments.push_back(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
       continue;
     }
-    if (pass.blocks) add(at(scans_[i].carry(), row));
-    accumulators(scans_[i].reduction);
+    if (pass.blocks) arguments.push_back(at(scans_[i].carry(), width() == 1 ? 0 : element));
+    add_accumulators(pass, scans_[i].reduction, element, arguments);
   }
-  for (std::size_t k : body.reductions) accumulators(reductions_[k]);
+  for (std::size_t k : body.reductions) add_accumulators(pass, reductions_[k], element, arguments);
   for (std::size_t k : body.stores) {
-    if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(result_group(k, g), element % group_, group_));
+    if (schedule_.stores[k].kind == AccessKind::vector)
+      arguments.push_back(element_of(result_group(k, element / group_), element % group_, group_));
   }
-  main_.line("{}{}({});", element_condition(pass, element), body.function, arguments);
+  main_.line("{}{}({});", element_condition(pass, element), body.function, fmt::join(arguments, ", "));
 }
 
 void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {

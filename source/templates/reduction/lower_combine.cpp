@@ -8,7 +8,7 @@ using ops::RegisterType;
 
 namespace {
 
-/// Whether `a` comes before `b` for an arg fold; NaN comes first.
+/// Whether `a` comes before `b` for an argmax or argmin; NaN comes first.
 std::string better(const ReductionText& reduction, const Dialect& dialect, const std::string& a, const std::string& b) {
   const bool largest = reduction.node->op->reduction.join == "max";
   const auto compare = [&](const std::string& x, const std::string& y) {
@@ -24,10 +24,6 @@ std::string better(const ReductionText& reduction, const Dialect& dialect, const
   return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)),
                    compare(a, b));
 }
-
-}  // namespace
-
-namespace {
 
 /// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
 std::string parameters(const ReductionText& reduction, std::span<const char* const> own,
@@ -145,71 +141,88 @@ void Combine::four_elements_arg(const ReductionText& reduction, Writer& function
   functions.blank();
 }
 
-void Combine::join_function(const ReductionText& reduction, Writer& functions) const {
+/// "void join(inout fields..., fields...) {", with this comment above it.
+void Combine::open_join(const ReductionText& reduction, std::string_view comment, Writer& functions) {
   const char* const own[] = {"a", "a1", "a2", "a3"};
   const char* const theirs[] = {"b", "b1", "b2", "b3"};
+  if (!comment.empty()) functions.line("// {}", comment);
+  functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
+}
+
+void Combine::join_args(const ReductionText& reduction, Writer& functions) const {
+  open_join(reduction,
+            "Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.",
+            functions);
+  functions.line("bool better = {};", better(reduction, dialect_, "b", "a"));
+  functions.line("bool worse = {};", better(reduction, dialect_, "a", "b"));
+  functions.line(
+      "if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}",
+      VKF_PLANT(last_of_equals, "<", ">"));
+}
+
+void Combine::join_softmaxes(const ReductionText& reduction, Writer& functions) const {
+  open_join(reduction, "A maximum and the sum of exponentials below it, with those below another maximum.", functions);
+  functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
+  functions.line("precise float own_scale = a == most ? 1.0 : {};", apply("exp", reduction.operand, {"(a - most)"}));
+  functions.line("precise float other_scale = b == most ? 1.0 : {};", apply("exp", reduction.operand, {"(b - most)"}));
+  functions.line("{}", VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
+  functions.line("a = most;");
+}
+
+void Combine::join_moments(const ReductionText& reduction, Writer& functions) {
+  open_join(reduction,
+            "Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.",
+            functions);
+  functions.line("precise float count = a + b;");
+  functions.line("precise float apart = (b1 - a1) + (b3 - a3);");
+  functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
+  functions.line("a2 = a2 + b2 + apart * (apart * (a * share));");
+  functions.line("precise float moved = apart * share;");
+  functions.line("precise float mean = a1 + moved;");
+  functions.line("precise float low = a3 + (moved - (mean - a1));");
+  functions.line("bool finite = f32_is_finite(apart);  // else infinities of one sign, or no number");
+  functions.line("a3 = finite ? a == 0.0 ? b3 : low : 0.0;");
+  functions.line("a1 = finite ? a == 0.0 ? b1 : mean : a1 + b1;");
+  functions.line("a = count;");
+}
+
+void Combine::join_means(const ReductionText& reduction, Writer& functions) {
+  open_join(reduction, "Two sums of two parts each.", functions);
+  functions.line("{}_add_term(a, a1, b);", reduction.operand == DType::f64 ? "f64" : "f32");
+  functions.line("precise {} low = a1 + b1;", reduction.type);
+  functions.line("a1 = low;");
+}
+
+void Combine::join_plain(const ReductionText& reduction, Writer& functions) const {
+  const bool floats = is_float(reduction.operand);
+  const DType register_type = floats && reduction.operand != DType::f64 ? DType::f32 : reduction.operand;
+  open_join(reduction, "", functions);
+  functions.line("{}{} joined = {};", floats ? "precise " : "", reduction.type,
+                 apply(reduction.node->op->reduction.join, register_type, {"a", "b"}));
+  functions.line("a = joined;");
+}
+
+/// The function that adds four elements, of reductions other than a softmax: it calls the join.
+void Combine::four_elements(const ReductionText& reduction, Writer& functions) const {
+  if (reduction.kind == ReductionText::Kind::mean) four_elements_mean(reduction, functions);
+  if (reduction.kind == ReductionText::Kind::moments) four_elements_moments(reduction, functions);
+  if (reduction.kind == ReductionText::Kind::arg) four_elements_arg(reduction, functions);
+}
+
+void Combine::join_function(const ReductionText& reduction, Writer& functions) const {
   switch (reduction.kind) {
-    case ReductionText::Kind::arg:
-      functions.line(
-          "// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
-      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
-      functions.line("bool better = {};", better(reduction, dialect_, "b", "a"));
-      functions.line("bool worse = {};", better(reduction, dialect_, "a", "b"));
-      functions.line(
-          "if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}",
-          VKF_PLANT(last_of_equals, "<", ">"));
-      break;
+    case ReductionText::Kind::arg: join_args(reduction, functions); break;
     case ReductionText::Kind::softmax:
       reduction.vec4s ? four_elements_softmax(reduction, functions) : one_element_softmax(reduction, functions);
-      functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
-      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
-      functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
-      functions.line("precise float own_scale = a == most ? 1.0 : {};",
-                     apply("exp", reduction.operand, {"(a - most)"}));
-      functions.line("precise float other_scale = b == most ? 1.0 : {};",
-                     apply("exp", reduction.operand, {"(b - most)"}));
-      functions.line("{}",
-                     VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
-      functions.line("a = most;");
+      join_softmaxes(reduction, functions);
       break;
-    case ReductionText::Kind::moments:
-      functions.line(
-          "// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.");
-      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
-      functions.line("precise float count = a + b;");
-      functions.line("precise float apart = (b1 - a1) + (b3 - a3);");
-      functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
-      functions.line("a2 = a2 + b2 + apart * (apart * (a * share));");
-      functions.line("precise float moved = apart * share;");
-      functions.line("precise float mean = a1 + moved;");
-      functions.line("precise float low = a3 + (moved - (mean - a1));");
-      functions.line("bool finite = f32_is_finite(apart);  // else infinities of one sign, or no number");
-      functions.line("a3 = finite ? a == 0.0 ? b3 : low : 0.0;");
-      functions.line("a1 = finite ? a == 0.0 ? b1 : mean : a1 + b1;");
-      functions.line("a = count;");
-      break;
-    case ReductionText::Kind::mean:
-      functions.line("// Two sums of two parts each.");
-      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
-      functions.line("{}_add_term(a, a1, b);", reduction.operand == DType::f64 ? "f64" : "f32");
-      functions.line("precise {} low = a1 + b1;", reduction.type);
-      functions.line("a1 = low;");
-      break;
-    case ReductionText::Kind::plain: {
-      const DType register_type =
-          is_float(reduction.operand) && reduction.operand != DType::f64 ? DType::f32 : reduction.operand;
-      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
-      functions.line("{}{} joined = {};", is_float(reduction.operand) ? "precise " : "", reduction.type,
-                     apply(reduction.node->op->reduction.join, register_type, {"a", "b"}));
-      functions.line("a = joined;");
-      break;
-    }
+    case ReductionText::Kind::moments: join_moments(reduction, functions); break;
+    case ReductionText::Kind::mean: join_means(reduction, functions); break;
+    case ReductionText::Kind::plain: join_plain(reduction, functions); break;
   }
   functions.close();
   functions.blank();
-  if (reduction.vec4s && reduction.kind == ReductionText::Kind::mean) four_elements_mean(reduction, functions);
-  if (reduction.vec4s && reduction.kind == ReductionText::Kind::moments) four_elements_moments(reduction, functions);
-  if (reduction.vec4s && reduction.kind == ReductionText::Kind::arg) four_elements_arg(reduction, functions);
+  if (reduction.vec4s) four_elements(reduction, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
@@ -223,37 +236,42 @@ std::string Combine::shuffled(DType dtype, const std::string& value, const std::
 }
 
 void Combine::across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
-  bool any = false;
-  for (const ReductionText& reduction : reductions) any = any || reduction.level == level;
-  if (!any || params_.reduction_threads == 1) return;
+  std::vector<const ReductionText*> own;
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level == level) own.push_back(&reduction);
+  }
+  if (own.empty() || params_.reduction_threads == 1) return;
   if (schedule_.subgroup > 0) {
-    by_shuffles(reductions, level, main, shared);
+    by_shuffles(own, main, shared);
   } else {
-    by_memory(reductions, level, main, shared);
+    by_memory(own, main, shared);
   }
 }
 
-void Combine::by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
+/// Afterwards each of so many neighbouring threads holds the reduction over all of them.
+void Combine::butterfly(std::span<const ReductionText* const> reductions, int threads, Writer& main) const {
+  main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", threads / 2, VKF_PLANT(skipped_thread, 0, 1));
+  for (const ReductionText* reduction : reductions)
+    main.line("{}", join(*reduction, 0, [&](const Accumulator& accumulator) {
+                return shuffled(accumulator.dtype, accumulator.name, "mask");
+              }));
+  main.close();
+}
+
+void Combine::by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const {
   const int subgroup = schedule_.subgroup;
   const int inside = std::min(params_.reduction_threads, subgroup);
-  const auto butterfly = [&](int threads) {
-    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", threads / 2, VKF_PLANT(skipped_thread, 0, 1));
-    for (const ReductionText& reduction : reductions) {
-      if (reduction.level == level)
-        main.line("{}", join(reduction, 0, [&](const Accumulator& accumulator) {
-                    return shuffled(accumulator.dtype, accumulator.name, "mask");
-                  }));
-    }
-    main.close();
-  };
-  if (inside > 1) butterfly(inside);
-  if (params_.reduction_threads <= subgroup) return;
+  if (inside > 1) butterfly(reductions, inside, main);
+  if (params_.reduction_threads > subgroup) across_subgroups(reductions, main, shared);
+}
+
+/// From what the threads of each subgroup hold to what those of a row do, through shared memory.
+void Combine::across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const {
+  const int subgroup = schedule_.subgroup;
   const int per_row = params_.reduction_threads / subgroup;
   const auto each_accumulator = [&](const auto& visit) {
-    for (const ReductionText& reduction : reductions) {
-      for (const Accumulator& accumulator : reduction.accumulators) {
-        if (reduction.level == level) visit(accumulator);
-      }
+    for (const ReductionText* reduction : reductions) {
+      for (const Accumulator& accumulator : reduction->accumulators) visit(accumulator);
     }
   };
   each_accumulator([&](const Accumulator& accumulator) {
@@ -272,58 +290,60 @@ void Combine::by_shuffles(std::span<const ReductionText> reductions, int level, 
       [&](const Accumulator& accumulator) { main.line("{} = {}[{}];", accumulator.name, accumulator.shared, from); });
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
-    for (const ReductionText& reduction : reductions) {
-      if (reduction.level == level)
-        main.line("{}", join(reduction, 0, [&](const Accumulator& accumulator) {
-                    return fmt::format("{}[{} + k]", accumulator.shared, from);
-                  }));
-    }
+    for (const ReductionText* reduction : reductions)
+      main.line("{}", join(*reduction, 0, [&](const Accumulator& accumulator) {
+                  return fmt::format("{}[{} + k]", accumulator.shared, from);
+                }));
     main.close();
   }
-  if (wide > 1) butterfly(wide);
+  if (wide > 1) butterfly(reductions, wide, main);
 }
 
-void Combine::by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
-  const int size = schedule_.workgroup;
+/// Where the accumulators of a thread's row j are in shared memory, from where those of its first one are.
+std::string Combine::shared_index(const std::string& first, int j) const {
+  return j == 0 ? first : fmt::format("{} + {}u", first, j * schedule_.workgroup);
+}
+
+void Combine::to_memory(const ReductionText& reduction, int j, Writer& main) const {
+  for (const Accumulator& accumulator : reduction.accumulators)
+    main.line("{}[{}] = {};", accumulator.shared, shared_index("thread", j), at(accumulator.name, j));
+}
+
+/// The lines of a step in which each thread joins what the one so far away has written, and writes the result.
+void Combine::join_from_memory(std::span<const ReductionText* const> reductions, Writer& main) const {
   // Threads of one row are `step` apart.
   const int step = params_.vector_rows ? params_.parallel_threads : 1;
-  const auto register_index = [&](const std::string& place, int j) {
-    return j == 0 ? place : fmt::format("{} + {}u", place, j * size);
-  };
-  const auto write = [&](const ReductionText& reduction, int j) {
-    for (const Accumulator& accumulator : reduction.accumulators)
-      main.line("{}[{}] = {};", accumulator.shared, register_index("thread", j), at(accumulator.name, j));
-  };
-  for (const ReductionText& reduction : reductions) {
-    if (reduction.level != level) continue;
-    for (const Accumulator& accumulator : reduction.accumulators)
-      shared.line("shared {} {}[{}];", accumulator.type, accumulator.shared, size * width_);
-    for (int j = 0; j < width_; ++j) write(reduction, j);
+  const std::string other = step == 1 ? "thread + reach" : fmt::format("thread + reach * {}u", step);
+  for (const ReductionText* reduction : reductions) {
+    for (int j = 0; j < width_; ++j) {
+      main.line("{}", join(*reduction, j, [&](const Accumulator& accumulator) {
+                  return fmt::format("{}[{}]", accumulator.shared, shared_index(other, j));
+                }));
+      to_memory(*reduction, j, main);
+    }
+  }
+}
+
+void Combine::by_memory(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const {
+  for (const ReductionText* reduction : reductions) {
+    for (const Accumulator& accumulator : reduction->accumulators)
+      shared.line("shared {} {}[{}];", accumulator.type, accumulator.shared, schedule_.workgroup * width_);
+    for (int j = 0; j < width_; ++j) to_memory(*reduction, j, main);
   }
   main.line("barrier();");
   main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", params_.reduction_threads / 2,
             VKF_PLANT(skipped_thread_without_subgroups, 0, 1));
   main.open("if (reduction_thread < reach) {{");
-  const std::string other = step == 1 ? "thread + reach" : fmt::format("thread + reach * {}u", step);
-  for (const ReductionText& reduction : reductions) {
-    if (reduction.level != level) continue;
-    for (int j = 0; j < width_; ++j) {
-      main.line("{}", join(reduction, j, [&](const Accumulator& accumulator) {
-                  return fmt::format("{}[{}]", accumulator.shared, register_index(other, j));
-                }));
-      write(reduction, j);
-    }
-  }
+  join_from_memory(reductions, main);
   main.close();
   main.line("barrier();");
   main.close();
   const std::string first =
       params_.vector_rows ? fmt::format("thread % {}u", params_.parallel_threads) : "thread - reduction_thread";
-  for (const ReductionText& reduction : reductions) {
-    if (reduction.level != level) continue;
+  for (const ReductionText* reduction : reductions) {
     for (int j = 0; j < width_; ++j) {
-      for (const Accumulator& accumulator : reduction.accumulators)
-        main.line("{} = {}[{}];", at(accumulator.name, j), accumulator.shared, register_index(first, j));
+      for (const Accumulator& accumulator : reduction->accumulators)
+        main.line("{} = {}[{}];", at(accumulator.name, j), accumulator.shared, shared_index(first, j));
     }
   }
 }

@@ -1,8 +1,10 @@
-// How threads, and workgroups that share a row, fold their partial results into one.
+// How threads, and workgroups that share a row, join their partial results.
 #pragma once
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernel/writer.hpp"
 #include "lowering/packing.hpp"
@@ -48,10 +50,10 @@ class Combine {
   Combine(const schedule::Schedule& schedule, const Dialect& dialect, int width)
       : schedule_(schedule), params_(schedule.as<schedule::ReductionParams>()), dialect_(dialect), width_(width) {}
 
-  /// The function that folds b into a.
+  /// The function that joins b into a.
   void join_function(const ReductionText& reduction, Writer& functions) const;
-  /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two
-  /// in one pass.
+  /// The name of the function that adds one element to an online softmax, or the one that adds four to any
+  /// reduction of two in one pass.
   [[nodiscard]] static std::string add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
   [[nodiscard]] static std::string add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
   /// Afterwards every thread of a row holds the reduction over all its threads.
@@ -60,7 +62,7 @@ class Combine {
   void to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// Each thread takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
-  /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
+  /// The call that joins other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
   [[nodiscard]] std::string join(const ReductionText& reduction, int j, const Other& other) const {
     std::string own, theirs;
@@ -74,6 +76,13 @@ class Combine {
   [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
 
  private:
+  static void open_join(const ReductionText& reduction, std::string_view comment, Writer& functions);
+  void join_args(const ReductionText& reduction, Writer& functions) const;
+  void join_softmaxes(const ReductionText& reduction, Writer& functions) const;
+  static void join_moments(const ReductionText& reduction, Writer& functions);
+  static void join_means(const ReductionText& reduction, Writer& functions);
+  void join_plain(const ReductionText& reduction, Writer& functions) const;
+  void four_elements(const ReductionText& reduction, Writer& functions) const;
   void one_element_softmax(const ReductionText& reduction, Writer& functions) const;
   void four_elements_softmax(const ReductionText& reduction, Writer& functions) const;
   void four_elements_mean(const ReductionText& reduction, Writer& functions) const;
@@ -83,8 +92,13 @@ class Combine {
   [[nodiscard]] std::string at(const std::string& name, int j) const {
     return width_ == 1 ? name : fmt::format("{}[{}]", name, j);
   }
-  void by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
-  void by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  void butterfly(std::span<const ReductionText* const> reductions, int threads, Writer& main) const;
+  void by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
+  void across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
+  [[nodiscard]] std::string shared_index(const std::string& first, int j) const;
+  void to_memory(const ReductionText& reduction, int j, Writer& main) const;
+  void join_from_memory(std::span<const ReductionText* const> reductions, Writer& main) const;
+  void by_memory(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
   [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
   [[nodiscard]] std::string partial_position(std::int64_t base, int j, const std::string& part, int words) const;

@@ -1,6 +1,6 @@
-// The reduction template: threads of a workgroup share the columns of a row. Pass by pass over the columns, every
-// thread folds what it sees; between passes the threads fold across each other and compute what the whole row
-// shares.
+// The reduction template: threads of a workgroup share the reduction axes of a row. In each pass over a row, every
+// thread reduces what it sees; between passes the threads reduce across each other and compute what all elements of the
+// row share.
 #pragma once
 
 #include "lowering/emitter.hpp"
@@ -16,8 +16,8 @@ class ReductionEmitter : public Emitter {
   Result<RelocatableKernel> run();
 
  private:
-  // --- main (reduction.cpp) -------------------------------------------------------------------------------
-  /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
+  // --- main (lower.cpp) -------------------------------------------------------------------------------
+  /// Whether the workgroups of a row go over its chunks together here; the last dispatch may only join what
   /// they have left.
   [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
   [[nodiscard]] std::int64_t workgroups() const {
@@ -27,11 +27,15 @@ class ReductionEmitter : public Emitter {
   void begin();
   Result<void> main_function();
 
-  // --- what a row knows (reduction_values.cpp) ---------------------------------------------------------------
+  // --- what a row knows (lower_values.cpp) ---------------------------------------------------------------
   /// A reduction that another one, its partner, brings along has no text of its own.
   [[nodiscard]] bool is_partner(ValueId id) const;
+  [[nodiscard]] ReductionText::Kind text_kind_of(ValueId id) const;
+  void name_accumulators(ReductionText& reduction);
+  [[nodiscard]] bool adds_vec4s(const ReductionText& reduction) const;
   ReductionText make_reduction(ValueId id);
   void find_varying();
+  void find_needed_by_elements();
   /// Threads per row or row group: one accumulator, or one per row that the thread owns.
   [[nodiscard]] int width() const { return params_.vector_rows ? elements_ : 1; }
   [[nodiscard]] std::string at(const std::string& name, int j) const {
@@ -39,6 +43,8 @@ class ReductionEmitter : public Emitter {
   }
   void declare(const ReductionText& reduction);
   void declare_accumulators(int level);
+  void finish_accumulators(const ReductionText& reduction, int j, const std::string& count);
+  void finish_positions(const ReductionText& reduction);
   /// The results of a level's reductions from their accumulators.
   void finish_reductions(int level);
   /// The result of a reduction or scan as its dtype holds it.
@@ -49,14 +55,16 @@ class ReductionEmitter : public Emitter {
   void set_row_element(Scope& scope, int j) const;
   /// Values of the row alone that become known after a level's reductions.
   Result<void> row_values(int level);
+  [[nodiscard]] std::vector<ValueId> inputs_of(const std::vector<ValueId>& own) const;
+  Result<std::string> row_function(int level, const std::vector<ValueId>& own, const std::vector<ValueId>& inputs);
   Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
-  /// Stores of the row alone whose value is known after this many stages.
+  /// Stores of the row alone whose value is known after this many levels of reductions.
   Result<void> row_stores(int level);
   /// A value of the row and whatever it needs that has no name yet.
   Result<void> emit_backward_slice(Scope& scope, ValueId root);
   Result<void> store_rows(Scope& shared, std::size_t store);
 
-  // --- passes over the columns (reduction_passes.cpp) ----------------------------------------------------------
+  // --- passes over rows (lower_passes.cpp) ----------------------------------------------------------
   [[nodiscard]] bool is_vector(ValueId id) const {
     return loops_.values[id].kind == Value::Kind::load &&
            (schedule_.loads[id].kind == schedule::AccessKind::vector || is_unaligned(id)) &&
@@ -65,7 +73,7 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
   /// Whether a value differs between the elements of a chunk, or the rows of a thread.
   [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
-  /// Scans wait for other threads at every chunk: all of them have to come round equally often.
+  /// Scans wait for other threads at every chunk: all of them have equally many iterations.
   [[nodiscard]] bool scans_across_threads() const { return params_.reduction_threads > 1; }
 
   /// What happens to one element between two waits for other threads, as a function.
@@ -86,30 +94,45 @@ class ReductionEmitter : public Emitter {
     std::vector<ValueId> per_chunk;  ///< one for the chunk
     std::vector<std::size_t> scans;  ///< in scans_: all that run
     bool waits = false;              ///< for other threads, at every chunk
-    bool blocks = false;             ///< folds and scans start anew every so many iterations
-    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and folds
+    bool blocks = false;             ///< reductions and scans start anew every so many iterations
+    std::vector<Body> bodies;        ///< one per depth of scans across threads; the last stores and reduces
     [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().reductions.empty(); }
   };
+  void add_values(const std::vector<bool>& needed, Pass& pass) const;
+  void add_scan_bodies(Pass& pass) const;
+  [[nodiscard]] Body last_body(const Pass& pass) const;
   Pass make_pass(int number);
+  [[nodiscard]] std::vector<bool> results_of(const Body& body) const;
+  [[nodiscard]] bool is_given(const Pass& pass, ValueId id) const;
+  void use_operands(ValueId id, std::vector<bool>& used) const;
   [[nodiscard]] std::vector<ValueId> subtracted_means(const Body& body) const;
   [[nodiscard]] std::string low_of(ValueId mean) const;
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
+  [[nodiscard]] const ScanText& scan_of(ValueId id) const;
   Result<void> element_function(Pass& pass, std::size_t number);
+  [[nodiscard]] std::vector<int> count_readers() const;
+  [[nodiscard]] bool may_contract(ValueId id) const;
   void find_reduced_products();
+  [[nodiscard]] std::string_view op_of(ValueId id) const;
+  [[nodiscard]] bool is_small_integer(ValueId id) const;
+  [[nodiscard]] bool is_weight(ValueId id) const;
   void find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers);
   [[nodiscard]] std::string reduced(Scope& scope, ValueId operand) const;
   void reduce_element(Scope& scope, const ReductionText& reduction);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
+  void add_accumulator_parameters(const Pass& pass, const ReductionText& reduction,
+                                  std::vector<std::string>& parameters) const;
+  [[nodiscard]] std::vector<std::string> value_parameters(const Pass& pass, const Body& body) const;
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
-  // --- loops over chunks (reduction_chunks.cpp) ------------------------------------------------------------------
+  // --- loops over chunks (lower_chunks.cpp) ------------------------------------------------------------------
   [[nodiscard]] std::string iteration_index() const { return params_.iterations == 1 ? "" : "[t]"; }
   /// Where the raw vectors of a load are: an array of the row's chunks, of those in flight, or a variable.
   [[nodiscard]] std::string register_index_of(ValueId id) const;
-  /// Whether every thread has a chunk in every trip.
-  [[nodiscard]] bool whole() { return divides(params_.reduction_threads, column_extent()) && !split_; }
-  [[nodiscard]] Extent column_extent() const {
+  /// Whether every thread has a chunk in every iteration.
+  [[nodiscard]] bool has_full_iterations() { return divides(params_.reduction_threads, chunk_extent()) && !split_; }
+  [[nodiscard]] Extent chunk_extent() const {
     return {schedule_.launch.reduction_chunks, reference_sizes_.schedule->launch.reduction_chunks};
   }
   [[nodiscard]] std::string reduction_chunks() { return numbers_.size(schedule_.launch.reduction_chunks); }
@@ -118,9 +141,9 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] ReductionText in_block(const Pass& pass, const ReductionText& reduction) const;
   /// The last chunk of a row has fewer elements than the others.
   [[nodiscard]] bool is_ragged() const { return !schedule_.full_chunks && !params_.vector_rows; }
-  /// In the last round of a pass that waits some threads have no chunk.
+  /// In the last iteration of a pass that waits some threads have no chunk.
   [[nodiscard]] bool may_be_idle(const Pass& pass) {
-    return pass.waits && !divides(params_.reduction_threads, column_extent());
+    return pass.waits && !divides(params_.reduction_threads, chunk_extent());
   }
 
   /// Loads everything that stays in registers, before anything waits for it.
@@ -128,9 +151,9 @@ class ReductionEmitter : public Emitter {
   Result<void> run_pass(int number);
   void begin_scan(const ScanText& scan, const Pass& pass);
   /// The loop over a thread's chunks.
-  Result<void> columns(Pass& pass);
-  Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
-  Result<void> columns_together(Pass& pass);
+  Result<void> run_chunks(Pass& pass);
+  Result<void> run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end);
+  Result<void> run_chunks_in_step(Pass& pass);
   void begin_block(const Pass& pass);
   void end_block(const Pass& pass);
   Result<void> chunk(Pass& pass);
@@ -139,19 +162,43 @@ class ReductionEmitter : public Emitter {
   void store_chunks(const Pass& pass, Scope& scope);
   using Groups = std::set<std::pair<ValueId, int>>;  ///< unpacked vectors
   [[nodiscard]] std::string group_name(ValueId id, int group);
+  /// The sum of a chunk's products, which is multiplied with a scale at the end of the chunk.
+  struct ScaledSum {
+    std::string sum, scale;
+  };
+  [[nodiscard]] std::vector<ScaledSum> scaled_sums(const Pass& pass, const Body& body, const Scope& scope) const;
+  void begin_group(const Body& body, int g, Groups& groups);
+  void end_group(const Pass& pass, const Body& body, Scope& scope, int g);
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
+  [[nodiscard]] std::string input_of(const Scope& scope, ValueId id, int element);
+  void add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
+                        std::vector<std::string>& arguments) const;
   void call(const Pass& pass, const Body& body, Scope& scope, int element);
   /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element);
 
-  // --- weights of four bits, with cooperative matrices (packed_gemv.cpp) ---------------------------------------------
+  // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp)
+  // ---------------------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
-  Result<std::string> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors,
-                                        std::vector<ValueId>& function_inputs, std::string& coordinates);
+  /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
+  struct VectorElement {
+    std::string function;
+    std::string coordinates;  ///< its first parameters, by their first letters
+    std::vector<ValueId> function_inputs;
+  };
+  Result<VectorElement> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors);
+  void write_vector_element(const std::string& text, VectorElement& element);
+  void load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data);
+  [[nodiscard]] std::string vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
   Result<void> scales_of_tile(const schedule::PackedGemvTile& packed);
   void load_k_slice(const schedule::PackedGemvTile& packed, const std::string& first, const std::string& k_slice);
   void multiply_k_slice(const schedule::PackedGemvTile& packed, const std::string& function);
+  void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
+  void begin_packed_gemv(const schedule::PackedGemvTile& packed);
+  void multiply_tile(const schedule::PackedGemvTile& packed, const std::string& function);
+  void store_sums_of_tile(const schedule::PackedGemvTile& packed);
+  Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
 
   static constexpr int kNever = -1;
@@ -165,17 +212,17 @@ class ReductionEmitter : public Emitter {
   int dispatch_;
   bool split_;
   std::string rows_, groups_x_;
-  std::vector<ReductionText> reductions_;  ///< in parts, scans as well
+  std::vector<ReductionText> reductions_;  ///< with splits, scans as well
   std::vector<ScanText> scans_;
   std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
   std::set<ValueId> in_flight_;  ///< loads of several chunks that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
-  std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by fold
+  std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by reduction
   std::vector<bool> varies_;
-  std::vector<bool> for_columns_;  ///< what some element of the columns, or some reduction, is computed from
-  std::set<ValueId> running_;      ///< scans that have run in a pass before
+  std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from
+  std::set<ValueId> running_;             ///< scans that have run in a pass before
 };
 
 }  // namespace vkfuse::lowering

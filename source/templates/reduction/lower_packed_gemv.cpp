@@ -1,6 +1,8 @@
 // The reduction template with cooperative matrices: weights of four bits times one vector (schedule::PackedGemvTile).
-// Subgroups share the columns of a tile of rows; the words of their strips are in flight while those before are
-// multiplied, and no subgroup waits for another before the end.
+// Subgroups share the reduction axes of a tile of rows; the words of their K-slices are in flight while those before
+// are multiplied, and no subgroup waits for another before the end.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "lowering/components.hpp"
@@ -14,19 +16,35 @@ using schedule::PackedGemvTile;
 
 namespace {
 
-constexpr int kColumnsOfChunk = 32;  // columns in 16 bytes
+constexpr int kElementsOfChunk = 32;  // of a row, in 16 bytes
 
 }  // namespace
 
-/// The element of the vector at `column` and `j`: the name of a function, or nothing where the element is what one load
-/// gives.
-Result<std::string> ReductionEmitter::element_of_vector(const PackedGemvTile& packed,
-                                                        const std::vector<ValueId>& vectors,
-                                                        std::vector<ValueId>& function_inputs,
-                                                        std::string& coordinates) {
+/// The element's parameters follow from its text.
+void ReductionEmitter::write_vector_element(const std::string& text, VectorElement& element) {
+  std::vector<std::string> parameters;
+  for (const char* name : {"column", "j"}) {
+    if (!mentions(text, name)) continue;
+    element.coordinates += name[0];
+    parameters.push_back(fmt::format("uint {}", name));
+  }
+  std::erase_if(element.function_inputs, [&](ValueId id) { return !mentions(text, value_names_[id]); });
+  for (ValueId id : element.function_inputs)
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  element.function = unique("vector_element");
+  functions_.line("// One element of the vector.");
+  functions_.open("float {}({}) {{", element.function, fmt::join(parameters, ", "));
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+}
+
+Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(const PackedGemvTile& packed,
+                                                                            const std::vector<ValueId>& vectors) {
+  VectorElement element;
   if (is_vector(packed.vector)) {
-    function_inputs = {packed.vector};
-    return std::string();
+    element.function_inputs = {packed.vector};
+    return element;
   }
   Scope scope;
   Writer out;
@@ -36,46 +54,62 @@ Result<std::string> ReductionEmitter::element_of_vector(const PackedGemvTile& pa
   std::vector<ValueId> own;
   for (ValueId id : schedule::backward_slice_of(loops_, packed.vector)) {
     if (is_literal(id) || is_contracted(id)) continue;
-    const bool given = std::find(vectors.begin(), vectors.end(), id) != vectors.end() || !varies(id);
-    if (!given) own.push_back(id);
-    if (!given) continue;
-    function_inputs.push_back(id);
+    if (std::find(vectors.begin(), vectors.end(), id) == vectors.end() && varies(id)) {
+      own.push_back(id);
+      continue;
+    }
+    element.function_inputs.push_back(id);
     scope.names[id] = value_names_[id];
   }
   out.indent();
   VKF_CHECK_OK(emit_values(scope, own));
   out.line("return {};", use(scope, packed.vector));
-  const std::string text = out.take();
-  std::string parameters;
-  for (const char* name : {"column", "j"}) {
-    if (!mentions(text, name)) continue;
-    coordinates += name[0];
-    parameters += fmt::format("{}uint {}", parameters.empty() ? "" : ", ", name);
+  write_vector_element(out.take(), element);
+  return element;
+}
+
+/// Loads whole chunks as vectors, before or after the values that are the same for a chunk.
+void ReductionEmitter::load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data) {
+  for (ValueId id : vectors) {
+    if (loops_.values[id].data.empty() != by_data) load_vectors(scope, id, "");
   }
-  std::erase_if(function_inputs, [&](ValueId id) { return !mentions(text, value_names_[id]); });
-  for (ValueId id : function_inputs)
-    parameters +=
-        fmt::format("{}{} {}", parameters.empty() ? "" : ", ", scalar_type(loops_.values[id].node), value_names_[id]);
-  const std::string function = unique("vector_element");
-  functions_.line("// One element of the vector.");
-  functions_.open("float {}({}) {{", function, parameters);
-  functions_.raw(text);
-  functions_.close();
-  functions_.blank();
-  return function;
+}
+
+/// Element e of a chunk of the vector.
+std::string ReductionEmitter::vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e) {
+  const auto of = [&](ValueId id) {
+    return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id);
+  };
+  if (element.function.empty()) return of(vector);
+  std::vector<std::string> arguments;
+  for (const char name : element.coordinates) arguments.push_back(name == 'j' ? fmt::format("{}u", e) : "column");
+  for (ValueId id : element.function_inputs) arguments.push_back(of(id));
+  return fmt::format("{}({})", element.function, fmt::join(arguments, ", "));
+}
+
+/// A chunk of the vector to shared memory: every fourth element side by side.
+void ReductionEmitter::store_halves(const PackedGemvTile& packed, const VectorElement& element, const Scope& scope) {
+  const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
+  for (int part = 0; part < 4; ++part) {
+    std::vector<std::string> halves;
+    for (int first = part; first < kElementsOfChunk; first += 8)
+      halves.push_back(fmt::format("packFloat2x16(f16vec2({}, {}))",
+                                   vector_element(element, scope, packed.vector, first),
+                                   vector_element(element, scope, packed.vector, first + 4)));
+    main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : fmt::format(" + {}u", part * chunks),
+               fmt::join(halves, ", "));
+  }
 }
 
 Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
-  const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, packed.vector);
-  std::vector<ValueId> vectors, per_chunk, function_inputs;
-  for (ValueId id : backward_slice) {
+  std::vector<ValueId> vectors, per_chunk;
+  for (ValueId id : schedule::backward_slice_of(loops_, packed.vector)) {
     if (is_vector(id))
       vectors.push_back(id);
     else if (!varies(id) && !is_literal(id))
       per_chunk.push_back(id);
   }
-  std::string coordinates;
-  VKF_TRY(function, element_of_vector(packed, vectors, function_inputs, coordinates));
+  VKF_TRY(element, element_of_vector(packed, vectors));
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   shared_.line("shared uvec4 vector_halves[{}];", loops_.reduction_count() / 8);
   main_.line("// The vector, of which fragments meet every fourth element.");
@@ -84,46 +118,25 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   scope.out = &main_;
   set_reduction_axes(scope, false);
   scope.axis_names = {{kColumn, "column"}};
-  for (ValueId id : vectors) {
-    if (loops_.values[id].data.empty()) load_vectors(scope, id, "");
-  }
+  load_chunk_vectors(scope, vectors, false);
   VKF_CHECK_OK(emit_values(scope, per_chunk));
-  for (ValueId id : vectors) {
-    if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
-  }
-  // A unit's fragment is made of so many chunks; each has its place in all four parts of it.
+  load_chunk_vectors(scope, vectors, true);
+  // A fragment is made of so many chunks; each has its position in all four parts of it.
   main_.line("uint at = {};",
              chunks == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
   for (int g = 0; g < groups_; ++g) {
-    for (ValueId id : function_inputs) {
+    for (ValueId id : element.function_inputs) {
       if (is_vector(id))
         main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
     }
   }
-  const auto element = [&](int e) {
-    std::string arguments;
-    const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
-    const auto of = [&](ValueId id) {
-      return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id);
-    };
-    if (function.empty()) return of(packed.vector);
-    for (const char name : coordinates) add(name == 'j' ? fmt::format("{}u", e) : "column");
-    for (ValueId id : function_inputs) add(of(id));
-    return fmt::format("{}({})", function, arguments);
-  };
-  for (int part = 0; part < 4; ++part) {
-    std::string halves;
-    for (int q = 0; q < kColumnsOfChunk / 8; ++q)
-      halves += fmt::format("{}packFloat2x16(f16vec2({}, {}))", q == 0 ? "" : ", ", element(8 * q + part),
-                            element(8 * q + 4 + part));
-    main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : fmt::format(" + {}u", part * chunks), halves);
-  }
+  store_halves(packed, element, scope);
   main_.close();
   main_.line("barrier();");
   return {};
 }
 
-/// What the scales of a subgroup's strips are, of the rows of the tile.
+/// What the scales of a subgroup's K-slices are, of the rows of the tile.
 Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   if (!packed.scale) return {};
   const auto rows = static_cast<int>(packed.mma.m);
@@ -135,7 +148,7 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
   const std::string within = per_k_slice == 1 ? ""
                                               : fmt::format(" + i / {}u % {}u * {}u", rows, per_k_slice,
-                                                            packed.scale_columns / kColumnsOfChunk);
+                                                            packed.scale_columns / kElementsOfChunk);
   const std::string column =
       fmt::format("(i / {}u * {}u + subgroup) * {}u{}", rows * per_k_slice, packed.subgroups, packed.k_slice, within);
   const bool whole = schedule_.launch.reduction_chunks % (std::int64_t{packed.subgroups} * packed.k_slice) == 0;
@@ -151,7 +164,7 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   return {};
 }
 
-/// The words of a strip, those of a row side by side.
+/// The 32-bit words of a K-slice, those of a row side by side.
 void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const std::string& first,
                                     const std::string& k_slice) {
   const int together = schedule_.subgroup / packed.k_slice;
@@ -196,15 +209,10 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const std:
   main_.close();
 }
 
-Result<void> ReductionEmitter::packed_gemv_main() {
-  const PackedGemvTile& packed = *params_.packed;
+/// What subgroups share, and what each of them knows before its first tile.
+void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   const auto rows = static_cast<int>(packed.mma.m);
   const int pitch = packed.k_slice + 1;
-  const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
-  const ReductionText& reduction = reductions_[0];
-  const std::string function = unique("numbers_of");
-  functions_.raw(fragment_function(function, packed.mma));
-  functions_.blank();
   shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
   shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows());
   main_.open("void main() {{");
@@ -219,13 +227,14 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   for (const std::string& name : raw_names(packed.load))
     main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
   load_k_slice(packed, "first_row", "subgroup");
-  VKF_CHECK_OK(keep_vector(packed));
-  main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
-  VKF_CHECK_OK(scales_of_tile(packed));
-  const std::string sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
-  main_.line("{0} sums = {0}(0.0);", sum_type);
-  // All subgroups come round equally often, with a strip or without: a driver may have them all wait where one does
-  // (lavapipe).
+}
+
+/// The loop of a subgroup over its K-slices of a tile: the words of the next one are in flight while one is multiplied.
+void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::string& function) {
+  const auto rows = static_cast<int>(packed.mma.m);
+  const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
+  // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
+  // does (lavapipe).
   const bool whole = k_slices % packed.subgroups == 0;
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
@@ -233,11 +242,11 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   const std::string raw = raw_names(packed.load).front();
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
   main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
-             schedule_.subgroup / packed.k_slice, packed.k_slice, pitch, raw);
+             schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1, raw);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
-  // Behind the last tile its own words come once more, from a near cache.
+  // After the last tile its own words come once more, from a near cache.
   main_.line("uint next_row = {};",
              packed.tiles == 1
                  ? "first_row"
@@ -250,7 +259,12 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   if (!whole) main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.close();
-  // All columns of the sums are the same: the first one is the rows'.
+}
+
+/// What a subgroup has summed of the rows of a tile, to shared memory.
+void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed) {
+  const auto rows = static_cast<int>(packed.mma.m);
+  // All columns of the fragment of sums are the same: the first one is the rows'.
   main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);
@@ -258,13 +272,14 @@ Result<void> ReductionEmitter::packed_gemv_main() {
              packed.rows(), rows);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
-  main_.line("first_row += {}u;", rows);
-  main_.close();
-  main_.line("barrier();");
+}
+
+/// A thread for each row adds what the subgroups have summed, and stores the results.
+Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) {
   main_.line("uint row = workgroup * {}u + thread;", packed.rows());
   main_.line("bool inside = thread < {}u && row < {};", packed.rows(), rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  const std::string& sum = reduction.accumulators[0].name;
+  const std::string& sum = reductions_[0].accumulators[0].name;
   main_.line("float {} = 0.0;", sum);
   main_.open("if (thread < {}u) {{", packed.rows());
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + thread];", packed.subgroups, sum,
@@ -273,7 +288,26 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   finish_reductions(1);
   VKF_CHECK_OK(row_values(1));
   VKF_CHECK_OK(row_stores(0));  // only now: a result may have the memory of what other subgroups were reading
-  VKF_CHECK_OK(row_stores(1));
+  return row_stores(1);
+}
+
+Result<void> ReductionEmitter::packed_gemv_main() {
+  const PackedGemvTile& packed = *params_.packed;
+  const std::string function = unique("numbers_of");
+  functions_.raw(fragment_function(function, packed.mma));
+  functions_.blank();
+  begin_packed_gemv(packed);
+  VKF_CHECK_OK(keep_vector(packed));
+  main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
+  VKF_CHECK_OK(scales_of_tile(packed));
+  const std::string sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
+  main_.line("{0} sums = {0}(0.0);", sum_type);
+  multiply_tile(packed, function);
+  store_sums_of_tile(packed);
+  main_.line("first_row += {}u;", packed.mma.m);
+  main_.close();
+  main_.line("barrier();");
+  VKF_CHECK_OK(finish_packed_rows(packed));
   main_.close();
   return {};
 }

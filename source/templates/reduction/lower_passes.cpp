@@ -1,4 +1,6 @@
-// The reduction template's passes over the columns: which values a pass computes, and what it does to an element.
+// The reduction template's passes over rows: which values a pass computes, and what it does to an element.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "templates/reduction/lower_emitter.hpp"
@@ -7,12 +9,8 @@ namespace vkfuse::lowering {
 
 using schedule::AccessKind;
 
-/// Scans that other threads take part in cut the work on a chunk in pieces: first what each of them needs, then,
-/// when it is known what the threads before have seen, the next one, and last what is stored and folded.
-ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
-  Pass pass;
-  pass.number = number;
-  const std::vector<bool> needed = segment::needed_in_pass(loops_, number);
+/// The loads and values that are computed once for a chunk, and the scans, of a pass that needs these values.
+void ReductionEmitter::add_values(const std::vector<bool>& needed, Pass& pass) const {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (!needed[id] || is_literal(id)) continue;
     if (is_vector(id)) {
@@ -21,23 +19,17 @@ ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
       pass.per_chunk.push_back(id);
     }
   }
-  int depth = 0;
   for (std::size_t i = 0; i < scans_.size(); ++i) {
-    if (!needed[scans_[i].reduction.id]) continue;
-    pass.scans.push_back(i);
-    depth = std::max(depth, scans_[i].depth);
+    if (needed[scans_[i].reduction.id]) pass.scans.push_back(i);
   }
   pass.waits = scans_across_threads() && !pass.scans.empty();
-  Body last;
-  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    const segment::Store& store = loops_.stores[i];
-    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == number)
-      last.stores.push_back(i);
-  }
-  for (std::size_t i = 0; i < reductions_.size(); ++i) {
-    if (reductions_[i].level - 1 == number) last.reductions.push_back(i);
-  }
-  for (int at = 1; pass.waits && at <= depth; ++at) {
+}
+
+/// A body for each depth of scans that waits for other threads.
+void ReductionEmitter::add_scan_bodies(Pass& pass) const {
+  int depth = 0;
+  for (std::size_t i : pass.scans) depth = std::max(depth, scans_[i].depth);
+  for (int at = 1; at <= depth; ++at) {
     Body body;
     body.totals = true;
     for (std::size_t i : pass.scans) {
@@ -45,36 +37,73 @@ ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
     }
     if (!body.scans.empty()) pass.bodies.push_back(std::move(body));
   }
+}
+
+/// What is stored and reduced in a pass.
+ReductionEmitter::Body ReductionEmitter::last_body(const Pass& pass) const {
+  Body last;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == pass.number)
+      last.stores.push_back(i);
+  }
+  for (std::size_t i = 0; i < reductions_.size(); ++i) {
+    if (reductions_[i].level - 1 == pass.number) last.reductions.push_back(i);
+  }
   if (!pass.waits) last.scans = pass.scans;
-  pass.bodies.push_back(std::move(last));
+  return last;
+}
+
+/// Scans that other threads take part in cut the work on a chunk in pieces: first what each of them needs, then,
+/// when it is known what the threads before have seen, the next one, and last what is stored and reduced.
+ReductionEmitter::Pass ReductionEmitter::make_pass(int number) {
+  Pass pass;
+  pass.number = number;
+  const std::vector<bool> needed = segment::needed_in_pass(loops_, number);
+  add_values(needed, pass);
+  if (pass.waits) add_scan_bodies(pass);
+  pass.bodies.push_back(last_body(pass));
   pass.blocks = params_.block > 0 && !pass.waits && !(pass.scans.empty() && pass.bodies.back().reductions.empty());
   for (Body& body : pass.bodies) finish_body(pass, body, needed);
   return pass;
 }
 
-/// What the body computes for each element, and what it is given.
-void ReductionEmitter::finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed) {
+/// The values that a body's stores, reductions and totals take.
+std::vector<bool> ReductionEmitter::results_of(const Body& body) const {
   std::vector<bool> used(loops_.values.size(), false);
   for (std::size_t i : body.stores) used[loops_.stores[i].value] = true;
   for (std::size_t i : body.reductions) used[loops_.values[reductions_[i].id].operands[0]] = true;
   if (body.totals) {
     for (std::size_t i : body.scans) used[loops_.values[scans_[i].reduction.id].operands[0]] = true;
   }
+  return used;
+}
+
+/// Whether a body's function has the value as a parameter.
+bool ReductionEmitter::is_given(const Pass& pass, ValueId id) const {
+  return is_vector(id) || is_sub_byte(id) || !varies(id) || (is_scan(id) && pass.waits);
+}
+
+void ReductionEmitter::use_operands(ValueId id, std::vector<bool>& used) const {
+  const auto scale = std::find_if(scales_of_chunks_.begin(), scales_of_chunks_.end(),
+                                  [&](const auto& one) { return one.second.scaled == id; });
+  if (scale != scales_of_chunks_.end()) {
+    used[scale->second.left] = true;
+    return;
+  }
+  for (ValueId operand : loops_.values[id].operands) used[operand] = true;
+  for (ValueId data : loops_.values[id].data) used[data] = true;
+}
+
+/// What the body computes for each element, and what it is given.
+void ReductionEmitter::finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed) {
+  std::vector<bool> used = results_of(body);
   std::vector<bool> inside(loops_.values.size(), false);
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     if (!used[id] || !needed[id] || is_literal(id)) continue;
-    const bool given = is_vector(id) || is_sub_byte(id) || !varies(id) || (is_scan(id) && pass.waits);
+    inside[id] = !is_given(pass, id);
     // A product that is part of a sum is computed where the sum is.
-    inside[id] = !given;
-    if (given && !is_contracted(id)) continue;
-    const auto scale = std::find_if(scales_of_chunks_.begin(), scales_of_chunks_.end(),
-                                    [&](const auto& one) { return one.second.scaled == id; });
-    if (scale != scales_of_chunks_.end()) {
-      used[scale->second.left] = true;
-      continue;
-    }
-    for (ValueId operand : loops_.values[id].operands) used[operand] = true;
-    for (ValueId data : loops_.values[id].data) used[data] = true;
+    if (inside[id] || is_contracted(id)) use_operands(id, used);
   }
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (inside[id]) body.per_element.push_back(id);
@@ -110,60 +139,78 @@ std::string ReductionEmitter::low_of(ValueId mean) const {
   return "";
 }
 
-/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
-/// dtype of its own.
-void ReductionEmitter::find_reduced_products() {
-  if (options_.numerics == Numerics::strict) return;
+/// How many values and stores read each value.
+std::vector<int> ReductionEmitter::count_readers() const {
   std::vector<int> readers(loops_.values.size(), 0);
   for (const Value& value : loops_.values) {
     for (ValueId operand : value.operands) ++readers[operand];
   }
   for (const segment::Store& store : loops_.stores) ++readers[store.value];
+  return readers;
+}
+
+/// Whether a product of elements may be added to a sum in one step, without a rounding of its own.
+bool ReductionEmitter::may_contract(ValueId id) const {
+  const Value& product = loops_.values[id];
+  if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product ||
+      !varies(id) || !loops_.per_element(product))
+    return false;
+  const DType type = dtype_of(product);
+  return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(id));
+}
+
+/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
+/// dtype of its own.
+void ReductionEmitter::find_reduced_products() {
+  if (options_.numerics == Numerics::strict) return;
+  const std::vector<int> readers = count_readers();
   for (const ReductionText& reduction : reductions_) {
     const Value& value = loops_.values[reduction.id];
     if (value.kind != Value::Kind::reduction || reduction.kind != ReductionText::Kind::plain ||
         reduction.node->op->reduction.join != "add")
       continue;
-    const ValueId id = value.operands[0];
-    const Value& product = loops_.values[id];
-    const DType type = dtype_of(product);
-    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product ||
-        readers[id] != 1 || !varies(id) || !loops_.per_element(product))
-      continue;
-    if (type != DType::f16 && type != DType::bf16 && !(type == DType::f32 && is_reduced_product(id))) continue;
-    contracted_[id] = reduction.id;
+    const ValueId product = value.operands[0];
+    if (readers[product] != 1 || !may_contract(product)) continue;
+    contracted_[product] = reduction.id;
     find_scale_of_chunks(reduction.id, readers);
   }
+}
+
+/// The element op that computes a value; empty where none does.
+std::string_view ReductionEmitter::op_of(ValueId id) const {
+  const Value& value = loops_.values[id];
+  return value.kind == Value::Kind::compute ? ops::element_row(*graph_.node(value.node).op).name : std::string_view();
+}
+
+/// Whether a value is an integer, as a float, of so few bits that sums of its products stay in range.
+bool ReductionEmitter::is_small_integer(ValueId id) const {
+  constexpr std::int64_t kLargestWeight = 1 << 16;
+  if (op_of(id) != "cast") return false;
+  const ValueId integer = loops_.values[id].operands[0];
+  if (!is_integer(dtype_of(loops_.values[integer]))) return false;
+  const auto range = range_of(integer);
+  return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
+}
+
+/// Whether a value is a weight without its scale: a small integer, less a zero point where it has one.
+bool ReductionEmitter::is_weight(ValueId id) const {
+  const std::vector<ValueId>& operands = loops_.values[id].operands;
+  return is_small_integer(id) || (op_of(id) == "sub" && is_small_integer(operands[0]) && is_small_integer(operands[1]));
 }
 
 /// Weights of few bits are multiplied with a scale that whole chunks share: so is the chunk's sum, then. What they are
 /// multiplied with is of 16 bits, or the products might overflow without their scale.
 void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers) {
-  constexpr std::int64_t kLargestWeight = 1 << 16;
   if (width() > 1) return;
   const Value& product = loops_.values[loops_.values[reduction].operands[0]];
-  const auto op_of = [&](ValueId id) {
-    return loops_.values[id].kind == Value::Kind::compute
-               ? ops::element_row(*graph_.node(loops_.values[id].node).op).name
-               : std::string_view();
-  };
-  const auto is_whole_number = [&](ValueId id) {
-    const Value& value = loops_.values[id];
-    const auto range = op_of(id) == "cast" && is_integer(dtype_of(loops_.values[value.operands[0]]))
-                           ? range_of(value.operands[0])
-                           : std::nullopt;
-    return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
-  };
-  for (const int weight : {0, 1}) {
-    const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
-    const ValueId other = product.operands[static_cast<std::size_t>(1 - weight)];
+  for (const std::size_t weight : {0u, 1u}) {
+    const ValueId scaled = product.operands[weight];
+    const ValueId other = product.operands[1 - weight];
     if (op_of(scaled) != "mul" || readers[scaled] != 1 || dtype_of(loops_.values[other]) != DType::f16) continue;
-    for (const int side : {0, 1}) {
-      const ValueId left = loops_.values[scaled].operands[static_cast<std::size_t>(side)];
-      const ValueId scale = loops_.values[scaled].operands[static_cast<std::size_t>(1 - side)];
-      const bool difference = op_of(left) == "sub" && is_whole_number(loops_.values[left].operands[0]) &&
-                              is_whole_number(loops_.values[left].operands[1]);
-      if (varies(scale) || !varies(left) || is_literal(scale) || !(is_whole_number(left) || difference)) continue;
+    for (const std::size_t side : {0u, 1u}) {
+      const ValueId left = loops_.values[scaled].operands[side];
+      const ValueId scale = loops_.values[scaled].operands[1 - side];
+      if (varies(scale) || !varies(left) || is_literal(scale) || !is_weight(left)) continue;
       scales_of_chunks_[reduction] = {scaled, left, other, scale};
       contracted_[scaled] = reduction;
       return;
@@ -246,6 +293,10 @@ void ReductionEmitter::scan_element(const Pass& pass, const Body& body, const Sc
   scope.names[id] = name;
 }
 
+const ScanText& ReductionEmitter::scan_of(ValueId id) const {
+  return *std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.reduction.id == id; });
+}
+
 Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) {
   const bool last = number + 1 == pass.bodies.size();
   Body& body = pass.bodies[number];
@@ -259,13 +310,11 @@ Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) 
   for (ValueId id : body.lows) scope.lows[id] = low_of(id);
   out.indent();
   for (ValueId id : body.per_element) {
-    if (!is_scan(id)) {
+    if (is_scan(id)) {
+      scan_element(pass, body, scan_of(id), scope);
+    } else {
       VKF_CHECK_OK(emit_value(scope, id));
-      continue;
     }
-    const auto scan =
-        std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.reduction.id == id; });
-    scan_element(pass, body, *scan, scope);
   }
   if (body.totals) {
     for (std::size_t i : body.scans) scan_element(pass, body, scans_[i], scope);
@@ -288,44 +337,54 @@ Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) 
   return {};
 }
 
-/// The body's parameters follow from its text.
-void ReductionEmitter::write_function(const Pass& pass, Body& body, const std::string& text,
-                                      const std::string& comment) {
-  std::string parameters;
-  const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
-  for (const char* name : {"inside", "row", "column", "j"}) {
-    if (!mentions(text, name)) continue;
-    add((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
-    body.coordinates.push_back(name);
+/// The parameters through which a body's function takes and leaves what a reduction has seen.
+void ReductionEmitter::add_accumulator_parameters(const Pass& pass, const ReductionText& reduction,
+                                                  std::vector<std::string>& parameters) const {
+  if (reduction.vec4s) {
+    parameters.push_back(fmt::format("out float {}_x", reduction.name));
+    return;
   }
-  for (ValueId id : body.function_inputs) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
-  for (ValueId id : body.lows) add("float " + low_of(id));
-  const auto accumulators = [&](const ReductionText& reduction) {
-    if (reduction.vec4s) {
-      add(fmt::format("out float {}_x", reduction.name));
-      return;
-    }
-    for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
-      add(fmt::format("inout {} {}", accumulator.type, accumulator.name));
-  };
+  for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
+    parameters.push_back(fmt::format("inout {} {}", accumulator.type, accumulator.name));
+}
+
+/// The parameters of a body that are no coordinates, in the order in which call() gives them.
+std::vector<std::string> ReductionEmitter::value_parameters(const Pass& pass, const Body& body) const {
+  std::vector<std::string> parameters;
+  for (ValueId id : body.function_inputs)
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  for (ValueId id : body.lows) parameters.push_back("float " + low_of(id));
   for (std::size_t i : body.scans) {
     const ReductionText& reduction = scans_[i].reduction;
     if (body.totals) {
-      add(fmt::format("inout {} {}", reduction.type, scans_[i].total));
-      add(fmt::format("out {} {}", reduction.type, value_names_[reduction.id]));
+      parameters.push_back(fmt::format("inout {} {}", reduction.type, scans_[i].total));
+      parameters.push_back(fmt::format("out {} {}", reduction.type, value_names_[reduction.id]));
       continue;
     }
-    if (pass.blocks) add(fmt::format("{} {}", reduction.type, scans_[i].carry()));
-    accumulators(reduction);
+    if (pass.blocks) parameters.push_back(fmt::format("{} {}", reduction.type, scans_[i].carry()));
+    add_accumulator_parameters(pass, reduction, parameters);
   }
-  for (std::size_t i : body.reductions) accumulators(reductions_[i]);
+  for (std::size_t i : body.reductions) add_accumulator_parameters(pass, reductions_[i], parameters);
   for (std::size_t i : body.stores) {
     if (schedule_.stores[i].kind == AccessKind::vector)
-      add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+      parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
+  return parameters;
+}
+
+/// The body's coordinates follow from its text.
+void ReductionEmitter::write_function(const Pass& pass, Body& body, const std::string& text,
+                                      const std::string& comment) {
+  std::vector<std::string> parameters;
+  for (const char* name : {"inside", "row", "column", "j"}) {
+    if (!mentions(text, name)) continue;
+    parameters.push_back((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
+    body.coordinates.push_back(name);
+  }
+  for (std::string& parameter : value_parameters(pass, body)) parameters.push_back(std::move(parameter));
   body.function = unique(body.totals ? fmt::format("pass{}_scan", pass.number) : fmt::format("pass{}", pass.number));
   functions_.line("{}", comment);
-  functions_.open("void {}({}) {{", body.function, parameters);
+  functions_.open("void {}({}) {{", body.function, fmt::join(parameters, ", "));
   functions_.raw(text);
   functions_.close();
   functions_.blank();

@@ -34,17 +34,80 @@ void ReductionEmitter::find_varying() {
     depth_.push_back(depth + (is_scan(id) ? 1 : 0));
     varies_.push_back(varies || depth_[id] > 0);
   }
-  for_columns_.assign(loops_.values.size(), false);
+}
+
+void ReductionEmitter::find_needed_by_elements() {
+  needed_by_elements_.assign(loops_.values.size(), false);
   for (const segment::Store& store : loops_.stores) {
-    // A row's value that is the result at every column.
-    if ((store.axes & loops_.columns()) != 0) for_columns_[store.value] = true;
+    // A row's value that is the result at every position of the reduction axes.
+    if ((store.axes & loops_.columns()) != 0) needed_by_elements_[store.value] = true;
   }
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     const Value& value = loops_.values[id];
-    if (!for_columns_[id] && !loops_.per_element(value) && value.kind != Value::Kind::reduction) continue;
-    for (ValueId operand : value.operands) for_columns_[operand] = true;
-    for (ValueId data : value.data) for_columns_[data] = true;
+    if (!needed_by_elements_[id] && !loops_.per_element(value) && value.kind != Value::Kind::reduction) continue;
+    for (ValueId operand : value.operands) needed_by_elements_[operand] = true;
+    for (ValueId data : value.data) needed_by_elements_[data] = true;
   }
+}
+
+ReductionText::Kind ReductionEmitter::text_kind_of(ValueId id) const {
+  const Value& value = loops_.values[id];
+  if (value.online == Value::Online::softmax) return ReductionText::Kind::softmax;
+  if (value.online == Value::Online::moments) return ReductionText::Kind::moments;
+  if (graph_.node(value.node).op->reduction.kind == ops::Reduction::Kind::arg) return ReductionText::Kind::arg;
+  return schedule::sums_in_two_parts(graph_, loops_, id) ? ReductionText::Kind::mean : ReductionText::Kind::plain;
+}
+
+/// The accumulators of a reduction and their names.
+void ReductionEmitter::name_accumulators(ReductionText& reduction) {
+  const auto accumulator = [&](const std::string& name, DType type, const std::string& identity) {
+    const std::string text = std::string(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
+    reduction.accumulators.push_back(
+        {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+  };
+  const std::string identity = reduction_identity(graph_, *reduction.node, dialect_);
+  const ValueId partner = loops_.values[reduction.id].partner;
+  switch (reduction.kind) {
+    case ReductionText::Kind::softmax:
+      accumulator(value_names_[partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+      accumulator(reduction.name, DType::f32, "0.0");
+      break;
+    case ReductionText::Kind::moments:
+      accumulator(unique(reduction.name + "_count"), DType::f32, "0.0");
+      accumulator(value_names_[partner], DType::f32, "0.0");
+      accumulator(reduction.name, DType::f32, "0.0");
+      accumulator(unique(value_names_[partner] + "_low"), DType::f32, "0.0");
+      break;
+    case ReductionText::Kind::arg:
+      accumulator(unique(reduction.name + "_best"), reduction.operand, identity);
+      accumulator(unique(reduction.name + "_at"), DType::u32, "0xffffffffu");
+      break;
+    case ReductionText::Kind::mean:
+      accumulator(reduction.name, reduction.operand, identity);
+      accumulator(unique(reduction.name + "_low"), reduction.operand, identity);
+      break;
+    case ReductionText::Kind::plain:
+      accumulator(reduction.prefix ? unique(reduction.name + "_carry") : reduction.name, reduction.operand, identity);
+      break;
+  }
+}
+
+/// Whether elements of a thread's chunk are added four at a time. Elements that a ragged row lacks may be -infinity for
+/// a maximum; a mean would count them.
+bool ReductionEmitter::adds_vec4s(const ReductionText& reduction) const {
+  const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(),
+                                 [](const Value& other) { return other.kind == Value::Kind::scan; });
+  if (width() != 1 || group_ != 4 || scans) return false;
+  const bool floats = is_float(reduction.operand) && reduction.operand != DType::f64;
+  switch (reduction.kind) {
+    case ReductionText::Kind::plain: return false;
+    case ReductionText::Kind::softmax: return true;
+    case ReductionText::Kind::mean: return floats;
+    case ReductionText::Kind::moments: return !is_ragged();
+    case ReductionText::Kind::arg: break;
+  }
+  const bool side_by_side = index::stride_of(loops_.values[reduction.id].offset, schedule_.vector_axis) == 1;
+  return floats && side_by_side && !is_ragged();
 }
 
 ReductionText ReductionEmitter::make_reduction(ValueId id) {
@@ -57,45 +120,11 @@ ReductionText ReductionEmitter::make_reduction(ValueId id) {
   reduction.name = value_names_[id];
   reduction.type = std::string(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
   reduction.join = unique(reduction.name + "_join");
-  const auto accumulator = [&](const std::string& name, DType type, const std::string& identity) {
-    const std::string text = std::string(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
-    reduction.accumulators.push_back(
-        {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
-  };
   reduction.prefix = is_scan(id);
-  const std::string identity = reduction_identity(graph_, *reduction.node, dialect_);
-  if (value.online == Value::Online::softmax) {
-    reduction.kind = ReductionText::Kind::softmax;
-    accumulator(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
-    accumulator(reduction.name, DType::f32, "0.0");
-  } else if (value.online == Value::Online::moments) {
-    reduction.kind = ReductionText::Kind::moments;
-    accumulator(unique(reduction.name + "_count"), DType::f32, "0.0");
-    accumulator(value_names_[value.partner], DType::f32, "0.0");
-    accumulator(reduction.name, DType::f32, "0.0");
-    accumulator(unique(value_names_[value.partner] + "_low"), DType::f32, "0.0");
-  } else if (reduction.node->op->reduction.kind == ops::Reduction::Kind::arg) {
-    reduction.kind = ReductionText::Kind::arg;
-    accumulator(unique(reduction.name + "_best"), reduction.operand, identity);
-    accumulator(unique(reduction.name + "_at"), DType::u32, "0xffffffffu");
-  } else if (schedule::sums_in_two_parts(graph_, loops_, id)) {
-    reduction.kind = ReductionText::Kind::mean;
-    accumulator(reduction.name, reduction.operand, identity);
-    accumulator(unique(reduction.name + "_low"), reduction.operand, identity);
-  } else {
-    accumulator(reduction.prefix ? unique(reduction.name + "_carry") : reduction.name, reduction.operand, identity);
-  }
-  // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
-  const bool floats = is_float(reduction.operand) && reduction.operand != DType::f64;
-  const bool side_by_side = index::stride_of(value.offset, schedule_.vector_axis) == 1;
-  const bool in_fours = reduction.kind == ReductionText::Kind::softmax ||
-                        (reduction.kind == ReductionText::Kind::mean && floats) ||
-                        (reduction.kind == ReductionText::Kind::moments && !is_ragged()) ||
-                        (reduction.kind == ReductionText::Kind::arg && floats && side_by_side && !is_ragged());
-  const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(),
-                                 [](const Value& other) { return other.kind == Value::Kind::scan; });
+  reduction.kind = text_kind_of(id);
+  name_accumulators(reduction);
   reduction.ragged = is_ragged();
-  reduction.vec4s = in_fours && width() == 1 && group_ == 4 && !scans;
+  reduction.vec4s = adds_vec4s(reduction);
   return reduction;
 }
 
@@ -117,45 +146,50 @@ void ReductionEmitter::declare_accumulators(int level) {
   }
 }
 
+/// The lines that make the result of row j of what its accumulators hold, before it is rounded.
+void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j, const std::string& count) {
+  const std::string result = at(reduction.name, j);
+  const auto of_finite = [&](const Accumulator& accumulator) {
+    main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(accumulator.name, j),
+               result);
+  };
+  // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
+  if (reduction.kind == ReductionText::Kind::softmax) of_finite(reduction.accumulators[0]);
+  if (reduction.kind == ReductionText::Kind::moments) of_finite(reduction.accumulators[1]);
+  if (reduction.kind == ReductionText::Kind::mean) {
+    const std::string low = at(reduction.accumulators[1].name, j);
+    if (reduction.operand == DType::f64)
+      main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
+    else
+      main_.line("f32_mean_parts({}, {}, {});", result, low, count);
+  } else if (reduction.node->op->reduction.kind == ops::Reduction::Kind::mean) {
+    main_.line("{0} = {0} / {1}({2});", result, reduction.type, count);
+  }
+}
+
+/// An argmax or argmin has the position as its result.
+void ReductionEmitter::finish_positions(const ReductionText& reduction) {
+  const std::string position = reduction.accumulators[1].name;
+  if (width() > 1) main_.line("int {}[{}];", reduction.name, width());
+  for (int j = 0; j < width(); ++j)
+    main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(reduction.name, j), at(position, j));
+}
+
 void ReductionEmitter::finish_reductions(int level) {
   const std::string count = numbers_.size(loops_.reduction_count());
   for (const ReductionText& reduction : reductions_) {
     if (reduction.level != level || reduction.prefix) continue;
     const Value& value = loops_.values[reduction.id];
-    const bool mean = reduction.node->op->reduction.kind == ops::Reduction::Kind::mean;
+    const bool pair = value.online != Value::Online::no;
     for (int j = 0; j < width(); ++j) {
-      const std::string result = at(reduction.name, j);
-      if (reduction.kind == ReductionText::Kind::softmax) {
-        // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
-        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
-                   at(reduction.accumulators[0].name, j), result);
-      }
-      if (reduction.kind == ReductionText::Kind::moments) {
-        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
-                   at(reduction.accumulators[1].name, j), result);
-      }
-      if (reduction.kind == ReductionText::Kind::mean) {
-        const std::string low = at(reduction.accumulators[1].name, j);
-        if (reduction.operand == DType::f64)
-          main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
-        else
-          main_.line("f32_mean_parts({}, {}, {});", result, low, count);
-      } else if (mean) {
-        main_.line("{0} = {0} / {1}({2});", result, reduction.type, count);
-      }
+      finish_accumulators(reduction, j, count);
       if (reduction.kind == ReductionText::Kind::arg) continue;
-      round_result(reduction.node->type.dtype, result);
-      if (value.online != Value::Online::no)
-        round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
+      round_result(reduction.node->type.dtype, at(reduction.name, j));
+      if (pair) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
     }
-    if (reduction.kind == ReductionText::Kind::arg) {
-      const std::string position = reduction.accumulators[1].name;
-      if (width() > 1) main_.line("int {}[{}];", reduction.name, width());
-      for (int j = 0; j < width(); ++j)
-        main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(reduction.name, j), at(position, j));
-    }
+    if (reduction.kind == ReductionText::Kind::arg) finish_positions(reduction);
     row_scope_.names[reduction.id] = reduction.name;
-    if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
+    if (pair) row_scope_.names[value.partner] = value_names_[value.partner];
   }
 }
 
@@ -222,7 +256,7 @@ Result<void> ReductionEmitter::row_values(int level) {
       continue;
     // What only stores of the row need is computed there, by the thread that stores: a gathered label waits for two
     // loads.
-    if (width() == 1 && !for_columns_[id]) continue;
+    if (width() == 1 && !needed_by_elements_[id]) continue;
     if (width() == 1 || !varies(id)) {
       VKF_CHECK_OK(emit_value(row_scope_, id));
     } else {
@@ -232,51 +266,63 @@ Result<void> ReductionEmitter::row_values(int level) {
   return own.empty() ? Result<void>() : values_of_each_row(level, own);
 }
 
-/// One function for each of the rows that a thread owns.
-Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<ValueId>& own) {
+/// What values of a row are computed from, apart from each other.
+std::vector<ValueId> ReductionEmitter::inputs_of(const std::vector<ValueId>& own) const {
+  std::vector<ValueId> inputs;
+  const std::set<ValueId> inside(own.begin(), own.end());
+  const auto add = [&](ValueId id) {
+    if (is_literal(id) || inside.count(id) != 0 || is_contracted(id)) return;
+    if (std::find(inputs.begin(), inputs.end(), id) == inputs.end()) inputs.push_back(id);
+  };
+  for (ValueId id : own) {
+    for (ValueId operand : loops_.values[id].operands) {
+      add(operand);
+      if (!is_contracted(operand)) continue;
+      for (ValueId factor : loops_.values[operand].operands) add(factor);
+    }
+    for (ValueId data : loops_.values[id].data) add(data);
+  }
+  return inputs;
+}
+
+/// The function of one row that computes values which are known after a level's reductions.
+Result<std::string> ReductionEmitter::row_function(int level, const std::vector<ValueId>& own,
+                                                   const std::vector<ValueId>& inputs) {
   Scope scope;
   Writer body;
   scope.out = &body;
   set_parallel_axes(scope, true);
   scope.axis_names = {{kRow, "row"}, {kElement, "j"}};
-  std::vector<ValueId> function_inputs;
-  const std::set<ValueId> inside(own.begin(), own.end());
-  const auto feed = [&](ValueId id) {
-    if (is_literal(id) || inside.count(id) != 0 || is_contracted(id)) return;
-    if (std::find(function_inputs.begin(), function_inputs.end(), id) == function_inputs.end())
-      function_inputs.push_back(id);
-  };
-  for (ValueId id : own) {
-    for (ValueId operand : loops_.values[id].operands) {
-      feed(operand);
-      if (!is_contracted(operand)) continue;
-      for (ValueId factor : loops_.values[operand].operands) feed(factor);
-    }
-    for (ValueId data : loops_.values[id].data) feed(data);
-  }
-  for (ValueId id : function_inputs) scope.names[id] = value_names_[id];
+  for (ValueId id : inputs) scope.names[id] = value_names_[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, own));
-  const std::string function = unique(fmt::format("row{}", level));
+  std::string function = unique(fmt::format("row{}", level));
   std::string outs;
   for (ValueId id : own) {
     body.line("{}_row = {};", value_names_[id], value_names_[id]);
     outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + value_names_[id] + "_row";
   }
   std::string parameters = "uint row, uint j";
-  for (ValueId id : function_inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
+  for (ValueId id : inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
   functions_.line("// What one row knows after {} fold{}.", level, level == 1 ? "" : "s");
   functions_.open("void {}({}, {}) {{", function, parameters, outs);
   functions_.raw(body.take());
   functions_.close();
   functions_.blank();
+  return function;
+}
+
+/// One call for each of the rows that a thread owns.
+Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<ValueId>& own) {
+  const std::vector<ValueId> inputs = inputs_of(own);
+  VKF_TRY(function, row_function(level, own, inputs));
   for (ValueId id : own) {
     main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), value_names_[id], width());
     row_scope_.names[id] = value_names_[id];
   }
   for (int j = 0; j < width(); ++j) {
     std::string arguments = fmt::format("row, {}u", j);
-    for (ValueId id : function_inputs)
+    for (ValueId id : inputs)
       arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
     for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
     main_.line("{}({});", function, arguments);

@@ -1,6 +1,6 @@
-// Weights of four bits times a vector with cooperative matrices (T4): threads take a bitwise instruction (two additions
+// Weights of four bits times a vector with cooperative matrices: threads take a bitwise instruction (two additions
 // long), a difference and a multiply-add for each weight; where two share a register it is half of the first two, and
-// the products are the unit's.
+// the products are cooperative matrices'.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ using segment::Loops;
 using segment::Value;
 using segment::ValueId;
 
-constexpr int kColumnsOfChunk = 32;       // 16 bytes
+constexpr int kElementsOfChunk = 32;      // of a row, in 16 bytes
 constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
 constexpr int kMostTiles = 16;
 
@@ -27,160 +27,219 @@ bool is_of_threads(const Tuning& tuning) {
          tuning.vector_bytes || tuning.unroll_factor || tuning.persistent || tuning.online;
 }
 
-/// Of a contraction: the weights of four bits, the scale of several, and the vector.
-std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows ||
-      !rows.full_chunks || rows.chunk_size != kColumnsOfChunk)
-    return std::nullopt;
-  PackedGemvTile tile;
-  int reductions = 0;
+/// The one reduction of the loops; nothing where there are others, or anything else that runs across elements.
+std::optional<ValueId> only_reduction(const Loops& loops) {
+  std::optional<ValueId> only;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value::Kind kind = loops.values[id].kind;
     if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::nested ||
         kind == Value::Kind::epilogue)
       return std::nullopt;
     if (kind != Value::Kind::reduction) continue;
-    tile.reduction = id;
-    ++reductions;
+    if (only) return std::nullopt;
+    only = id;
   }
-  if (reductions != 1 || !sums_own_products(graph, loops, loops.values[tile.reduction])) return std::nullopt;
-  for (const segment::Store& store : loops.stores) {
-    if ((store.axes & loops.columns()) != 0) return std::nullopt;
+  return only;
+}
+
+/// The contraction whose sum is all that is stored, of rows that are read in whole chunks; nothing where the loops are
+/// something else.
+std::optional<ValueId> only_contraction(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows ||
+      !rows.full_chunks || rows.chunk_size != kElementsOfChunk)
+    return std::nullopt;
+  const std::optional<ValueId> reduction = only_reduction(loops);
+  if (!reduction || !sums_own_products(graph, loops, loops.values[*reduction])) return std::nullopt;
+  const bool stores_elements = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+    return (store.axes & loops.columns()) != 0;
+  });
+  return stores_elements ? std::nullopt : reduction;
+}
+
+std::string_view op_of(const ir::Graph& graph, const Value& value) {
+  return value.kind == Value::Kind::compute ? ops::element_row(*graph.node(value.node).op).name : std::string_view();
+}
+
+/// Whether every byte of a chunk holds two neighbours, the first one in its lower half.
+bool shifts_alternate(const ir::Graph& graph, const Loops& loops, int axis, ValueId shift) {
+  const std::int64_t chunks = loops.axes[static_cast<std::size_t>(axis)].size / kElementsOfChunk;
+  for (int e = 0; e < kElementsOfChunk; ++e) {
+    const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // element e of every chunk
+      const index::Expr at =
+          index::substitute(offset, {{axis, index::Expr::axis(axis, chunks) * kElementsOfChunk + index::Expr(e)}});
+      return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
+    };
+    if (number_at(graph, loops, shift, in_chunk) != e % 2 * 4) return false;
   }
-  const int axis = rows.vector_axis;
-  const segment::AxisSet inner = segment::AxisSet{1} << axis;
-  const Value& product = loops.values[loops.values[tile.reduction].operands[0]];
-  const auto op_of = [&](ValueId id) {
-    return loops.values[id].kind == Value::Kind::compute ? ops::element_row(*graph.node(loops.values[id].node).op).name
-                                                         : std::string_view();
-  };
-  const auto weights_of = [&](ValueId id) -> std::optional<SubByteField> {
-    if (op_of(id) != "cast" || !is_float(graph.node(loops.values[id].node).type.dtype)) return std::nullopt;
-    const auto bits = sub_byte_field_of(graph, loops, loops.values[id].operands[0]);
-    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
-        !loops.values[bits->load].predicates.empty())
-      return std::nullopt;
-    const AccessPlan& load = rows.loads[bits->load];
-    if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
-    for (int e = 0; e < kColumnsOfChunk; ++e) {
-      const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // column e of every chunk
-        const std::int64_t chunks = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfChunk;
-        const index::Expr at =
-            index::substitute(offset, {{axis, index::Expr::axis(axis, chunks) * kColumnsOfChunk + index::Expr(e)}});
-        return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
-      };
-      if (number_at(graph, loops, *bits->shift, in_chunk) != e % 2 * 4) return std::nullopt;
-    }
-    return bits;
-  };
-  for (const int weight : {0, 1}) {
-    const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
-    tile.vector = product.operands[static_cast<std::size_t>(1 - weight)];
+  return true;
+}
+
+/// Where `id` is weights of four bits as floats.
+std::optional<SubByteField> weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows, ValueId id) {
+  const Value& value = loops.values[id];
+  if (op_of(graph, value) != "cast" || !is_float(graph.node(value.node).type.dtype)) return std::nullopt;
+  const auto bits = sub_byte_field_of(graph, loops, value.operands[0]);
+  if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
+      !loops.values[bits->load].predicates.empty())
+    return std::nullopt;
+  const AccessPlan& load = rows.loads[bits->load];
+  if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
+  return shifts_alternate(graph, loops, rows.vector_axis, *bits->shift) ? bits : std::nullopt;
+}
+
+/// Weights, and what they are multiplied with along several elements.
+struct ScaledWeights {
+  SubByteField bits;
+  std::optional<ValueId> scale;
+};
+
+std::optional<ScaledWeights> scaled_weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
+                                               ValueId id) {
+  if (const auto bits = weights_of(graph, loops, rows, id)) return ScaledWeights{*bits, std::nullopt};
+  const Value& product = loops.values[id];
+  if (op_of(graph, product) != "mul") return std::nullopt;
+  const segment::AxisSet innermost = segment::AxisSet{1} << rows.vector_axis;
+  for (const std::size_t side : {0u, 1u}) {
+    const ValueId scale = product.operands[1 - side];
+    if ((loops.values[scale].axes & innermost) != 0) continue;
+    if (const auto bits = weights_of(graph, loops, rows, product.operands[side])) return ScaledWeights{*bits, scale};
+  }
+  return std::nullopt;
+}
+
+/// Of a contraction: the weights of four bits, the scale of several, and the vector.
+std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+  const std::optional<ValueId> reduction = only_contraction(graph, loops, rows);
+  if (!reduction) return std::nullopt;
+  PackedGemvTile tile;
+  tile.reduction = *reduction;
+  const Value& product = loops.values[loops.values[*reduction].operands[0]];
+  for (const std::size_t side : {0u, 1u}) {
+    tile.vector = product.operands[1 - side];
     if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 ||
         (loops.values[tile.vector].axes & ~loops.columns()) != 0)
       continue;
-    std::optional<SubByteField> bits = weights_of(scaled);
-    if (!bits && op_of(scaled) == "mul") {
-      for (const int side : {0, 1}) {
-        const ValueId scale = loops.values[scaled].operands[static_cast<std::size_t>(1 - side)];
-        bits = (loops.values[scale].axes & inner) == 0
-                   ? weights_of(loops.values[scaled].operands[static_cast<std::size_t>(side)])
-                   : std::nullopt;
-        if (!bits) continue;
-        tile.scale = scale;
-        break;
-      }
-    }
-    if (!bits) continue;
-    tile.load = bits->load;
-    tile.flip = bits->flip;
-    tile.offset = bits->offset;
+    const auto weights = scaled_weights_of(graph, loops, rows, product.operands[side]);
+    if (!weights) continue;
+    tile.scale = weights->scale;
+    tile.load = weights->bits.load;
+    tile.flip = weights->bits.flip;
+    tile.offset = weights->bits.offset;
     return tile;
   }
   return std::nullopt;
 }
 
-std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t columns) {
+std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
   const std::int64_t rows = tile.mma.m;
   const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.k_slice + 1) * 16;
-  const std::int64_t scales = tile.scale ? tile.subgroups * scales_of_subgroup(tile, columns) * rows * 4 : 0;
-  return columns * 2 + words + scales + std::int64_t{tile.subgroups} * tile.rows() * 4;
+  const std::int64_t scales = tile.scale ? tile.subgroups * scales_of_subgroup(tile, row_elements) * rows * 4 : 0;
+  return row_elements * 2 + words + scales + std::int64_t{tile.subgroups} * tile.rows() * 4;
+}
+
+/// Whether a device, a tuning and the schedule of threads leave room for such a kernel.
+bool may_use_cooperative_matrices(const Target& target, const Tuning& tuning, const Schedule& rows) {
+  return target.has(FeatureTier::cooperative_matrix) && target.caps.matrix_sub_byte && rows.launch.elements != 0 &&
+         !rows.wide && tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu) && !is_of_threads(tuning);
+}
+
+/// Elements of a row in one fragment of packed weights, each register of which is unpacked into four.
+int elements_of_fragment(const PackedGemvTile& tile) { return 4 * static_cast<int>(tile.mma.k); }
+
+/// Whether the K-slices of a tile cover a row, and its subgroups and their threads each have a part of the work.
+bool divides_work(const PackedGemvTile& tile, const Target& target, std::int64_t row_elements) {
+  const int threads = static_cast<int>(target.caps.subgroup_size);
+  const int workgroup = tile.subgroups * threads;
+  if (row_elements % tile.k_slice_columns() != 0 || tile.k_slice_columns() % elements_of_fragment(tile) != 0 ||
+      threads % tile.k_slice != 0 || static_cast<int>(tile.mma.m) % (threads / tile.k_slice) != 0)
+    return false;
+  return row_elements / tile.k_slice_columns() >= tile.subgroups && tile.rows() <= workgroup &&
+         workgroup <= static_cast<int>(usable_invocations(target.caps)) &&
+         tile.mma.n <= 4 * (static_cast<std::uint32_t>(tile.k_slice) + 1);  // sums are staged where words were
+}
+
+/// What is matched as so many tiles of a workgroup; nothing where these do not divide the work.
+std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, const Loops& loops,
+                                      const Target& target, int axis) {
+  const std::int64_t row_elements = loops.reduction_count();
+  const std::int64_t innermost = loops.axes[static_cast<std::size_t>(axis)].size;
+  const int fragment = elements_of_fragment(matched);
+  PackedGemvTile tile = matched;
+  tile.subgroups = device_model(target).packed_gemv.subgroups;
+  tile.tiles = count;
+  tile.k_slice = target.caps.subgroup_size >= 8 ? 8 : 4;
+  while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
+  if (!divides_work(tile, target, row_elements)) return std::nullopt;
+  tile.scale_columns = tile.k_slice_columns();
+  while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
+  if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
+    return std::nullopt;
+  if (shared_bytes(tile, row_elements) > target.caps.shared_memory_bytes) return std::nullopt;
+  return tile;
+}
+
+/// Waves of workgroups, each as long as memory takes to bring their bytes, or a subgroup to wait for its own.
+double modelled_us_of(const PackedGemvTile& tile, const Target& target, double tiles, double bytes) {
+  const CostModel costs = costs_of(target);
+  const DeviceModel& model = device_model(target);
+  const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup_size);
+  const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
+  const double tile_bytes = bytes / tiles;
+  double us = costs.launch_us;
+  for (double left = std::ceil(tiles / tile.tiles); left > 0; left -= slots) {
+    us += model.packed_gemv.first_us +
+          tile.tiles *
+              std::max(std::min(left, slots) * tile_bytes / (model.packed_gemv.copy_share * costs.copy_gb_per_s * 1e3),
+                       tile_bytes / (tile.subgroups * model.packed_gemv.bytes_per_us_and_subgroup));
+  }
+  return us;
+}
+
+/// The schedule of threads with this tile instead.
+Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Target& target, const Schedule& rows) {
+  Schedule schedule = rows;
+  auto& params = schedule.as<ReductionParams>();
+  params.packed = tile;
+  params.parallel_threads = tile.rows();
+  params.reduction_threads = 1;
+  params.iterations = ceil_div(schedule.launch.reduction_chunks, std::int64_t{tile.subgroups} * tile.k_slice);
+  params.persistent = false;
+  params.block = 0;
+  schedule.subgroup = static_cast<int>(target.caps.subgroup_size);
+  schedule.workgroup = tile.subgroups * schedule.subgroup;
+  schedule.launch.workgroups = ceil_div(loops.parallel_count(), tile.rows());
+  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+  schedule.splits = schedule.dispatches = schedule.unroll_factor = 1;
+  schedule.scratch_bytes = 0;
+  schedule.shared_bytes = shared_bytes(tile, loops.reduction_count());
+  return schedule;
 }
 
 }  // namespace
 
 std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule& rows) {
-  const ir::Graph& graph = problem.graph;
-  const Loops& counted = problem.loops;
   const Target& target = problem.target;
-  const Tuning& tuning = problem.tuning;
-  if (!target.has(FeatureTier::cooperative_matrix) || !target.caps.matrix_sub_byte || rows.launch.elements == 0 ||
-      rows.wide || !tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu) || is_of_threads(tuning))
-    return std::nullopt;
+  if (!may_use_cooperative_matrices(target, problem.tuning, rows)) return std::nullopt;
   const Loops loops = rows.transforms.merged_reduction_axes > 1
-                          ? merge_reduction_axes(counted, rows.transforms.merged_reduction_axes)
-                          : counted;
-  std::optional<PackedGemvTile> posed = match(graph, loops, rows);
-  if (!posed) return std::nullopt;
-  posed->mma = *target.caps.matrix_sub_byte;
-  const std::int64_t columns = loops.reduction_count();
-  const std::int64_t innermost = loops.axes[static_cast<std::size_t>(rows.vector_axis)].size;
-  const int fragment = 4 * static_cast<int>(posed->mma.k);
-  const int threads = static_cast<int>(target.caps.subgroup_size);
-  const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), posed->mma.m));
-  const CostModel costs = costs_of(target);
-  const DeviceModel& model = device_model(target);
+                          ? merge_reduction_axes(problem.loops, rows.transforms.merged_reduction_axes)
+                          : problem.loops;
+  std::optional<PackedGemvTile> matched = match(problem.graph, loops, rows);
+  if (!matched) return std::nullopt;
+  matched->mma = *target.caps.matrix_sub_byte;
+  const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m));
   std::optional<PackedGemvTile> best;
   double least = 0;
   for (int count = 1; count <= kMostTiles; ++count) {
-    PackedGemvTile tile = *posed;
-    tile.subgroups = model.packed_gemv.subgroups;
-    tile.tiles = count;
-    tile.k_slice = threads >= 8 ? 8 : 4;
-    while (tile.k_slice > fragment / kColumnsOfChunk && columns % tile.k_slice_columns() != 0) tile.k_slice /= 2;
-    const int workgroup = tile.subgroups * threads;
-    if (columns % tile.k_slice_columns() != 0 || tile.k_slice_columns() % fragment != 0 ||
-        threads % tile.k_slice != 0 || static_cast<int>(tile.mma.m) % (threads / tile.k_slice) != 0 ||
-        columns / tile.k_slice_columns() < tile.subgroups || tile.rows() > workgroup ||
-        workgroup > static_cast<int>(usable_invocations(target.caps))) {
-      continue;
-    }
-    if (tile.mma.n > 4 * (static_cast<std::uint32_t>(tile.k_slice) + 1))
-      continue;  // sums cross shared memory where words did
-    tile.scale_columns = tile.k_slice_columns();
-    while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
-    if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
-      continue;
-    if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
-    const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
-    const double tile_bytes = static_cast<double>(rows.cost.bytes_read) / tiles;
-    double us = costs.launch_us;
-    for (double left = std::ceil(tiles / count); left > 0; left -= slots) {
-      us += model.packed_gemv.first_us +
-            count * std::max(
-                        std::min(left, slots) * tile_bytes / (model.packed_gemv.copy_share * costs.copy_gb_per_s * 1e3),
-                        tile_bytes / (tile.subgroups * model.packed_gemv.bytes_per_us_and_subgroup));
-    }
+    const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
+    if (!tile) continue;
+    const double us = modelled_us_of(*tile, target, tiles, static_cast<double>(rows.cost.bytes_read));
     if (best && us >= least) continue;
     best = tile;
     least = us;
   }
-  if (!best || (!tuning.cooperative_matrix.value_or(false) && least >= rows.cost.modelled_us)) return std::nullopt;
-  Schedule schedule = rows;
-  schedule.as<ReductionParams>().packed = best;
-  schedule.as<ReductionParams>().parallel_threads = best->rows();
-  schedule.as<ReductionParams>().reduction_threads = 1;
-  schedule.workgroup = best->subgroups * threads;
-  schedule.launch.workgroups = ceil_div(loops.parallel_count(), best->rows());
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
-  schedule.as<ReductionParams>().iterations =
-      ceil_div(schedule.launch.reduction_chunks, std::int64_t{best->subgroups} * best->k_slice);
-  schedule.splits = schedule.dispatches = schedule.unroll_factor = 1;
-  schedule.as<ReductionParams>().persistent = false;
-  schedule.as<ReductionParams>().block = 0;
-  schedule.subgroup = threads;
-  schedule.scratch_bytes = 0;
-  schedule.shared_bytes = shared_bytes(*best, columns);
+  if (!best || (!problem.tuning.cooperative_matrix.value_or(false) && least >= rows.cost.modelled_us))
+    return std::nullopt;
+  Schedule schedule = schedule_of(*best, loops, target, rows);
   schedule.cost.modelled_us = least;
   return schedule;
 }

@@ -9,14 +9,14 @@
 
 namespace vkfuse::schedule {
 
-/// Weights of four bits, two in a byte, times one vector, with cooperative matrices (T4). A workgroup has `tiles`
-/// tiles, one after another, of as many rows as the unit; its subgroups share the columns. Words reach shared memory as
-/// they lie in memory, and a fragment of them becomes four of numbers.
+/// Weights of four bits, two in a byte, times one vector, with cooperative matrices. A workgroup has `tiles`
+/// tiles, one after another, of as many rows as a fragment; its subgroups share the reduction axes. Words reach shared
+/// memory as they lie in memory, and a fragment of them becomes four of numbers.
 struct PackedGemvTile {
   MatrixShape mma;
   int subgroups = 8, tiles = 1;
   int k_slice = 8;        ///< words of 16 bytes of every row that a subgroup takes at a time
-  int scale_columns = 0;  ///< columns of a strip that share a scale
+  int scale_columns = 0;  ///< elements of a K-slice that share a scale
   segment::ValueId reduction = 0;
   segment::ValueId load = 0;    ///< of the bytes
   segment::ValueId vector = 0;  ///< what the weights are multiplied with, of f16
@@ -27,16 +27,16 @@ struct PackedGemvTile {
   [[nodiscard]] int k_slice_columns() const { return k_slice * 32; }
 };
 
-/// Threads share the columns of a row and reduce across each other.
+/// Threads share the reduction axes of a row and reduce across each other.
 struct ReductionParams {
   bool vector_rows = false;  ///< the vector axis is a row axis: each thread owns several rows
   int parallel_threads = 1;  ///< parallel_threads * reduction_threads is the workgroup
   int reduction_threads = 1;
-  std::int64_t iterations = 1;  ///< chunks along the columns per thread and pass
+  std::int64_t iterations = 1;  ///< chunks along the reduction axes per thread and pass
   bool persistent = false;      ///< iterations are unrolled and what was loaded stays in registers
   int block = 0;                ///< chunks of a thread after which its reductions and scans start anew, so that no
                                 ///< chain is long; 0: never
-  int passes = 1;               ///< over the columns
+  int passes = 1;               ///< over a row
   std::optional<PackedGemvTile> packed;
 
   /// Accumulators of one scan in shared memory, two halves; 0 where threads need none to scan. `subgroup` as in

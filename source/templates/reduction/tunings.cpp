@@ -1,3 +1,4 @@
+#include "base/numerics.hpp"
 #include "schedule/access.hpp"
 #include "templates/reduction/candidates.hpp"
 
@@ -43,6 +44,12 @@ std::vector<Tuning> packed_tunings(const Caps& caps) {
 std::vector<Tuning> reduction_tunings(const Schedule& standard, const Caps& caps) {
   const auto& params = standard.as<ReductionParams>();
   return params.packed ? packed_tunings(caps) : tunings_around(caps, params.reduction_threads);
+}
+
+bool keeps_chains_short(const segment::Loops& loops, const Schedule& schedule) {
+  const auto& params = schedule.as<ReductionParams>();
+  const std::int64_t per_chunk = params.vector_rows ? 1 : schedule.chunk_size;
+  return params.iterations / schedule.splits * per_chunk <= longest_sum_chain(loops.reduction_count());
 }
 
 }  // namespace vkfuse::schedule

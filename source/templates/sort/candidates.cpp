@@ -1,5 +1,5 @@
 // The sort template: a workgroup sorts rows, or a block of one, in shared memory. Rows that do not fit go
-// through several dispatches: where few of the first elements are wanted, each block passes on so many
+// through several dispatches: where few of the first elements are requested, each block passes on so many
 // candidates; else sorted blocks are merged pairwise.
 #include <algorithm>
 #include <bit>
@@ -92,7 +92,7 @@ void choose_block(const Problem& problem, Schedule& schedule) {
   schedule.shared_bytes = params.block_keys * together * pair_bytes(problem.graph, problem.loops);
 }
 
-/// Each block keeps as many candidates as are wanted, until they fit one block.
+/// Each block keeps as many candidates as are requested, until they fit one block.
 void select_passes(Schedule& schedule) {
   SortParams& params = schedule.as<SortParams>();
   std::int64_t keys = params.keys;
@@ -210,11 +210,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
                   schedule.cost.loads_executed + schedule.cost.stores_executed);
 }
 
-}  // namespace
-
-Result<Schedule> best_sort(const Problem& problem) {
-  Schedule schedule;
-  auto& params = schedule.params.emplace<SortParams>();
+/// Rows and keys, chunks of results, and how all of them are accessed.
+void choose_sort_chunks(const Problem& problem, Schedule& schedule) {
+  auto& params = schedule.as<SortParams>();
   const AxisCounts counts = count_axes(problem.loops);
   schedule.launch.parallel_chunks = problem.loops.parallel_count();
   params.keys = problem.loops.key_count();
@@ -236,6 +234,14 @@ Result<Schedule> best_sort(const Problem& problem) {
     schedule.loads[i] = {AccessKind::element,
                          std::max(4, size_of(problem.graph.node(problem.loops.values[i].node).type.dtype))};
   }
+}
+
+}  // namespace
+
+Result<Schedule> best_sort(const Problem& problem) {
+  Schedule schedule;
+  const auto& params = schedule.params.emplace<SortParams>();
+  choose_sort_chunks(problem, schedule);
   choose_block(problem, schedule);
   if (params.block_keys < std::min<std::int64_t>(params.keys, 2)) {
     return unsupported(

@@ -288,14 +288,8 @@ void Sort::split_function() {
   functions_.blank();
 }
 
-/// A workgroup finds which pairs of both runs its share of the merged one consists of, and each thread where its
-/// pairs go: as far as they have come, and past those of the other run that belong before.
-void Sort::merge_pass() {
-  const int size = params_.block_keys;
-  shared_.line("shared {} keys[{}];", type_, size);
-  shared_.line("shared uint order[{}];", size);
-  order_function();
-  split_function();
+/// How many pairs of a sorted part of the block belong before another one.
+void Sort::before_function() {
   functions_.line("// Pairs of slots [low, high) that belong before (key, position).");
   functions_.open("uint before(uint low, uint high, {} key, uint position) {{", type_);
   functions_.line("uint begin = low;");
@@ -307,7 +301,11 @@ void Sort::merge_pass() {
   functions_.line("return low - begin;");
   functions_.close();
   functions_.blank();
-  begin_main(false);
+}
+
+/// The share of the merged run that the workgroup has, and the pairs of both runs that it consists of.
+void Sort::split_runs() {
+  const int size = params_.block_keys;
   const std::string run = numbers_.named("run", static_cast<std::uint32_t>(sort_pass().run), "pairs of a sorted run");
   const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
   main_.line("uint tile = (workgroup - row * p.groups) * {}u;", size);
@@ -328,6 +326,18 @@ void Sort::merge_pass() {
   main_.line("uint cut = order[0];");
   main_.line("uint from_first = order[1] - cut;");
   main_.line("barrier();");
+}
+
+/// A workgroup finds which pairs of both runs its share of the merged one consists of, and each thread where its
+/// pairs go: as far as they have come, and past those of the other run that belong before.
+void Sort::merge_pass() {
+  shared_.line("shared {} keys[{}];", type_, params_.block_keys);
+  shared_.line("shared uint order[{}];", params_.block_keys);
+  order_function();
+  split_function();
+  before_function();
+  begin_main(false);
+  split_runs();
   main_.open("for (uint i = thread; i < count; i += {}u) {{", schedule_.workgroup);
   main_.line("uint from = i < from_first ? begin + cut + i : middle + (taken - cut) + (i - from_first);");
   main_.line("keys[i] = {};", pair_key("from"));

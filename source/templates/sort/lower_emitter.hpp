@@ -13,19 +13,22 @@ class Sort : public Emitter {
   Result<RelocatableKernel> run();
 
  private:
-  // --- what is sorted, and what becomes of it (sort_values.cpp) ------------------------------------------
+  // --- what is sorted, and what becomes of it (lower_values.cpp) ------------------------------------------
   void bind_buffers();
-  /// Whether a value computed after the sort is the key at its place in the order.
+  /// Whether a value computed after the sort is the key at its position in the order.
   [[nodiscard]] bool is_sorted_key(ValueId id, ValueId key);
+  [[nodiscard]] bool same_predicate(const segment::Predicate& after, const segment::Predicate& key) const;
   [[nodiscard]] bool same_expr(const index::Expr& after, const index::Expr& key) const;
   [[nodiscard]] std::vector<ValueId> backward_slice_of_keys() const;
   [[nodiscard]] std::vector<ValueId> backward_slice_of_sorted();
   void set_axes(Scope& scope, bool of_keys) const;
   Result<void> key_function();
+  [[nodiscard]] bool reads_order(const std::vector<ValueId>& backward_slice) const;
+  Result<void> emit_sorted(Scope& scope);
   Result<void> result_function();
   void emit_order(Scope& scope, ValueId id);
 
-  // --- dispatches (sort.cpp) ------------------------------------------------------------------------------
+  // --- dispatches (lower.cpp) ------------------------------------------------------------------------------
   void order_function();
   void begin_main(bool whole_rows);
   Result<void> block_pass();
@@ -33,6 +36,8 @@ class Sort : public Emitter {
   void step_functions();
   void sort_block();
   void write_block();
+  void before_function();
+  void split_runs();
   void merge_pass();
   void split_function();
   Result<void> store_pass();

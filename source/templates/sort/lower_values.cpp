@@ -16,7 +16,7 @@ std::string parenthesised(const std::string& text) {
 
 }  // namespace
 
-/// Only what the round touches: a device may allow four.
+/// Only what the pass touches: a device may allow four.
 void Sort::bind_buffers() {
   std::set<ir::NodeId> loaded;
   const auto load = [&](const std::vector<ValueId>& ids) {
@@ -29,7 +29,7 @@ void Sort::bind_buffers() {
   std::erase_if(bindings_, [&](const Binding& binding) {
     return binding.store ? !sort_pass().stores : loaded.count(binding.value) == 0;
   });
-  const int half = static_cast<int>(sort_pass_ % 2);     // that this round writes
+  const int half = static_cast<int>(sort_pass_ % 2);     // that this pass writes
   const int halves = params_.passes.size() > 2 ? 2 : 1;  // two dispatches need only one
   if (!sort_pass().computes_keys) bindings_.push_back({0, false, true, halves == 2 ? 1 - half : 0, halves});
   if (!sort_pass().stores) bindings_.push_back({0, true, true, half, halves});
@@ -46,6 +46,15 @@ bool Sort::same_expr(const Expr& after, const Expr& key) const {
   return after == key;
 }
 
+bool Sort::same_predicate(const segment::Predicate& after, const segment::Predicate& key) const {
+  if (after.negated != key.negated || after.ranges.size() != key.ranges.size()) return false;
+  for (std::size_t k = 0; k < after.ranges.size(); ++k) {
+    if (after.ranges[k].size != key.ranges[k].size || !same_expr(after.ranges[k].value, key.ranges[k].value))
+      return false;
+  }
+  return true;
+}
+
 bool Sort::is_sorted_key(ValueId id, ValueId key) {
   const Value& a = loops_.values[id];
   const Value& b = loops_.values[key];
@@ -55,14 +64,7 @@ bool Sort::is_sorted_key(ValueId id, ValueId key) {
     return false;
   if (a.kind == Value::Kind::sort || a.kind == Value::Kind::literal || !same_expr(a.offset, b.offset)) return false;
   for (std::size_t i = 0; i < a.predicates.size(); ++i) {
-    if (a.predicates[i].negated != b.predicates[i].negated ||
-        a.predicates[i].ranges.size() != b.predicates[i].ranges.size())
-      return false;
-    for (std::size_t k = 0; k < a.predicates[i].ranges.size(); ++k) {
-      const segment::Predicate::Range& own = a.predicates[i].ranges[k];
-      const segment::Predicate::Range& other = b.predicates[i].ranges[k];
-      if (own.size != other.size || !same_expr(own.value, other.value)) return false;
-    }
+    if (!same_predicate(a.predicates[i], b.predicates[i])) return false;
   }
   for (std::size_t i = 0; i < a.operands.size(); ++i) {
     if (a.operands[i] != b.operands[i] && !is_sorted_key(a.operands[i], b.operands[i])) return false;
@@ -163,21 +165,23 @@ void Sort::emit_order(Scope& scope, ValueId id) {
   scope.names[id] = value_names_[id];
 }
 
-Result<void> Sort::result_function() {
-  Scope scope;
-  Writer body;
-  scope.out = &body;
-  set_axes(scope, false);
-  body.indent();
+/// Whether a result, or what it is computed from, is the position in the row itself.
+bool Sort::reads_order(const std::vector<ValueId>& backward_slice) const {
+  const auto contains = [&](const std::vector<ValueId>& ids) {
+    return std::find(ids.begin(), ids.end(), sort_) != ids.end();
+  };
+  const bool stored = std::any_of(loops_.stores.begin(), loops_.stores.end(),
+                                  [&](const segment::Store& store) { return store.value == sort_; });
+  return stored || std::any_of(backward_slice.begin(), backward_slice.end(), [&](ValueId id) {
+           const Value& value = loops_.values[id];
+           return sorted_keys_.count(id) == 0 && (contains(value.operands) || contains(value.data));
+         });
+}
+
+/// The order, and what is computed from it.
+Result<void> Sort::emit_sorted(Scope& scope) {
   const std::vector<ValueId> backward_slice = backward_slice_of_sorted();
-  std::vector<bool> reads_order(loops_.values.size(), false);
-  for (ValueId id : backward_slice) {
-    if (sorted_keys_.count(id) != 0) continue;
-    for (ValueId operand : loops_.values[id].operands) reads_order[operand] = true;
-    for (ValueId data : loops_.values[id].data) reads_order[data] = true;
-  }
-  for (const segment::Store& store : loops_.stores) reads_order[store.value] = true;
-  if (reads_order[sort_]) emit_order(scope, sort_);
+  if (reads_order(backward_slice)) emit_order(scope, sort_);
   for (ValueId id : backward_slice) {
     if (sorted_keys_.count(id) != 0) {
       emit_order(scope, id);
@@ -185,6 +189,16 @@ Result<void> Sort::result_function() {
       VKF_CHECK_OK(emit_value(scope, id));
     }
   }
+  return {};
+}
+
+Result<void> Sort::result_function() {
+  Scope scope;
+  Writer body;
+  scope.out = &body;
+  set_axes(scope, false);
+  body.indent();
+  VKF_CHECK_OK(emit_sorted(scope));
   std::string outs;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     const std::string value = use(scope, loops_.stores[i].value);

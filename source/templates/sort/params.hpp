@@ -15,7 +15,7 @@ struct SortPass {
     store,  ///< only stores the results of rows that are sorted
   };
   Kind kind = Kind::block;
-  bool computes_keys = false;  ///< else they come from the round before
+  bool computes_keys = false;  ///< else they come from the pass before
   bool stores = false;         ///< rows are sorted: what is computed from their order is stored
   std::int64_t keys = 0;       ///< of a row, that come in
   std::int64_t run = 0;        ///< merge: keys of a run that comes in

@@ -1,0 +1,75 @@
+#include "templates/reduction/cost.hpp"
+
+#include <algorithm>
+
+#include "device_model/device_model.hpp"
+#include "schedule/access.hpp"
+#include "schedule/operands.hpp"
+#include "templates/reduction/registers.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+
+namespace {
+
+/// What reading again takes, where reading from memory is 1: less where the rows in flight fit in caches.
+double cost_of_rereading(const Loops& loops, const Target& target, const Schedule& schedule) {
+  const DeviceModel& model = device_model(target);
+  const bool cpu = target.type == DeviceType::cpu;
+  const double row_bytes = static_cast<double>(schedule.cost.bytes_read) /
+                           static_cast<double>(std::max<std::int64_t>(1, loops.parallel_count()));
+  const double rows_in_flight =
+      std::min<double>(static_cast<double>(loops.parallel_count()), cpu ? 16 : 2 * model.units.count);
+  return row_bytes * rows_in_flight < (cpu ? 8e6 : model.caches.bytes) ? 0.25 : 1.0;
+}
+
+/// How often all threads together execute an access along these axes.
+std::int64_t chunks_executed(const Loops& loops, const Schedule& schedule, segment::AxisSet axes) {
+  const std::int64_t along = (axes & loops.columns()) != 0 ? schedule.launch.reduction_chunks : 1;
+  return schedule.launch.parallel_chunks * along;
+}
+
+/// In how many passes a load is executed; once where what it loads stays in registers.
+int times_loaded(const Loops& loops, const Schedule& schedule, std::size_t load) {
+  const AccessKind access = schedule.loads[load].kind;
+  const bool kept =
+      schedule.as<ReductionParams>().persistent && (access == AccessKind::vector || access == AccessKind::unaligned);
+  return loops.per_element(loops.values[load]) && !kept ? std::max(1, passes_using(loops, load)) : 1;
+}
+
+}  // namespace
+
+void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  count_bytes(graph, loops, schedule);
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  double traffic = static_cast<double>(schedule.cost.bytes_written);
+  const double again = cost_of_rereading(loops, target, schedule);
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    const int times = times_loaded(loops, schedule, i);
+    const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
+    const std::int64_t executed = chunks_executed(loops, schedule, value.axes);
+    traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
+    if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
+    schedule.cost.loads_executed += times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
+    schedule.cost.transactions +=
+        times * ceil_div(executed, subgroup) * lines(schedule.loads[i], bytes, schedule.chunk_size, subgroup);
+  }
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
+    const std::int64_t executed = chunks_executed(loops, schedule, loops.stores[i].axes);
+    schedule.cost.stores_executed += executed * instructions(schedule.stores[i], bytes, schedule.chunk_size);
+    schedule.cost.transactions +=
+        ceil_div(executed, subgroup) * lines(schedule.stores[i], bytes, schedule.chunk_size, subgroup);
+  }
+  schedule.cost.registers = estimated_reduction_registers(graph, loops, schedule);
+  const CostModel costs = costs_of(target);
+  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops),
+                                          schedule.cost.loads_executed + schedule.cost.stores_executed);
+}
+
+}  // namespace vkfuse::schedule

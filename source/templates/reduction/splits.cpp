@@ -1,0 +1,105 @@
+#include "templates/reduction/splits.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/numerics.hpp"
+#include "device_model/device_model.hpp"
+#include "schedule/access.hpp"
+#include "templates/reduction/registers.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+
+namespace {
+
+constexpr int kMostScanSplits = 128;  // that one thread joins one after the other
+constexpr int kMostSplits = 4096;
+
+/// Whether a kernel has room for one buffer more: partial results need it.
+bool has_room_for_partials(const Loops& loops, const Target& target) {
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
+}
+
+/// Bytes that a thread loads as vectors for a chunk.
+std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector || !loops.per_element(value))
+      continue;
+    bytes += schedule.chunk_size / schedule.loads[i].repeat * size_of(graph.node(value.node).type.dtype);
+  }
+  return bytes;
+}
+
+/// Few long rows are shared by several workgroups.
+int splits_to_fill(const Problem& problem, const Schedule& schedule) {
+  const ReductionParams& params = schedule.as<ReductionParams>();
+  const bool cpu = problem.target.type == DeviceType::cpu;
+  const std::int64_t groups = ceil_div(schedule.launch.parallel_chunks, params.parallel_threads);
+  const std::int64_t requested = cpu ? 8 : workgroups_to_fill(problem.target);
+  const std::int64_t fewest_iterations = params.vector_rows ? 8 : 4;
+  const std::int64_t enough = cpu ? 1 << 10 : 32;
+  if (params.iterations < enough || groups * 4 > requested) return 1;
+  int splits = 1;
+  while (groups * splits < requested && ceil_div(params.iterations, splits * 2) >= fewest_iterations &&
+         splits < kMostSplits)
+    splits *= 2;
+  return has_scans(problem.loops) && params.reduction_threads == 1 ? std::min(splits, kMostScanSplits) : splits;
+}
+
+/// At least `splits`, so that no loop is longer than the driver goes through.
+int splits_of_short_loops(const Problem& problem, std::int64_t iterations, int splits) {
+  const std::int64_t most = problem.target.workarounds.leaves_loops_after;
+  if (iterations * problem.loops.passes > most) splits = std::max(splits, 2);
+  while (ceil_div(iterations, splits) > most && splits < kMostSplits) splits *= 2;
+  return splits;
+}
+
+/// A loop over long rows keeps 64 bytes of loads in flight per thread.
+int chunks_in_flight(const Problem& problem, const Schedule& schedule) {
+  // Chunks of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector
+  // (H200: 46 us, 48 with two).
+  constexpr std::int64_t kManyBytes = 128;
+  const ReductionParams& params = schedule.as<ReductionParams>();
+  const std::int64_t own = ceil_div(params.iterations, schedule.splits);
+  if (problem.target.type == DeviceType::cpu || params.persistent || own < 4 ||
+      vector_bytes_of_chunk(problem.graph, problem.loops, schedule) >= kManyBytes)
+    return 1;
+  if (own < 8) return 2;
+  return schedule.chunk_size > 1 ? 4 : 8;
+}
+
+}  // namespace
+
+std::int64_t workgroups_to_fill(const Target& target) {
+  const DeviceModel& model = device_model(target);
+  return static_cast<std::int64_t>(model.occupancy.workgroups * model.units.count);
+}
+
+void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
+  ReductionParams& params = schedule.as<ReductionParams>();
+  const int splits = splits_of_short_loops(problem, params.iterations, splits_to_fill(problem, schedule));
+  schedule.splits = has_room_for_partials(problem.loops, problem.target) ? problem.tuning.splits.value_or(splits) : 1;
+  if (schedule.splits > 1) params.persistent = false;
+  schedule.unroll_factor = problem.tuning.unroll_factor.value_or(chunks_in_flight(problem, schedule));
+  // Where threads are too few to keep the promise of numerics.hpp: with room for the reductions across threads and
+  // splits.
+  const int per_chunk = params.vector_rows ? 1 : schedule.chunk_size;
+  const std::int64_t chain = ceil_div(params.iterations, schedule.splits) * per_chunk;
+  if (!params.persistent && chain > kSummationBlock && chain > longest_sum_chain(problem.loops.reduction_count()) - 256)
+    params.block = kSummationBlock / per_chunk;
+}
+
+void count_reduction_workgroups(const Target& target, Schedule& schedule) {
+  schedule.launch.workgroups =
+      ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
+  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+}
+
+}  // namespace vkfuse::schedule
