@@ -153,9 +153,9 @@ Result<void> MatmulEmitter::store_results() {
                                      : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
                                                    shape_.n / tile_.elements, per_vec4, threads_n));
   const std::string position = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns),
-                                        columns == 1    ? ""
-                                        : per_vec4 == 1 ? " + g"
-                                                        : fmt::format(" + g / {}u", per_vec4));
+                                           columns == 1    ? ""
+                                           : per_vec4 == 1 ? " + g"
+                                                           : fmt::format(" + g / {}u", per_vec4));
   const auto sum_of = [&](std::size_t s, int e) {
     const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_vec4)
                                                    : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);

@@ -39,9 +39,8 @@ void MatmulEmitter::locate_in_subtile(const SubtileWalk& walk, bool stays_inside
       walk.side_by_side > 1 ? fmt::format("{} / {}u", iteration, walk.side_by_side) : iteration;
   main_.line("uint row = g / {}u;", walk.row_chunks);
   main_.line("uint column = g % {}u;", walk.row_chunks);
-  main_.line(
-      "uint in_tile = subgroup_m * {}u + {}row;", shape_.thread_m,
-      fragment_rows() > 1 && !iteration.empty() ? fmt::format("{} * {}u + ", subtile_row, tile_.mma()->m) : "");
+  main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.thread_m,
+             fragment_rows() > 1 && !iteration.empty() ? fmt::format("{} * {}u + ", subtile_row, tile_.mma()->m) : "");
   const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
   const std::string in_row = walk.side_by_side > 1 && !iteration.empty()
                                  ? fmt::format("{} % {}u * {}u + ", iteration, walk.side_by_side, walk.row_chunks)
@@ -49,9 +48,8 @@ void MatmulEmitter::locate_in_subtile(const SubtileWalk& walk, bool stays_inside
   const std::string chunk = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / walk.elements,
                                         shape_.thread_n / walk.elements, in_row);
   main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
-  main_.line("uint chunk = {};", stays_inside
-                                     ? limited(chunk, extent(tile_.n) / walk.elements, shape_.n / walk.elements)
-                                     : chunk);
+  main_.line("uint chunk = {};",
+             stays_inside ? limited(chunk, extent(tile_.n) / walk.elements, shape_.n / walk.elements) : chunk);
 }
 
 void MatmulEmitter::declare_chunks_in_flight(int chunks) {
