@@ -322,21 +322,6 @@ std::optional<Schedule> matmul_at_other_sizes(const Problem& problem, const Sche
   return schedule;
 }
 
-std::vector<ValueId> backward_slice_of_operand(const Loops& loops, const MatmulParams& tile,
-                                               const TileOperand& tile_operand) {
-  std::set<ValueId> all;
-  const auto add = [&](ValueId value) {
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, value);
-    all.insert(backward_slice.begin(), backward_slice.end());
-  };
-  add(tile_operand.value);
-  for (const MatmulParams::RowReduction& reduction : tile.row_reductions) {
-    if (&tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)] == &tile_operand)
-      add(loops.values[reduction.reduction].operands[0]);
-  }
-  return {all.begin(), all.end()};
-}
-
 namespace {
 
 /// Looks for the best tile of loops that have been matched.
@@ -472,23 +457,6 @@ std::optional<Schedule> best_matmul(const Problem& given) {
   auto schedule = TileSearch(problem, *std::move(tile), sunk.has_value()).run();
   if (schedule) schedule->transforms.sunk_scales = sunk.has_value();
   return schedule;
-}
-
-std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape) {
-  std::int64_t all = shape.k + 20;
-  for (const TileOperand& tile_operand : tile.tile_operands)
-    all += ceil_div(
-               std::int64_t{tile_operand.second ? shape.n : shape.m} * shape.k / elements_in_tile(tile_operand, shape),
-               shape.workgroup()) +
-           1;
-  return all;
-}
-
-int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {
-  int elements = tile_operand.elements;
-  while (elements > 4 && (tile_operand.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup())
-    elements /= 2;
-  return elements;
 }
 
 void describe_matmul(const Schedule& schedule, Description& description) {
