@@ -1,4 +1,4 @@
-// Weights of four bits as cooperative matrices take them (T4): a fragment of 16-bit words, as they lie in memory,
+// Weights of four bits as cooperative matrices take them: a fragment of 16-bit words, as they lie in memory,
 // becomes four fragments of numbers. What is done to a word does not depend on where in the fragment it is, so the
 // device may keep to itself which thread has which.
 #pragma once

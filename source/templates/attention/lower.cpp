@@ -37,8 +37,8 @@ class Attention : public AttentionBase {
     if (!simt_.low_register) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
   }
-  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same
-  /// registers.
+  /// At the end of a low-register loop over rows, of which each has so many vec4s: every iteration finds its own in the
+  /// same registers.
   void turn_rows(const std::string& rows, int vec4s) {
     for (int g = 0; g < vec4s; ++g) {
       main_.open("{{");

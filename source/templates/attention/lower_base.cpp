@@ -1,4 +1,4 @@
-// What both forms of attention share.
+// What attention by threads and by cooperative matrices share.
 #include "templates/attention/lower_emitter.hpp"
 
 #include <algorithm>

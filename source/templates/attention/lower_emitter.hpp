@@ -1,4 +1,4 @@
-// What both forms of attention share: parts, functions and the walk along k.
+// What attention by threads and by cooperative matrices share: parts, functions and the walk along k.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class AttentionBase : public OperandEmitter {
 
   const schedule::AttentionParams& tile_;
   /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
-  /// its own, ahead of the product. The score's function is passed it after the product.
+  /// its own, loaded before the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
   std::optional<TileOperand> first_, second_;
   TileOperand third_;

@@ -123,7 +123,7 @@ std::int64_t partial_vec4s(const Loops& loops, const MatmulParams& tile) {
          ceil_div(count_along(loops, tile.n), 4);
 }
 
-/// Whether sums can be left in parts, of which each has steps of its own: they are words, and nothing else is reduced.
+/// Whether split-K has steps for each of its workgroups: sums have at most 32 bits, and nothing else is reduced.
 bool may_split(const ir::Graph& graph, const Loops& loops, const Target& target, const MatmulParams& tile, int splits) {
   const bool words = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatmulParams::Sum& sum) {
     return size_of(graph.node(loops.values[sum.reduction].node).type.dtype) <= 4;

@@ -1,4 +1,4 @@
-// The results of a matmul whose threads own elements of the tile, and sums that several workgroups have parts of.
+// The results of a matmul whose threads own elements of the tile, and the partial sums of split-K.
 #include <algorithm>
 #include <utility>
 
