@@ -42,9 +42,9 @@ class CooperativeAttentionEmitter : public AttentionBase {
     ValueId id = 0;
     std::string matrices;
     Part part;
-    std::int64_t stride =
-        0;  ///< between rows in memory, in elements, where fragments are loaded as they lie there; else 0
-    bool halves = false;
+    /// Between rows in memory, in elements, where fragments are loaded as they lie there; else 0.
+    std::int64_t stride = 0;
+    bool halves = false;  ///< matrices are of f16
   };
   [[nodiscard]] Beside make_beside(ValueId id);
   [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;

@@ -5,7 +5,7 @@
 namespace vkfuse::lowering {
 
 Result<void> CooperativeAttentionEmitter::call(const Part& part, const std::string& name,
-                                        const std::vector<std::string>& known) {
+                                               const std::vector<std::string>& known) {
   use_chunks_of(part);
   Scope scope = part_scope(part);
   VKF_CHECK_OK(emit_values(scope, part.per_chunk));
