@@ -4,7 +4,7 @@
 
 namespace vkfuse::lowering {
 
-std::string fragment_function(const std::string& name, const MatrixShape& unit) {
+std::string fragment_function(const std::string& name, const MatrixShape& mma) {
   return fmt::format(
       R"(// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
 // not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
@@ -19,25 +19,22 @@ std::string fragment_function(const std::string& name, const MatrixShape& unit) 
   return numbers;
 }}
 )",
-      fmt::arg("fragment", fragment(unit.a, unit.m, unit.k, "A")), fmt::arg("name", name));
+      fmt::arg("fragment", fragment(mma.a, mma.m, mma.k, "A")), fmt::arg("name", name));
 }
 
-std::vector<std::string> fragment_products(const MatrixShape& unit, const std::string& function,
-                                           const std::string& bits, const std::string& column, const std::string& at,
-                                           const std::string& low, const std::string& high, std::int64_t offset,
-                                           const std::string& sum) {
+std::vector<std::string> fragment_products(const MatrixShape& mma, const FragmentProducts& of) {
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("{} factors[4];", fragment(unit.b, unit.k, unit.n, "B")));
+  lines.push_back(fmt::format("{} factors[4];", fragment(mma.b, mma.k, mma.n, "B")));
   lines.push_back(
       fmt::format("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, "
                   "gl_CooperativeMatrixLayoutColumnMajor);",
-                  column, at, unit.k / 8));
+                  of.vector, of.at, mma.k / 8));
   for (int j = 0; j < 4; ++j) {
     const bool above = j % 2 == 1;  // the upper four of a byte
     lines.push_back(fmt::format(
-        "{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});", sum,
-        function, bits, j / 2 * 8, above ? 0x00f000f0u : 0x000f000fu, above ? high : low, above ? "0.0625" : "1.0",
-        fmt::format("{}.0", (above ? 64 : 1024) - offset), j));
+        "{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});",
+        of.sum, of.function, of.bits, j / 2 * 8, above ? 0x00f000f0u : 0x000f000fu, above ? of.high : of.low,
+        above ? "0.0625" : "1.0", fmt::format("{}.0", (above ? 64 : 1024) - of.offset), j));
   }
   return lines;
 }

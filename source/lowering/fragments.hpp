@@ -1,4 +1,4 @@
-// Weights of four bits as cooperative matrices take them (T4): a fragment of 16-bit words, as they lie in memory,
+// Weights of four bits as cooperative matrices take them: a fragment of 16-bit words, as they lie in memory,
 // becomes four fragments of numbers. What is done to a word does not depend on where in the fragment it is, so the
 // device may keep to itself which thread has which.
 #pragma once
@@ -19,14 +19,20 @@ constexpr std::uint32_t sub_byte_powers(std::uint32_t flip, int place) {
 }
 
 /// The function `name` of a fragment, which gives the numbers of four of its sixteen bits.
-std::string fragment_function(const std::string& name, const MatrixShape& unit);
+std::string fragment_function(const std::string& name, const MatrixShape& mma);
 
-/// What multiplies the numbers (four bits ^ flip) + `offset` of fragment `bits` with the vector in the shared array
-/// `column` of uvec4, from `at` on, where all the first of each four elements come first: declares `factors`, of the
-/// second kind. `low` and `high` name the powers.
-std::vector<std::string> fragment_products(const MatrixShape& unit, const std::string& function,
-                                           const std::string& bits, const std::string& column, const std::string& at,
-                                           const std::string& low, const std::string& high, std::int64_t offset,
-                                           const std::string& sum);
+/// What fragment_products() multiplies, as the text names it.
+struct FragmentProducts {
+  std::string function;     ///< see fragment_function()
+  std::string bits;         ///< the fragment of weights
+  std::string vector, at;   ///< the shared array of uvec4, and where the vector's part begins
+  std::string low, high;    ///< sub_byte_powers() of four bits at 0 and at 4
+  std::int64_t offset = 0;  ///< numbers are (four bits ^ flip) + offset
+  std::string sum;
+};
+
+/// Multiplies the numbers of a fragment with a vector, of which all the first of each four elements come first:
+/// declares `factors`, the operands B.
+std::vector<std::string> fragment_products(const MatrixShape& mma, const FragmentProducts& of);
 
 }  // namespace vkfuse::lowering

@@ -1,5 +1,6 @@
-// Factors of fewer bits than a register, for cooperative matrices and dot products of bytes: as words of several
-// elements, where bytes that lie across in memory are turned in flight to shared memory.
+// Operands of fewer bits than a register, for cooperative matrices and integer dot products: as 32-bit words of several
+// elements, where bytes that lie across in memory are turned on their way to shared memory.
+#include <algorithm>
 #include <cstring>
 
 #include "lowering/tile_operands.hpp"
@@ -9,150 +10,184 @@ namespace vkfuse::lowering {
 
 using index::Expr;
 
-void OperandEmitter::make_sub32(TileOperand& tile_operand, std::optional<DType> unit, bool integer_dot) const {
-  tile_operand.unit = unit;
-  tile_operand.integer_dot = integer_dot;
-  // Units of bytes want what they add up side by side.
-  tile_operand.turned = unit && size_of(*unit) == 1 && !tile_operand.along_k();
-  if (tile_operand.steps() > 1) {
-    const auto words = schedule::ceil_div(tile_operand.part.elements, 4) * tile_operand.steps();
-    tile_operand.units /= tile_operand.steps();
-    tile_operand.iterations = schedule::ceil_div(tile_operand.units, schedule_.workgroup);
-    // Turning them wants as many registers again.
-    tile_operand.prefetched = tile_operand.prefetched && !schedule::has_few_registers(target_) &&
-                              schedule::is_double_buffered(static_cast<int>(words), tile_operand.iterations);
-    unroll_where_it_pays(tile_operand);
-  }
-  // Only casts that lose nothing stand between the operand and the value that is narrow.
-  const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
-  const std::vector<ValueId>& vectors = tile_operand.part.vectors;
-  const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load &&
-                     !is_unaligned(id) && tile_operand.beside.empty();
-  if (alone && dtype_of(loops_.values[id]) == (integer_dot ? DType::i8 : *unit) && tile_operand.part.elements > 1)
-    tile_operand.as_read = id;
-  tile_operand.copied = !tile_operand.as_read && unit && size_of(*unit) == 2 && tile_operand.part.elements % 2 == 0 &&
-                        tile_operand.beside.empty() && tile_operand.of_rows.empty() && is_copied(id, *unit);
+namespace {
+
+/// One 16-bit element of `yes` where its condition holds, else of `no`; the other half of the word is zero.
+std::string chosen_half(const std::string& condition, const char* mask, const std::string& yes, const std::string& no) {
+  const auto masked = [&](const std::string& word) { return word == "0u" ? word : fmt::format("{} & {}", word, mask); };
+  return condition == "true" ? fmt::format("({})", masked(yes))
+                             : fmt::format("({} ? {} : {})", condition, masked(yes), masked(no));
 }
 
-bool OperandEmitter::is_copied(ValueId id, DType unit) const {
+/// The two elements of a word, of which each has a condition.
+std::string chosen_word(const std::string& low, const std::string& high, const std::string& yes,
+                        const std::string& no) {
+  if (low == high) return fmt::format("{} ? {} : {}", low, yes, no);
+  return fmt::format("{} | {}", chosen_half(low, "0xffffu", yes, no), chosen_half(high, "0xffff0000u", yes, no));
+}
+
+}  // namespace
+
+bool OperandEmitter::is_loaded_alone(const TileOperand& tile_operand, ValueId load) const {
+  const std::vector<ValueId>& vectors = tile_operand.part.vectors;
+  return vectors.size() == 1 && vectors.front() == load && loops_.values[load].kind == Value::Kind::load &&
+         !is_unaligned(load) && tile_operand.beside.empty();
+}
+
+/// Chunks of neighbouring positions along k are brought by one thread, which turns them.
+void OperandEmitter::join_steps(TileOperand& tile_operand) const {
+  TileOperand::Staging& staging = tile_operand.staging;
+  const auto words = schedule::ceil_div(tile_operand.part.elements, 4) * tile_operand.steps();
+  staging.chunks /= tile_operand.steps();
+  staging.iterations = schedule::ceil_div(staging.chunks, schedule_.workgroup);
+  // Turning them wants as many registers again.
+  staging.prefetched = staging.prefetched && !schedule::has_few_registers(target_) &&
+                       schedule::is_double_buffered(static_cast<int>(words), staging.iterations);
+  unroll_where_it_pays(tile_operand);
+}
+
+void OperandEmitter::make_sub32(TileOperand& tile_operand, std::optional<DType> component, bool integer_dot) const {
+  TileOperand::Encoding& encoding = tile_operand.encoding;
+  encoding.component = component;
+  encoding.integer_dot = integer_dot;
+  // Cooperative matrices of bytes want what they add up side by side.
+  encoding.turned = component && size_of(*component) == 1 && !tile_operand.along_k();
+  const int elements = tile_operand.part.elements;
+  if (tile_operand.steps() > 1) join_steps(tile_operand);
+  // Between this value and the operand are only casts that lose nothing.
+  const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
+  if (elements > 1 && is_loaded_alone(tile_operand, id) &&
+      dtype_of(loops_.values[id]) == (integer_dot ? DType::i8 : *component))
+    encoding.as_read = id;
+  const bool copies = component && size_of(*component) == 2 && elements % 2 == 0 && is_copied(id, *component);
+  encoding.copied = !encoding.as_read && copies && tile_operand.beside.empty() && tile_operand.of_rows.empty();
+}
+
+bool OperandEmitter::is_copied(ValueId id, DType component) const {
   const Value& value = loops_.values[id];
-  if (dtype_of(value) != unit || !value.data.empty()) return false;
+  if (dtype_of(value) != component || !value.data.empty()) return false;
   if (is_literal(id))
     return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a reduction's identity
   if (value.kind == Value::Kind::load)
     return schedule_.loads[id].repeat == 1 &&
            (schedule_.loads[id].kind == schedule::AccessKind::vector || is_unaligned(id));
-  return value.kind == Value::Kind::choose && is_copied(value.operands[0], unit) && is_copied(value.operands[1], unit);
+  return value.kind == Value::Kind::choose && is_copied(value.operands[0], component) &&
+         is_copied(value.operands[1], component);
 }
 
-std::vector<std::string> OperandEmitter::copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id) {
-  const Value& value = loops_.values[id];
-  const auto count = static_cast<std::size_t>(tile_operand.part.elements / 2);
-  if (is_literal(id)) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, std::get<ir::ConstantPayload>(graph_.node(value.node).payload).bytes->data(), sizeof bits);
-    return std::vector<std::string>(count, bits == 0 ? "0u" : fmt::format("0x{:08x}u", bits * 0x10001u));
-  }
+std::vector<std::string> OperandEmitter::literal_words(const TileOperand& tile_operand, ValueId literal) const {
+  std::uint16_t bits = 0;
+  const ir::Node& node = graph_.node(loops_.values[literal].node);
+  std::memcpy(&bits, std::get<ir::ConstantPayload>(node.payload).bytes->data(), sizeof bits);
+  return std::vector<std::string>(static_cast<std::size_t>(tile_operand.part.elements / 2),
+                                  bits == 0 ? "0u" : fmt::format("0x{:08x}u", bits * 0x10001u));
+}
+
+std::vector<std::string> OperandEmitter::loaded_words(const TileOperand& tile_operand, ValueId load) {
   std::vector<std::string> words;
-  const std::string in_flight = tile_operand.prefetched ? register_index(tile_operand) : "";
-  for (std::size_t w = 0; value.kind == Value::Kind::load && w < count; ++w) {
-    if (!is_unaligned(id)) {
-      words.push_back(word_as_read(tile_operand, id, static_cast<int>(w)));
+  const std::string in_flight = tile_operand.staging.prefetched ? register_index(tile_operand) : "";
+  for (int w = 0; w < tile_operand.part.elements / 2; ++w) {
+    if (!is_unaligned(load)) {
+      words.push_back(word_as_read(tile_operand, load, w));
       continue;
     }
-    words.push_back(fmt::format("{}_{}", value_names_[id], w));
-    main_.line("uint {} = {};", words.back(), unaligned_word(id, static_cast<int>(w), in_flight));
+    words.push_back(fmt::format("{}_{}", value_names_[load], w));
+    main_.line("uint {} = {};", words.back(), unaligned_word(load, w, in_flight));
   }
-  if (value.kind == Value::Kind::load) return words;
+  return words;
+}
 
-  const std::vector<std::string> yes = copied_words(tile_operand, scope, value.operands[0]),
-                                 no = copied_words(tile_operand, scope, value.operands[1]);
-  // What is the same for all elements of a chunk is asked once, and what follows from the sizes never.
-  std::map<index::AxisId, Expr> of_chunk = scope.axes;
-  scope.axes.clear();
-  set_axes(scope, tile_operand.part, true);
-  std::vector<segment::Predicate> alike, own;
+OperandEmitter::ChunkPredicates OperandEmitter::split_predicates(const Scope& scope, const Value& choice,
+                                                                 int elements) const {
   const auto differs = [&](const segment::Predicate::Range& range) {
     const Expr at = in_scope(scope, range.value);
     if (!index::depends_on(at, kElement)) return false;
-    const std::int64_t elements = tile_operand.part.elements;
     const bool within = index::stride_of(at, kElement) == 1 &&
                         index::alignment_of(at - Expr::axis(kElement, elements), elements) >= elements &&
                         range.size % elements == 0;
     return !within;  // a chunk lies on one side, as where tensors of whole chunks are put side by side
   };
-  for (const segment::Predicate& predicate : value.predicates) {
+  ChunkPredicates split;
+  for (const segment::Predicate& predicate : choice.predicates) {
     if (predicate.negated) {  // of a conjunction that must not hold no part can be asked alone
-      (std::any_of(predicate.ranges.begin(), predicate.ranges.end(), differs) ? own : alike).push_back(predicate);
+      const bool own = std::any_of(predicate.ranges.begin(), predicate.ranges.end(), differs);
+      (own ? split.of_element : split.of_chunk).push_back(predicate);
       continue;
     }
     segment::Predicate same, each;
     for (const segment::Predicate::Range& range : predicate.ranges)
       (differs(range) ? each : same).ranges.push_back(range);
-    if (!same.ranges.empty()) alike.push_back(std::move(same));
-    if (!each.ranges.empty()) own.push_back(std::move(each));
+    if (!same.ranges.empty()) split.of_chunk.push_back(std::move(same));
+    if (!each.ranges.empty()) split.of_element.push_back(std::move(each));
   }
+  return split;
+}
+
+/// What is the same for all elements of a chunk is asked once, and what follows from the sizes never.
+std::vector<std::string> OperandEmitter::chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice) {
+  const Value& value = loops_.values[choice];
+  const std::vector<std::string> yes = copied_words(tile_operand, scope, value.operands[0]),
+                                 no = copied_words(tile_operand, scope, value.operands[1]);
+  std::map<index::AxisId, Expr> of_chunk = scope.axes;
+  scope.axes.clear();
+  set_axes(scope, tile_operand.part, true);
+  const ChunkPredicates predicates = split_predicates(scope, value, tile_operand.part.elements);
   const std::map<index::AxisId, Expr> of_element = scope.axes;
-  const auto go_to = [&](std::size_t element) {
+  const auto condition_at = [&](std::size_t element, const std::vector<segment::Predicate>& conjunction) {
     for (auto& [axis, expr] : scope.axes)
       expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
+    return condition(scope, conjunction);
   };
-  go_to(0);
-  std::string inside = condition(scope, alike);
+  std::string inside = condition_at(0, predicates.of_chunk);
   if (inside != "true") {
-    const std::string name = value_names_[id] + "_inside";
+    const std::string name = value_names_[choice] + "_inside";
     main_.line("bool {} = {};", name, inside);
     inside = name;
   }
   const auto holds = [&](std::size_t element) {
-    go_to(element);
-    const std::string here = condition(scope, own);
+    const std::string here = condition_at(element, predicates.of_element);
     return here == "true" ? inside : inside == "true" ? here : inside + " && " + here;
   };
-  for (std::size_t w = 0; w < count; ++w) {
+  std::vector<std::string> words;
+  for (std::size_t w = 0; w < yes.size(); ++w) {
     const std::string low = holds(2 * w), high = holds(2 * w + 1);
-    if (low == high && low == "true") {
+    if (low == "true" && high == "true") {
       words.push_back(yes[w]);
       continue;
     }
-    words.push_back(fmt::format("{}_{}", value_names_[id], w));
-    if (low == high) {
-      main_.line("uint {} = {} ? {} : {};", words.back(), low, yes[w], no[w]);
-      continue;
-    }
-    const auto half = [&](const std::string& condition, const char* mask) {
-      const auto masked = [&](const std::string& word) {
-        return word == "0u" ? word : fmt::format("{} & {}", word, mask);
-      };
-      return condition == "true" ? fmt::format("({})", masked(yes[w]))
-                                 : fmt::format("({} ? {} : {})", condition, masked(yes[w]), masked(no[w]));
-    };
-    main_.line("uint {} = {} | {};", words.back(), half(low, "0xffffu"), half(high, "0xffff0000u"));
+    words.push_back(fmt::format("{}_{}", value_names_[choice], w));
+    main_.line("uint {} = {};", words.back(), chosen_word(low, high, yes[w], no[w]));
   }
   scope.axes = std::move(of_chunk);
   return words;
 }
 
-std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_operand, Scope& scope, DType narrow) {
+std::vector<std::string> OperandEmitter::copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id) {
+  if (is_literal(id)) return literal_words(tile_operand, id);
+  if (loops_.values[id].kind == Value::Kind::load) return loaded_words(tile_operand, id);
+  return chosen_words(tile_operand, scope, id);
+}
+
+std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype) {
   std::vector<std::string> words;
-  if (tile_operand.as_read) {
-    for (int v = 0; v < vectors_of(*tile_operand.as_read); ++v)
-      words.push_back(raw_name(*tile_operand.as_read, v) +
-                      (tile_operand.prefetched ? register_index(tile_operand) : ""));
+  if (tile_operand.encoding.as_read) {
+    for (int v = 0; v < vectors_of(*tile_operand.encoding.as_read); ++v)
+      words.push_back(raw_name(*tile_operand.encoding.as_read, v) +
+                      (tile_operand.staging.prefetched ? register_index(tile_operand) : ""));
     return words;
   }
-  if (tile_operand.copied)
+  if (tile_operand.encoding.copied)
     return copied_words(tile_operand, scope, schedule::sub32_value(graph_, loops_, tile_operand.value));
   const ops::RegisterType from = ops::register_type_of(dtype_of(loops_.values[tile_operand.value]));
-  const ops::RegisterType to = ops::register_type_of(narrow);
+  const ops::RegisterType to = ops::register_type_of(dtype);
   for (int g = 0; g < groups_; ++g) {
     std::string value = tile_operand_group(tile_operand, scope, g);
-    if (group_ == 1) return {fmt::format("{}({})", component(narrow), value)};
+    if (group_ == 1) return {fmt::format("{}({})", component(dtype), value)};
     if (from != to) {  // a cast that loses nothing is taken back
       main_.line("{0} {1}_narrow = {0}({1});", group_type(to, group_, dialect_), value);
       value += "_narrow";
     }
-    const std::vector<std::string> packed = pack(narrow, group_, value, dialect_);
+    const std::vector<std::string> packed = pack(dtype, group_, value, dialect_);
     words.insert(words.end(), packed.begin(), packed.end());
   }
   return words;
@@ -160,19 +195,20 @@ std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_ope
 
 std::string OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueId load, int word) const {
   const int per = schedule_.loads[load].vector_bytes / 4;
-  const std::string vector = raw_name(load, word / per) + (tile_operand.prefetched ? register_index(tile_operand) : "");
+  const std::string vector =
+      raw_name(load, word / per) + (tile_operand.staging.prefetched ? register_index(tile_operand) : "");
   return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
 }
 
-/// A thread's chunk in words of four neighbours in depth: as it is read where they lie side by side, else of four
+/// A thread's chunk in words of four neighbours along k: as it is read where they lie side by side, else of four
 /// chunks.
 void OperandEmitter::put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
   const int elements = tile_operand.part.elements;
   const std::vector<std::string> words = sub32_words(tile_operand, scope, DType::i8);
   std::vector<std::string> single = words;  // of four bytes
-  for (int g = 0; tile_operand.as_read && g < elements / 4; ++g) {
+  for (int g = 0; tile_operand.encoding.as_read && g < elements / 4; ++g) {
     if (g == 0) single.clear();
-    single.push_back(word_as_read(tile_operand, *tile_operand.as_read, g));
+    single.push_back(word_as_read(tile_operand, *tile_operand.encoding.as_read, g));
   }
   for (std::size_t g = 0; g < single.size(); ++g) {
     const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
@@ -194,37 +230,11 @@ void OperandEmitter::open_steps(const TileOperand& tile_operand, const std::stri
     *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
 }
 
-/// Chunks that lie across, four neighbours in depth one after the other: a word for each position across.
-Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const std::string& depth) {
-  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
-  std::string inside;
-  open_steps(tile_operand, depth, &inside);
-  Scope scope = part_scope(tile_operand.part);
-  if (tile_operand.prefetched) {
-    for (ValueId id : loads_of_chunks(tile_operand.part))
-      scope.names[id] = value_names_[id] + "_ahead" + register_index(tile_operand);
-  }
-  for (ValueId id : tile_operand.part.per_chunk) {
-    if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
-  }
-  if (!tile_operand.prefetched) {
-    for (ValueId id : tile_operand.part.vectors) load_vectors(scope, id, "");
-  }
-  const bool integers = ops::register_type_of(dtype_of(loops_.values[tile_operand.value])) == ops::RegisterType::i32;
-  for (int g = 0; g < groups_; ++g) {
-    std::string value;
-    if (tile_operand.as_read) {
-      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(tile_operand, *tile_operand.as_read, g));
-    } else {
-      value = tile_operand_group(tile_operand, scope, g);
-      value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
-    }
-    main_.line("{}words_{} |= {} << (d * 8u);", inside.empty() ? "" : "if (" + inside + ") ", g, value);
-  }
-  main_.close();
+/// A word for each position across.
+void OperandEmitter::put_gathered(const TileOperand& tile_operand) {
   const int elements = tile_operand.part.elements;
   for (int g = 0; g < groups_; ++g) {
-    if (tile_operand.integer_dot) {
+    if (tile_operand.encoding.integer_dot) {
       main_.line("{}[column * {}u + row{}] = words_{};", tile_operand.tile, tile_operand.stride(),
                  elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
       continue;
@@ -235,6 +245,28 @@ Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const
                  tile_operand.row_words(), g, "xyzw"[e]);
     }
   }
+}
+
+/// Chunks that lie across, four neighbours along k one after the other.
+Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const std::string& depth) {
+  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
+  std::string inside;
+  open_steps(tile_operand, depth, &inside);
+  Scope scope = part_scope(tile_operand.part);
+  VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
+  const bool integers = ops::register_type_of(dtype_of(loops_.values[tile_operand.value])) == ops::RegisterType::i32;
+  for (int g = 0; g < groups_; ++g) {
+    std::string value;
+    if (tile_operand.encoding.as_read) {
+      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(tile_operand, *tile_operand.encoding.as_read, g));
+    } else {
+      value = tile_operand_group(tile_operand, scope, g);
+      value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
+    }
+    main_.line("{}words_{} |= {} << (d * 8u);", inside.empty() ? "" : "if (" + inside + ") ", g, value);
+  }
+  main_.close();
+  put_gathered(tile_operand);
   return {};
 }
 

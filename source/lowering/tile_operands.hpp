@@ -1,6 +1,6 @@
-// What the templates share that multiply through shared memory: operands of products, which are computed as they are
-// read and lie in shared memory, in fours with their depth (what is summed) outermost or, for cooperative matrices, as
-// narrow numbers in the order in which they were read; and results, computed from the sums.
+// What the templates share that multiply tiles in shared memory: operands of contractions, which are computed as they
+// are read and staged in shared memory, in vec4s with k (what is summed) outermost or, for cooperative matrices, as
+// sub-32-bit numbers in the order in which they were read; and results, computed from the sums.
 #pragma once
 
 #include <functional>
@@ -32,65 +32,87 @@ class OperandEmitter : public Emitter {
     std::vector<ValueId> vectors;  ///< loaded by main() for the whole chunk
     std::vector<ValueId> per_chunk, per_element;
     std::vector<ValueId> function_inputs;  ///< parameters of the function
+    std::vector<ValueId> known;            ///< the last of these, which the caller knows, like sums
     std::vector<std::string> coordinates;  ///< and positions
     std::vector<std::size_t> stores;       ///< that its function computes: see result_function()
   };
-  /// A part whose elements go to shared memory.
+  /// How a part's values are told apart, and who asks for them.
+  struct PartSpec {
+    std::string name;
+    index::AxisId own = kN;
+    segment::AxisSet along = 0;
+    int elements = 1;
+    std::vector<ValueId> values, requested;
+    std::vector<ValueId> known = {};
+  };
+  /// An operand of contractions whose elements are staged in shared memory, tile by tile.
   struct TileOperand {
+    /// What elements are in shared memory: their own register type, unless either is there.
+    struct Encoding {
+      std::optional<DType> component;  ///< of cooperative matrices
+      bool integer_dot = false;        ///< bytes, and four neighbours along k are a 32-bit word
+      bool turned = false;  ///< bytes for cooperative matrices that lie across in memory and along k in the tile, four
+                            ///< at a time
+      std::optional<ValueId> as_read;  ///< the load whose 32-bit words are the elements, casts aside
+      bool copied = false;  ///< for cooperative matrices: elements are read, or zeros beside what is read, and never
+                            ///< computed
+    };
+    /// How threads bring a tile.
+    struct Staging {
+      std::int64_t chunks = 1;      ///< of a tile; with `steps` above 1: of chunks that are brought together
+      std::int64_t iterations = 1;  ///< a thread's share of these
+      bool prefetched = false;      ///< vectors of the next tile are in flight while this one is multiplied
+      bool unrolled = false;        ///< registers are told apart by the number of the iteration
+      bool positions_once = true;   ///< where a thread's chunks are in their rows is found once, if it is the same for
+                                    ///< all: one register more for its whole life
+    };
     Part part;
     ValueId value = 0;
     index::AxisId across = kM, depth = kK;  ///< counted axes; chunks lie along one of them
     int extent = 1;                         ///< of a tile, across: a multiple of 4
-    int k_extent = 1;                       ///< of a tile, in depth
-    std::string tile;  ///< the array in shared memory: in fours across or, for cooperative matrices, as they take it
-    std::optional<DType> unit;  ///< for cooperative matrices: what elements are there
-    bool integer_dot = false;   ///< T3: bytes, and four neighbours in depth are a word
-    bool turned =
-        false;  ///< bytes for cooperative matrices that lie across in memory and in depth in the tile, a word at a time
-    std::optional<ValueId> as_read;  ///< with either: the load whose words are the elements, casts aside
-    bool copied =
-        false;      ///< for cooperative matrices: elements are read, or zeros beside what is read, and never computed
-    int begin = 0;  ///< of the tile in its array; for cooperative matrices alone
-    std::int64_t units = 1;       ///< chunks of a tile
-    std::int64_t iterations = 1;  ///< of these per thread
-    bool plain = false;           ///< a vector load and nothing else: there is no function
-    bool prefetched = false;      ///< vectors of the next tile are in flight while this one is multiplied
-    bool unrolled = false;        ///< registers are told apart by the number of the iteration
-    bool positions_once = true;  ///< where a thread's units are in their rows is found once, if it is the same for all:
-                                 ///< one register more for its whole life
+    int k_extent = 1;                       ///< of a tile, along k
+    std::string tile;    ///< the array in shared memory: in vec4s across or, for cooperative matrices, as they take it
+    int begin = 0;       ///< of the tile in its array; for cooperative matrices alone
+    bool plain = false;  ///< a vector load and nothing else: there is no function
+    Encoding encoding;
+    Staging staging;
     std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
-    std::map<ValueId, std::string>
-        of_rows;  ///< what is known of each row, and the array that has it; chunks lie in depth
+    /// What is known of each row, and the array that has it; chunks lie along k.
+    std::map<ValueId, std::string> of_rows;
+
     [[nodiscard]] bool along_k() const { return part.own == depth; }
-    [[nodiscard]] int stride() const {
-      return extent / 4 + 1;
-    }  ///< between neighbours in depth, or fours of them, in fours
-    /// Steps in depth that a thread brings together: four of bytes that lie across.
-    [[nodiscard]] int steps() const { return (integer_dot && !along_k()) || turned ? 4 : 1; }
+    /// Between neighbours along k, or groups of four of them, in vec4s.
+    [[nodiscard]] int stride() const { return extent / 4 + 1; }
+    /// Positions along k that a thread brings together: four of bytes that lie across.
+    [[nodiscard]] int steps() const { return (encoding.integer_dot && !along_k()) || encoding.turned ? 4 : 1; }
     // Of a tile for cooperative matrices: rows along what a chunk lies along, unless it is turned.
-    [[nodiscard]] bool rows_along_k() const { return along_k() || turned; }
-    [[nodiscard]] int per_word() const {
-      return turned ? 4 : std::min(part.elements, 8);
-    }  ///< elements in one of the array
+    [[nodiscard]] bool rows_along_k() const { return along_k() || encoding.turned; }
+    /// Elements in one of the array.
+    [[nodiscard]] int per_word() const { return encoding.turned ? 4 : std::min(part.elements, 8); }
     [[nodiscard]] int row_words() const {
-      return ((rows_along_k() ? k_extent : extent) + schedule::kBytesBetweenRows / size_of(*unit)) / per_word();
+      return ((rows_along_k() ? k_extent : extent) + schedule::kBytesBetweenRows / size_of(*encoding.component)) /
+             per_word();
     }
     [[nodiscard]] int rows() const { return rows_along_k() ? extent : k_extent; }
   };
+  /// What a tile operand is made from.
+  struct TileOperandSpec {
+    ValueId value = 0;
+    std::vector<ValueId> backward_slice;  ///< of the value, and of those `beside` it
+    bool along_k = false, flattened = false;
+    int elements = 1;                       ///< of a chunk
+    index::AxisId across = kM, depth = kK;  ///< counted axes
+    int extent = 1, k_extent = 1;           ///< of a tile
+    std::vector<std::pair<ValueId, std::string>> beside = {};
+    std::map<ValueId, std::string> of_rows = {};  ///< of these, the operand takes what its values ask for
+  };
 
-  // --- parts (tile_operands.cpp) ------------------------------------------------------------------------------
-  /// `known` are values that the caller passes to the function, like sums.
-  [[nodiscard]] Part make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements,
-                               const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
-                               const std::vector<ValueId>& known = {}) const;
-  [[nodiscard]] TileOperand make_tile_operand(ValueId value, const std::vector<ValueId>& backward_slice, bool along_k,
-                                              bool flattened, int elements, const Counted& across, const Counted& depth,
-                                              int extent, int k_extent,
-                                              std::vector<std::pair<ValueId, std::string>> beside,
-                                              const std::map<ValueId, std::string>& of_rows = {});
+  // --- parts (parts.cpp) -----------------------------------------------------------------------------------
+  [[nodiscard]] Part make_part(PartSpec spec) const;
+  [[nodiscard]] TileOperand make_tile_operand(TileOperandSpec spec);
   void unroll_where_it_pays(TileOperand& tile_operand) const;
-  /// Its elements go to cooperative matrices (`unit`), or to dot products of bytes.
-  void make_sub32(TileOperand& tile_operand, std::optional<DType> unit, bool integer_dot) const;
+  /// Its elements go to cooperative matrices of this component type, or to integer dot products.
+  void make_sub32(TileOperand& tile_operand, std::optional<DType> component, bool integer_dot) const;
   /// Its array in shared memory.
   void declare_tile(const TileOperand& tile_operand);
   [[nodiscard]] Scope part_scope(const Part& part);
@@ -110,7 +132,7 @@ class OperandEmitter : public Emitter {
   std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& register_index);
   /// Chunks have other lengths in other parts.
   void use_chunks_of(const Part& part);
-  /// A position in tiles of `piece`: where the last one stands out of `all` there are, the last of them again.
+  /// A position in tiles of `piece`; past the end of `all`, the last one again.
   std::string limited(const std::string& position, Extent all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
@@ -118,14 +140,14 @@ class OperandEmitter : public Emitter {
   void declare_prefetch(const TileOperand& tile_operand);
   /// Loads them; the tile is number `across` and `depth`.
   Result<void> fetch(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
-  /// Computes a tile's elements and puts them there, zeros past the end of the depth. `after` adds what is done with
+  /// Computes a tile's elements and puts them in shared memory, zeros past the end of k. `after` adds what is done with
   /// each chunk.
   using AfterChunk = std::function<void(const std::string& inside)>;
-  Result<void> hand_over(const TileOperand& tile_operand, const std::string& across, const std::string& depth,
-                         const AfterChunk& after = {});
+  Result<void> stage(const TileOperand& tile_operand, const std::string& across, const std::string& depth,
+                     const AfterChunk& after = {});
 
-  /// Computes and stores the chunk that `item` and the other positions name. `known` is what main() passes for the
-  /// part's known values of an element. With `loaded` its vectors are in registers already, in slots of that number.
+  /// Computes and stores the chunk that `chunk` and the other positions name. `known` is what main() passes for the
+  /// part's known values of an element. With `loaded` its vectors are in registers already, at that register index.
   Result<void> store_chunk(const Part& part, const std::function<std::vector<std::string>(int element)>& known,
                            const std::string& loaded = {});
 
@@ -145,8 +167,8 @@ class OperandEmitter : public Emitter {
 
   std::vector<Counted> counted_;
 
-  /// A fragment of a tile in halves at position `across` of its extent and `depth`: what comes after the matrix in
-  /// coopMatLoad. Rows of the fragment are rows of m of a first operand, and of the depth of a second one.
+  /// A fragment of a tile for cooperative matrices at position `across` of its extent and `depth`: what comes after the
+  /// matrix in coopMatLoad. Rows of the fragment are rows of m of a first operand, and positions of k of a second one.
   [[nodiscard]] static std::string fragment_at(const TileOperand& tile_operand, const std::string& across,
                                                const std::string& depth, bool second);
   /// A function that a matrix is taken through element by element; `body` writes what it returns.
@@ -156,45 +178,71 @@ class OperandEmitter : public Emitter {
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
   void set_axes(Scope& scope, const Part& part, bool element) const;
-  /// Of what is computed once for a chunk, the loads whose place waits for no other load.
+  /// Of what is computed once for a chunk, the loads whose position waits for no other load.
   [[nodiscard]] std::vector<ValueId> loads_of_chunks(const Part& part) const;
-  void position_unit(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
-  [[nodiscard]] std::string register_index(const TileOperand& tile_operand) const {
-    return tile_operand.steps() == 1     ? (tile_operand.iterations > 1 ? "[u]" : "")
-           : tile_operand.iterations > 1 ? "[u * 4u + d]"
-                                         : "[d]";
-  }
-  /// What is in flight of an operand, as the end of a declaration.
-  [[nodiscard]] std::string slots(const TileOperand& tile_operand) const {
-    const std::int64_t all = tile_operand.iterations * tile_operand.steps();
-    return all > 1 ? fmt::format("[{}]", all) : "";
-  }
-  /// Opens the loop over the steps of a unit, and names each one's depth; whether it is in the tensor in `inside`.
-  void open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside);
-  /// Puts group `g` of a chunk where fours are.
-  void put_vec4s(const TileOperand& tile_operand, int g, const std::string& value);
-  /// Computes group `g` of a chunk; the name of its variable.
-  std::string tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
-  // --- narrow ones (sub32_operands.cpp) ---
-  /// A chunk as words of the narrow dtype: those that were read, else of what is computed.
-  std::vector<std::string> sub32_words(const TileOperand& tile_operand, Scope& scope, DType narrow);
-  /// Word number `word` of a thread's chunk of a load of vectors.
-  [[nodiscard]] std::string word_as_read(const TileOperand& tile_operand, ValueId load, int word) const;
-  /// Whether the value is what some loads of chunks move in this dtype, or literals, as positions choose.
-  [[nodiscard]] bool is_copied(ValueId id, DType unit) const;
-  /// The elements of a chunk of such a value, two in a word.
-  std::vector<std::string> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
-  Result<void> gather_steps(const TileOperand& tile_operand, const std::string& depth);
-  void put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
-  bool open_units(const TileOperand& tile_operand);
+  [[nodiscard]] std::vector<ValueId> take_row_values(const TileOperandSpec& spec, const std::vector<ValueId>& requested,
+                                                     TileOperand& tile_operand) const;
+  [[nodiscard]] bool can_prefetch(const TileOperand& tile_operand) const;
+  // --- the loop over a thread's chunks ---
+  bool open_chunks(const TileOperand& tile_operand);
+  void close_chunks(const TileOperand& tile_operand);
+  [[nodiscard]] int chunks_in_flight(const TileOperand& tile_operand) const;
   [[nodiscard]] bool keeps_position(const TileOperand& tile_operand) const;
   /// Chunks of a tile that are neighbours in memory.
   [[nodiscard]] static int chunks_of_row(const TileOperand& tile_operand) {
     return tile_operand.along_k() ? tile_operand.k_extent / tile_operand.part.elements
                                   : tile_operand.extent / tile_operand.part.elements;
   }
-  void close_units(const TileOperand& tile_operand);
-  [[nodiscard]] int units_in_flight(const TileOperand& tile_operand) const;
+  void locate_in_tile(const TileOperand& tile_operand, int per_tile, int per_step);
+  /// Names a thread's chunk: where it is in the tile, and in the tensor.
+  void locate_chunk(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
+  /// Opens the loop over the steps of a chunk, and names each one's position along k; whether it is in the tensor in
+  /// `inside`.
+  void open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside);
+  [[nodiscard]] std::string register_index(const TileOperand& tile_operand) const {
+    return tile_operand.steps() == 1             ? (tile_operand.staging.iterations > 1 ? "[u]" : "")
+           : tile_operand.staging.iterations > 1 ? "[u * 4u + d]"
+                                                 : "[d]";
+  }
+  /// The registers of what is in flight of an operand, as the end of a declaration.
+  [[nodiscard]] std::string prefetch_extent(const TileOperand& tile_operand) const {
+    const std::int64_t all = tile_operand.staging.iterations * tile_operand.steps();
+    return all > 1 ? fmt::format("[{}]", all) : "";
+  }
+  // --- from a thread's chunk to the tile ---
+  /// What elements of a chunk are computed from: names what is in flight, and loads the rest.
+  Result<void> load_staged_chunk(const TileOperand& tile_operand, Scope& scope);
+  [[nodiscard]] std::string inside_along_k(const TileOperand& tile_operand, const std::string& depth);
+  Result<void> put_chunk(const TileOperand& tile_operand, const std::string& depth, const AfterChunk& after);
+  void put_components(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
+  void put_vec4s(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
+  /// Puts group `g` of a chunk where vec4s are.
+  void put_vec4(const TileOperand& tile_operand, int g, const std::string& value);
+  /// Computes group `g` of a chunk; the name of its variable.
+  std::string tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
+  // --- elements of fewer bits than a register (sub32_operands.cpp) ---
+  void join_steps(TileOperand& tile_operand) const;
+  /// Whether the operand's elements are what a load of vectors reads and nothing else.
+  [[nodiscard]] bool is_loaded_alone(const TileOperand& tile_operand, ValueId load) const;
+  /// A chunk as 32-bit words of the dtype: those that were read, else of what is computed.
+  std::vector<std::string> sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype);
+  /// Word number `word` of a thread's chunk of a load of vectors.
+  [[nodiscard]] std::string word_as_read(const TileOperand& tile_operand, ValueId load, int word) const;
+  /// Whether the value is what some loads of chunks move in this dtype, or literals, as positions choose.
+  [[nodiscard]] bool is_copied(ValueId id, DType component) const;
+  /// The elements of a chunk of a value that is copied, two in a word.
+  std::vector<std::string> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
+  [[nodiscard]] std::vector<std::string> literal_words(const TileOperand& tile_operand, ValueId literal) const;
+  std::vector<std::string> loaded_words(const TileOperand& tile_operand, ValueId load);
+  std::vector<std::string> chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice);
+  /// The conditions of a choice: what is the same for all elements of a chunk is asked once.
+  struct ChunkPredicates {
+    std::vector<segment::Predicate> of_chunk, of_element;
+  };
+  [[nodiscard]] ChunkPredicates split_predicates(const Scope& scope, const Value& choice, int elements) const;
+  Result<void> gather_steps(const TileOperand& tile_operand, const std::string& depth);
+  void put_gathered(const TileOperand& tile_operand);
+  void put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
 };
 
 }  // namespace vkfuse::lowering

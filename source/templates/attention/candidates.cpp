@@ -7,6 +7,7 @@
 #include "schedule/operands.hpp"
 #include "templates/attention/candidates.hpp"
 #include "templates/attention/cost.hpp"
+#include "templates/attention/match.hpp"
 #include "templates/attention/tiles.hpp"
 
 namespace vkfuse::schedule {
@@ -18,142 +19,12 @@ using segment::ValueId;
 
 namespace {
 
-constexpr std::int64_t kMostElements = 256;  // of d and of n: a thread has its share of n in registers
-
 struct ThreadGrid {
   int m, k;
 };
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
 /// Where a thread of those wants more registers than it has: more threads share the columns of a row.
 constexpr ThreadGrid kLowRegisterThreads[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
-
-bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
-  return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
-}
-
-/// The folds: one maximum, the sum of exponentials below it, one contraction.
-bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  int most = 0, total = 0, sums = 0;
-  for (ValueId id = 0; id < loops.values.size(); ++id) {
-    const Value& value = loops.values[id];
-    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
-    if (value.kind == Value::Kind::nested) {
-      if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
-      tile.values.contract = id;
-    }
-    if (value.kind != Value::Kind::reduction) continue;
-    if (value.online == Value::Online::softmax) {
-      tile.values.total = id;
-      ++total;
-    } else if (sums_own_products(graph, loops, value)) {
-      tile.values.sum = id;
-      ++sums;
-    } else if (graph.node(value.node).op->reduction.join == "max" &&
-               graph.node(value.node).op->reduction.kind == ops::Reduction::Kind::plain) {
-      tile.values.most = id;
-      ++most;
-    } else {
-      return false;
-    }
-  }
-  return most == 1 && total == 1 && sums == 1 && loops.values[tile.values.total].partner == tile.values.most;
-}
-
-bool contains(const std::vector<ValueId>& backward_slice, ValueId id) {
-  return std::find(backward_slice.begin(), backward_slice.end(), id) != backward_slice.end();
-}
-
-/// Whether a value is the exponential times something that is not made of it: what has been added up of such weights is
-/// rescaled with the exponential's own factor.
-bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
-  if (id == exponential) return true;
-  const Value& value = loops.values[id];
-  if (value.kind != Value::Kind::compute) return false;
-  const ir::Node& node = graph.node(value.node);
-  const auto made_of_it = [&](std::size_t k) {
-    return contains(backward_slice_of(loops, value.operands[k]), exponential);
-  };
-  const auto through = [&](std::size_t k) { return scales(graph, loops, value.operands[k], exponential); };
-  const std::string_view op = node.op->name;
-  if (op == "neg") return through(0);
-  if (op == "cast") return is_float(node.type.dtype) && is_float(graph.node(node.operands[0]).type.dtype) && through(0);
-  if (op == "mul") return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
-  if (op == "div") return !made_of_it(1) && through(0);
-  if (op != "select" || made_of_it(0)) return false;
-  if (number_of(graph, loops.values[value.operands[2]]) == 0.0) return through(1);
-  return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
-}
-
-/// The exponential of the score less its maximum, which one operand of the products is computed from.
-bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  tile.values.score = loops.values[tile.values.most].operands[0];
-  const Value& product = loops.values[loops.values[tile.values.sum].operands[0]];
-  std::optional<ValueId> weight;
-  for (std::size_t side = 0; side < 2; ++side) {
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, product.operands[side]);
-    for (ValueId id : backward_slice) {
-      const Value& value = loops.values[id];
-      if (!is_op(graph, value, "exp") || !is_op(graph, loops.values[value.operands[0]], "sub")) continue;
-      const Value& apart = loops.values[value.operands[0]];
-      if (apart.operands[0] != tile.values.score || apart.operands[1] != tile.values.most) continue;
-      if (weight && *weight != product.operands[side]) return false;
-      weight = product.operands[side];
-      tile.values.exponential = id;
-      tile.value.value = product.operands[1 - side];
-    }
-  }
-  if (!weight || !scales(graph, loops, *weight, tile.values.exponential)) return false;
-  tile.values.weight = *weight;
-  // Only the exponential waits for the reductions.
-  const ValueId stops[] = {tile.values.exponential};
-  const auto waits = [&](ValueId id) {
-    const Value& value = loops.values[id];
-    return std::any_of(value.operands.begin(), value.operands.end(),
-                       [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::reduction; });
-  };
-  const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::nested; };
-  for (ValueId root : {tile.values.weight, tile.value.value}) {
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, root, stops);
-    if (std::any_of(backward_slice.begin(), backward_slice.end(), waits) ||
-        std::any_of(backward_slice.begin(), backward_slice.end(), contracts))
-      return false;
-  }
-  const std::vector<ValueId> third = backward_slice_of(loops, tile.value.value);
-  return std::find(third.begin(), third.end(), tile.values.exponential) == third.end() &&
-         loops.values[tile.values.score].level == 0;
-}
-
-bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  const AxisSet columns = loops.columns();
-  const AxisSet inner = loops.inner();
-  const AxisSet all = (AxisSet{1} << loops.axes.size()) - 1;
-  const AxisSet rows = all & ~columns & ~inner & ~loops.keys();
-  const AxisSet weight = loops.values[tile.values.weight].axes & rows;
-  const AxisSet third = loops.values[tile.value.value].axes & rows;
-  const AxisSet n = third & ~weight;
-  const AxisSet m = weight & ~third;
-  if (loops.keys() != 0 || n == 0 || (loops.values[tile.value.value].axes & columns) == 0) return false;
-  tile.axes.batch = axes_in(loops, rows & ~m & ~n);
-  tile.axes.m = axes_in(loops, m);
-  tile.axes.n = axes_in(loops, n);
-  tile.axes.k = axes_in(loops, columns);
-  tile.axes.d = axes_in(loops, inner);
-  if (count_along(loops, tile.axes.n) > kMostElements || count_along(loops, tile.axes.d) > kMostElements) return false;
-  for (const segment::Store& store : loops.stores) {
-    if ((store.axes & columns) != 0) return false;
-  }
-  if (!tile.values.contract) return inner == 0;
-  const Value& product = loops.values[loops.values[*tile.values.contract].operands[0]];
-  const auto reduced = [&](std::size_t side) { return (loops.values[product.operands[side]].axes & columns) != 0; };
-  if (reduced(0) == reduced(1) || !has_vectors(graph.node(product.node).type.dtype) ||
-      !is_float(graph.node(product.node).type.dtype))
-    return false;
-  tile.query.value = product.operands[reduced(0) ? 1 : 0];
-  tile.key.value = product.operands[reduced(0) ? 0 : 1];
-  const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile.values.score);
-  return std::find(backward_slice.begin(), backward_slice.end(), *tile.values.contract) != backward_slice.end() &&
-         (loops.values[tile.query.value].axes & n) == 0 && (loops.values[tile.key.value].axes & (n | m)) == 0;
-}
 
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, AttentionParams& tile) {
   const auto choose = [&](AttentionOperand& side, const std::vector<int>& depth, const std::vector<int>& across) {
@@ -315,7 +186,7 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
 
-/// The form of a tile that cooperative matrices fill; nothing where limits forbid it.
+/// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
   if (form.pipelined_scores && !tile.values.contract) return std::nullopt;
@@ -379,41 +250,51 @@ int AttentionParams::extent_d(const Loops& loops) const {
   return round_up(count_along(loops, axes.d), cooperative() ? static_cast<int>(cooperative()->mma.k) : 1);
 }
 
-std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const Schedule& requested) {
-  AttentionParams tile;
-  if (!find_reductions(problem.graph, problem.loops, tile) || !find_weight(problem.graph, problem.loops, tile) ||
-      !find_axes(problem.graph, problem.loops, tile))
-    return std::nullopt;
-  const AttentionParams& model_tile = requested.as<AttentionParams>();
+namespace {
+
+/// Whether loops of other sizes have the axes and values of a tile.
+bool is_same_match(const AttentionParams& matched, const AttentionParams& tile) {
   const auto same = [](const AttentionOperand& a, const AttentionOperand& b) { return a.value == b.value; };
-  if (tile.axes.batch != model_tile.axes.batch || tile.axes.m != model_tile.axes.m ||
-      tile.axes.n != model_tile.axes.n || tile.axes.k != model_tile.axes.k || tile.axes.d != model_tile.axes.d ||
-      tile.values.score != model_tile.values.score || tile.values.contract != model_tile.values.contract ||
-      !same(tile.query, model_tile.query) || !same(tile.key, model_tile.key) || !same(tile.value, model_tile.value)) {
-    return std::nullopt;
-  }
+  return matched.axes.batch == tile.axes.batch && matched.axes.m == tile.axes.m && matched.axes.n == tile.axes.n &&
+         matched.axes.k == tile.axes.k && matched.axes.d == tile.axes.d && matched.values.score == tile.values.score &&
+         matched.values.contract == tile.values.contract && same(matched.query, tile.query) &&
+         same(matched.key, tile.key) && same(matched.value, tile.value);
+}
+
+/// Whether chunks lie within the axes that they lie along.
+bool fits_chunks(const Loops& loops, const AttentionParams& tile) {
   const auto fits = [&](const AttentionOperand& side, const std::vector<int>& depth, const std::vector<int>& across) {
     const std::vector<int>& axes = side.along_k ? depth : across;
     return side.elements == 1 ||
-           (!axes.empty() && problem.loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
+           (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
   };
   if (tile.values.contract &&
-      (!fits(model_tile.query, tile.axes.d, tile.axes.m) || !fits(model_tile.key, tile.axes.d, tile.axes.k)))
-    return std::nullopt;
-  if (!fits(model_tile.value, tile.axes.k, tile.axes.n) ||
-      problem.loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % model_tile.elements != 0)
-    return std::nullopt;
-  find_mask_bounds(problem.graph, problem.loops, tile);
-  const auto equal = [](const std::vector<MaskBound>& a, const std::vector<MaskBound>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
+      (!fits(tile.query, tile.axes.d, tile.axes.m) || !fits(tile.key, tile.axes.d, tile.axes.k)))
+    return false;
+  return fits(tile.value, tile.axes.k, tile.axes.n) &&
+         loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % tile.elements == 0;
+}
+
+bool is_same_mask(const MaskBounds& a, const MaskBounds& b) {
+  const auto same = [](const MaskBound& x, const MaskBound& y) {
+    return x.slope == y.slope && x.constant == y.constant;
   };
-  const bool reaches = !model_tile.mask.upper.empty() || !model_tile.mask.lower.empty();
-  if (reaches && (!equal(tile.mask.upper, model_tile.mask.upper) || !equal(tile.mask.lower, model_tile.mask.lower)))
-    return std::nullopt;
-  auto schedule = with_tile(problem, model_tile, requested.workgroup);
+  return std::equal(a.upper.begin(), a.upper.end(), b.upper.begin(), b.upper.end(), same) &&
+         std::equal(a.lower.begin(), a.lower.end(), b.lower.begin(), b.lower.end(), same);
+}
+
+}  // namespace
+
+std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const Schedule& requested) {
+  auto matched = match_attention(problem.graph, problem.loops);
+  const AttentionParams& tile = requested.as<AttentionParams>();
+  if (!matched || !is_same_match(*matched, tile) || !fits_chunks(problem.loops, tile)) return std::nullopt;
+  find_mask_bounds(problem.graph, problem.loops, *matched);
+  const bool skips_blocks = !tile.mask.upper.empty() || !tile.mask.lower.empty();
+  if (skips_blocks && !is_same_mask(matched->mask, tile.mask)) return std::nullopt;
+  auto schedule = with_tile(problem, tile, requested.workgroup);
   if (!schedule || !serve(*schedule, requested) ||
-      schedule->as<AttentionParams>().mask.upper.size() != model_tile.mask.upper.size() ||
+      schedule->as<AttentionParams>().mask.upper.size() != tile.mask.upper.size() ||
       schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
   schedule->loads = requested.loads;
@@ -425,45 +306,69 @@ std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const S
 
 namespace {
 
+/// Looks for the best tile of loops that have been matched.
+class AttentionSearch {
+ public:
+  AttentionSearch(const Problem& problem, AttentionParams tile, bool sunk_scales)
+      : problem_(problem), tile_(std::move(tile)), sunk_scales_(sunk_scales) {}
+
+  std::optional<Schedule> run() {
+    const Tuning& tuning = problem_.tuning;
+    if (const auto mma = fragment_for()) {
+      if (tuning.attention && tuning.attention->subgroups > 0) {
+        if (auto requested = with_cooperative_shape(problem_, tile_, *mma, *tuning.attention)) return requested;
+      }
+      best_ = with_cooperative_matrices(problem_, tile_, *mma);
+      if (best_ && tuning.cooperative_matrix.value_or(false)) return std::move(best_);
+    }
+    if (tuning.attention && tuning.attention->subgroups == 0) {
+      if (auto requested = with_threads(problem_, tile_, {tuning.attention->threads_m, tuning.attention->threads_k}))
+        return requested;
+    }
+    for (const ThreadGrid& threads : kThreads) consider(threads);
+    for (const ThreadGrid& threads : kLowRegisterThreads) {
+      if (best_ && registers_over_limit(*best_) > 0) consider(threads);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// The product that the device offers for these operands, of which scores can become an operand.
+  [[nodiscard]] std::optional<MatrixShape> fragment_for() const {
+    if (!problem_.target.has(FeatureTier::cooperative_matrix2) ||
+        !problem_.tuning.cooperative_matrix.value_or(problem_.target.type != DeviceType::cpu))
+      return std::nullopt;
+    const auto dtype = dtype_for_cooperative_matrix(problem_.graph, problem_.loops, tile_, sunk_scales_);
+    const auto mma = dtype ? matrix_of(problem_.target.caps, *dtype, DType::f32) : std::nullopt;
+    return mma && mma->n == mma->k ? mma : std::nullopt;
+  }
+
+  [[nodiscard]] int registers_over_limit(const Schedule& schedule) const {
+    return schedule.as<AttentionParams>().cooperative() ? 0 : registers_over(problem_.target, schedule.cost.registers);
+  }
+
+  /// What spills is worse than any model says.
+  void consider(const ThreadGrid& threads) {
+    const auto worth = [&](const Schedule& schedule) {
+      return std::pair(registers_over_limit(schedule), schedule.cost.modelled_us);
+    };
+    auto one = with_threads(problem_, tile_, threads);
+    if (one && (!best_ || worth(*one) < worth(*best_))) best_ = std::move(one);
+  }
+
+  const Problem& problem_;
+  AttentionParams tile_;
+  bool sunk_scales_;
+  std::optional<Schedule> best_;
+};
+
 /// Of loops that are as the template has them.
 std::optional<Schedule> best_of_tiles(const Problem& problem, bool sunk_scales) {
-  AttentionParams tile;
-  if (!find_reductions(problem.graph, problem.loops, tile) || !find_weight(problem.graph, problem.loops, tile) ||
-      !find_axes(problem.graph, problem.loops, tile))
-    return std::nullopt;
-  choose_vectors(problem.graph, problem.loops, problem.tuning, tile);
-  find_mask_bounds(problem.graph, problem.loops, tile);
-  std::optional<Schedule> best;
-  const bool units = problem.target.has(FeatureTier::cooperative_matrix2) &&
-                     problem.tuning.cooperative_matrix.value_or(problem.target.type != DeviceType::cpu);
-  const auto dtype =
-      units ? dtype_for_cooperative_matrix(problem.graph, problem.loops, tile, sunk_scales) : std::nullopt;
-  const auto unit = dtype ? matrix_of(problem.target.caps, *dtype, DType::f32) : std::nullopt;
-  if (unit && unit->n == unit->k) {
-    if (problem.tuning.attention && problem.tuning.attention->subgroups > 0) {
-      if (auto requested = with_cooperative_shape(problem, tile, *unit, *problem.tuning.attention)) return requested;
-    }
-    best = with_cooperative_matrices(problem, tile, *unit);
-    if (best && problem.tuning.cooperative_matrix.value_or(false)) return best;
-  }
-  if (problem.tuning.attention && problem.tuning.attention->subgroups == 0) {
-    if (auto requested =
-            with_threads(problem, tile, {problem.tuning.attention->threads_m, problem.tuning.attention->threads_k}))
-      return requested;
-  }
-  const auto over = [&](const Schedule& schedule) {
-    return schedule.as<AttentionParams>().cooperative() ? 0 : registers_over(problem.target, schedule.cost.registers);
-  };
-  const auto consider = [&](const ThreadGrid& threads) {
-    auto one = with_threads(problem, tile, threads);
-    if (one && (!best || std::pair(over(*one), one->cost.modelled_us) < std::pair(over(*best), best->cost.modelled_us)))
-      best = std::move(one);
-  };
-  for (const ThreadGrid& threads : kThreads) consider(threads);
-  for (const ThreadGrid& threads : kLowRegisterThreads) {
-    if (best && over(*best) > 0) consider(threads);
-  }
-  return best;
+  auto tile = match_attention(problem.graph, problem.loops);
+  if (!tile) return std::nullopt;
+  choose_vectors(problem.graph, problem.loops, problem.tuning, *tile);
+  find_mask_bounds(problem.graph, problem.loops, *tile);
+  return AttentionSearch(problem, *std::move(tile), sunk_scales).run();
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
   cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
   // Threads wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
-  // scores does. Fragments are loaded ahead.
+  // scores does. Fragments are prefetched.
   const double accesses = reads.loads + static_cast<double>(cost.stores_executed) +
                           shared_accesses(tile, of) / (tile.cooperative() != nullptr && !cpu ? 4 : 1);
   const double share = busy_share(target, model, schedule);

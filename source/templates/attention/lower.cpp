@@ -37,8 +37,8 @@ class Attention : public AttentionBase {
     if (!simt_.low_register) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
   }
-  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same
-  /// registers.
+  /// At the end of a low-register loop over rows, of which each has so many vec4s: every iteration finds its own in the
+  /// same registers.
   void turn_rows(const std::string& rows, int vec4s) {
     for (int g = 0; g < vec4s; ++g) {
       main_.open("{{");
@@ -57,7 +57,7 @@ class Attention : public AttentionBase {
 Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
   vec4s_ = third_.extent / 4 / simt_.threads_k;
   for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
-    if (tile_operand != nullptr) tile_operand->prefetched = tile_operand->unrolled = false;
+    if (tile_operand != nullptr) tile_operand->staging.prefetched = tile_operand->staging.unrolled = false;
   }
   others_ = unique("others");
   third_.tile = others_;
@@ -107,11 +107,11 @@ Result<void> Attention::main_function() {
   main_.line("uint thread_m = thread / {}u;", simt_.threads_k);
   main_.line("uint thread_k = thread % {}u;", simt_.threads_k);
   declare();
-  if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
+  if (first_) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
   main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
   if (second_) {
-    VKF_CHECK_OK(hand_over(*second_, "block", ""));
+    VKF_CHECK_OK(stage(*second_, "block", ""));
     main_.line("barrier();");
   }
   find_scores();
@@ -119,7 +119,7 @@ Result<void> Attention::main_function() {
   main_.line("barrier();");
   rescale();
   VKF_CHECK_OK(weigh());
-  VKF_CHECK_OK(hand_over(third_, "", "block"));
+  VKF_CHECK_OK(stage(third_, "", "block"));
   main_.line("barrier();");
   add_up();
   main_.line("barrier();");

@@ -1,4 +1,4 @@
-// What both forms of attention share.
+// What attention by threads and by cooperative matrices share.
 #include "templates/attention/lower_emitter.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace vkfuse::lowering {
 
 namespace {
 
-constexpr double kMostSoftcap =
-    64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
+/// 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds.
+constexpr double kMostSoftcap = 64;
 
 }  // namespace
 
@@ -25,40 +25,15 @@ AttentionBase::AttentionBase(const LoweringInput& in)
               {kN, "n", tile_.axes.n},
               {kK, "k", tile_.axes.k},
               {kHeadDim, "d", tile_.axes.d}};
-  const auto make = [&](const schedule::AttentionOperand& side, index::AxisId across, index::AxisId depth, int extent,
-                        int k_extent) {
-    TileOperand tile_operand =
-        make_tile_operand(side.value, schedule::backward_slice_of(loops_, side.value), side.along_k, false,
-                          side.elements, counted(across), counted(depth), extent, k_extent, {});
-    tile_operand.positions_once =
-        false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
-    if (tile_.cooperative()) make_sub32(tile_operand, tile_.cooperative()->mma.a, false);
-    return tile_operand;
-  };
   std::vector<ValueId> known;
   if (tile_.values.contract) {
     const int k_extent = tile_.extent_d(loops_);
-    first_ = make(tile_.query, kM, kHeadDim, tile_.tile_m(), k_extent);
-    second_ = make(tile_.key, kK, kHeadDim, tile_.tile_k(), k_extent);
+    first_ = make_operand(tile_.query, kM, kHeadDim, tile_.tile_m(), k_extent);
+    second_ = make_operand(tile_.key, kK, kHeadDim, tile_.tile_k(), k_extent);
     known.push_back(*tile_.values.contract);
   }
-  third_ = make(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.tile_k());
-  std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.values.score, known);
-  for (ValueId id : backward_slice) {
-    if (tile_.cooperative() && lies_beside(id)) beside_.push_back(id);
-  }
-  known.insert(known.end(), beside_.begin(), beside_.end());
-  score_ = make_part("score", kK, segment::AxisSet{1} << tile_.axes.k.back(), 1, backward_slice, {tile_.values.score},
-                     known);
-  const ValueId from[] = {tile_.values.exponential};
-  weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.axes.k.back(), 1,
-                      schedule::backward_slice_of(loops_, tile_.values.weight, from), {tile_.values.weight},
-                      {tile_.values.exponential});
-  std::vector<ValueId> requested;
-  for (const segment::Store& store : loops_.stores) requested.push_back(store.value);
-  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.axes.n.back(), tile_.elements,
-                       schedule::backward_slice_of_results(loops_), requested,
-                       {tile_.values.most, tile_.values.total, tile_.values.sum});
+  third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.tile_k());
+  make_parts(std::move(known));
   if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict) find_softcap();
   sums_ = unique("sums");
   most_ = unique("most");
@@ -68,58 +43,121 @@ AttentionBase::AttentionBase(const LoweringInput& in)
                  "workgroups in one row of the dispatch");
 }
 
-/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
-/// an absolute error is a relative one; the dtype of weights rounds more.
-void AttentionBase::find_softcap() {
-  const auto is = [&](ValueId id, std::string_view op) {
-    return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
-  };
-  const auto number = [&](ValueId id, std::size_t k) {
-    return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[k]]);
-  };
-  const auto readers = [&](ValueId id) {
-    std::ptrdiff_t all = 0;
-    for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
-    return all;
-  };
-  // Whatever else reads a score, or what it is chosen from, wants the number itself.
+AttentionBase::TileOperand AttentionBase::make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
+                                                       index::AxisId depth, int extent, int k_extent) {
+  TileOperand tile_operand = make_tile_operand({.value = planned.value,
+                                                .backward_slice = schedule::backward_slice_of(loops_, planned.value),
+                                                .along_k = planned.along_k,
+                                                .elements = planned.elements,
+                                                .across = across,
+                                                .depth = depth,
+                                                .extent = extent,
+                                                .k_extent = k_extent});
+  // Registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without.
+  tile_operand.staging.positions_once = false;
+  if (tile_.cooperative()) make_sub32(tile_operand, tile_.cooperative()->mma.a, false);
+  return tile_operand;
+}
+
+void AttentionBase::make_parts(std::vector<ValueId> known) {
+  const segment::AxisSet along_k = segment::AxisSet{1} << tile_.axes.k.back();
+  const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.values.score, known);
+  for (ValueId id : backward_slice) {
+    if (tile_.cooperative() && lies_beside(id)) beside_.push_back(id);
+  }
+  known.insert(known.end(), beside_.begin(), beside_.end());
+  score_ = make_part({.name = "score",
+                      .own = kK,
+                      .along = along_k,
+                      .values = backward_slice,
+                      .requested = {tile_.values.score},
+                      .known = std::move(known)});
+  const ValueId from[] = {tile_.values.exponential};
+  weight_ = make_part({.name = "weight",
+                       .own = kK,
+                       .along = along_k,
+                       .values = schedule::backward_slice_of(loops_, tile_.values.weight, from),
+                       .requested = {tile_.values.weight},
+                       .known = {tile_.values.exponential}});
+  std::vector<ValueId> requested;
+  for (const segment::Store& store : loops_.stores) requested.push_back(store.value);
+  results_ = make_part({.name = "result",
+                        .own = kN,
+                        .along = segment::AxisSet{1} << tile_.axes.n.back(),
+                        .elements = tile_.elements,
+                        .values = schedule::backward_slice_of_results(loops_),
+                        .requested = std::move(requested),
+                        .known = {tile_.values.most, tile_.values.total, tile_.values.sum}});
+}
+
+bool AttentionBase::is_op(ValueId id, std::string_view op) const {
+  return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
+}
+
+std::optional<double> AttentionBase::number_at(ValueId id, std::size_t operand) const {
+  return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[operand]]);
+}
+
+std::ptrdiff_t AttentionBase::readers_of(ValueId id) const {
+  std::ptrdiff_t all = 0;
+  for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
+  return all;
+}
+
+/// Whether of the scores nothing but the exponential is taken: what else reads one wants the number itself.
+bool AttentionBase::only_exponentials_read_scores() const {
   const std::vector<ValueId>& of_exponential = loops_.values[tile_.values.exponential].operands;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const std::vector<ValueId>& operands = loops_.values[id].operands;
     const bool reads = std::find(operands.begin(), operands.end(), tile_.values.score) != operands.end();
-    const bool falls = is(id, "sub") && operands[0] == tile_.values.score && operands[1] == tile_.values.most &&
-                       readers(id) == 1 && of_exponential == std::vector<ValueId>{id};
-    if (reads && id != tile_.values.most && id != tile_.values.total && !falls)
-      return;  // the total is online, of the scores themselves
+    // The total is online, of the scores themselves.
+    if (!reads || id == tile_.values.most || id == tile_.values.total) continue;
+    const bool falls = is_op(id, "sub") && operands[0] == tile_.values.score && operands[1] == tile_.values.most &&
+                       readers_of(id) == 1 && of_exponential == std::vector<ValueId>{id};
+    if (!falls) return false;
   }
+  // A result that is computed from the largest score takes more of it than its exponential.
+  const std::vector<ValueId> results = schedule::backward_slice_of_results(loops_);
+  return std::none_of(results.begin(), results.end(), [&](ValueId result) {
+    const std::vector<ValueId>& operands = loops_.values[result].operands;
+    return std::find(operands.begin(), operands.end(), tile_.values.most) != operands.end();
+  });
+}
+
+/// What the score is where masks leave it; nothing where others read it before it is masked.
+std::optional<ValueId> AttentionBase::unmasked_score() const {
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   ValueId id = tile_.values.score;
-  while (is(id, "select") && (number(id, 1) == kNothing || number(id, 2) == kNothing)) {
-    id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
-    if (readers(id) != 1) return;
+  while (is_op(id, "select") && (number_at(id, 1) == kNothing || number_at(id, 2) == kNothing)) {
+    id = loops_.values[id].operands[number_at(id, 1) == kNothing ? 2 : 1];
+    if (readers_of(id) != 1) return std::nullopt;
   }
+  return id;
+}
+
+/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
+/// an absolute error is a relative one; the dtype of weights rounds more.
+void AttentionBase::find_softcap() {
+  if (!only_exponentials_read_scores()) return;
+  const std::optional<ValueId> score = unmasked_score();
+  if (!score) return;
   Softcap softcap;
-  softcap.softcapped = softcap.tanh = id;
-  if (is(id, "mul") && (number(id, 0) || number(id, 1))) {
-    const std::size_t literal = number(id, 0) ? 0 : 1;
-    softcap.outer = *number(id, literal);
-    softcap.tanh = loops_.values[id].operands[1 - literal];
-    if (readers(softcap.tanh) != 1) return;
+  softcap.softcapped = softcap.tanh = *score;
+  if (is_op(*score, "mul") && (number_at(*score, 0) || number_at(*score, 1))) {
+    const std::size_t literal = number_at(*score, 0) ? 0 : 1;
+    softcap.outer = *number_at(*score, literal);
+    softcap.tanh = loops_.values[*score].operands[1 - literal];
+    if (readers_of(softcap.tanh) != 1) return;
   }
-  if (!is(softcap.tanh, "tanh") || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
+  if (!is_op(softcap.tanh, "tanh") || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
       !(std::abs(softcap.outer) <= kMostSoftcap))
     return;
   const ValueId scaled = loops_.values[softcap.tanh].operands[0];
-  if (readers(scaled) == 1 && is(scaled, "div") && number(scaled, 1)) {
+  if (readers_of(scaled) == 1 && is_op(scaled, "div") && number_at(scaled, 1)) {
     softcap.scaled = scaled;
-    softcap.inner = 1 / *number(scaled, 1);
+    softcap.inner = 1 / *number_at(scaled, 1);
   }
   if (!std::isfinite(static_cast<float>(softcap.inner * 2 * std::numbers::log2e))) return;
-  // A result that is computed from the largest score takes more of it than its exponential.
-  for (ValueId result : schedule::backward_slice_of_results(loops_)) {
-    const std::vector<ValueId>& operands = loops_.values[result].operands;
-    if (std::find(operands.begin(), operands.end(), tile_.values.most) != operands.end()) return;
-  }
   softcap_ = softcap;
 }
 

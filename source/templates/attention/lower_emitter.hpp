@@ -1,4 +1,4 @@
-// What both forms of attention share: parts, functions and the walk along k.
+// What attention by threads and by cooperative matrices share: parts, functions and the walk along k.
 #pragma once
 
 #include <optional>
@@ -27,16 +27,26 @@ class AttentionBase : public OperandEmitter {
 
   const schedule::AttentionParams& tile_;
   /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
-  /// its own, ahead of the product. The score's function is passed it after the product.
+  /// its own, loaded before the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
   std::optional<TileOperand> first_, second_;
   TileOperand third_;
   Part score_, weight_, results_;
   std::string sums_, most_, total_;
-  /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh caps them.
+  /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
   [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
 
  private:
+  [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
+                                         index::AxisId depth, int extent, int k_extent);
+  /// `known` is the contraction that the score is computed from, if there is one.
+  void make_parts(std::vector<ValueId> known);
+  // --- softcap ---
+  [[nodiscard]] bool is_op(ValueId id, std::string_view op) const;
+  [[nodiscard]] std::optional<double> number_at(ValueId id, std::size_t operand) const;
+  [[nodiscard]] std::ptrdiff_t readers_of(ValueId id) const;
+  [[nodiscard]] bool only_exponentials_read_scores() const;
+  [[nodiscard]] std::optional<ValueId> unmasked_score() const;
   void find_softcap();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.

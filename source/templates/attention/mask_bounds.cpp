@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions and their sums stay within 32 bits
 
+bool stays_near(const Expr& expr) {
+  const index::Interval interval = index::interval_of(expr);
+  return interval.low > -kFar && interval.high < kFar;
+}
+
 /// A value as an expression of positions, if it is one and does not wrap.
 std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
   const Value& value = loops.values[id];
@@ -33,9 +38,7 @@ std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, Valu
     const auto b = position_of(graph, loops, value.operands[1]);
     if (a && b) expr = node.op->name == "add" ? *a + *b : *a - *b;
   }
-  if (!expr) return std::nullopt;
-  const index::Interval interval = index::interval_of(*expr);
-  return interval.low > -kFar && interval.high < kFar ? expr : std::nullopt;
+  return expr && stays_near(*expr) ? expr : std::nullopt;
 }
 
 /// Expressions that are not above 0 wherever the condition holds.

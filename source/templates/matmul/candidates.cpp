@@ -1,6 +1,6 @@
-// The matmul template: sums over k of products of an operand at (m, k) and one at (n, k), as a matrix product has
-// them. A workgroup owns a tile of m and n. Both operands are computed as they are read, from whatever they are
-// made of, and cross shared memory, where every element is read by many threads.
+// The matmul template: sums over k of products of an operand at (m, k) and one at (n, k). A workgroup owns a tile of m
+// and n. Both operands are computed as they are read, from whatever they are made of, and staged in shared memory,
+// where every element is read by many threads.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -98,8 +98,8 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   planned.emplace(std::move(chunks), std::pair(schedule.loads, schedule.stores));
 }
 
-/// Whether the tile, a subgroup's part of it and the rows of results are made of whole products of the unit; gives the
-/// tile the strip that fits.
+/// Whether the tile, a subgroup's part of it and the rows of results are made of whole fragments; gives the tile the
+/// subtile that fits.
 bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& tile) {
   const auto um = static_cast<int>(tile.mma()->m);
   const auto un = static_cast<int>(tile.mma()->n);
@@ -117,13 +117,13 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& t
   return false;
 }
 
-/// What parts of the sums take in device memory, in fours.
+/// What partial sums take in device memory, in vec4s.
 std::int64_t partial_vec4s(const Loops& loops, const MatmulParams& tile) {
   return static_cast<std::int64_t>(tile.sums.size()) * count_along(loops, tile.batch) * count_along(loops, tile.m) *
          ceil_div(count_along(loops, tile.n), 4);
 }
 
-/// Whether sums can be left in parts, of which each has steps of its own: they are words, and nothing else is reduced.
+/// Whether split-K has steps for each of its workgroups: sums have at most 32 bits, and nothing else is reduced.
 bool may_split(const ir::Graph& graph, const Loops& loops, const Target& target, const MatmulParams& tile, int splits) {
   const bool words = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatmulParams::Sum& sum) {
     return size_of(graph.node(loops.values[sum.reduction].node).type.dtype) <= 4;
@@ -210,15 +210,38 @@ std::optional<Schedule> with_shape(const Problem& problem, PlannedAccesses& plan
   return schedule;
 }
 
-/// What all operands are for hardware that multiplies many at once: their dtype and that of sums. Sums of bytes are
-/// whole numbers, and of so few that none is lost.
-std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, bool unscaled) {
+/// The dtype that all operands are for hardware that multiplies many at once, if they are of one.
+std::optional<DType> dtype_of_operands(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile,
+                                       bool unscaled) {
   std::optional<DType> all;
   for (const TileOperand& tile_operand : tile.tile_operands) {
     const auto dtype = sub32_dtype(graph, loops, tile_operand.value, unscaled);
     if (!dtype || (all && *all != *dtype)) return std::nullopt;
     all = dtype;
   }
+  return all;
+}
+
+/// The elements of a chunk of the operand that has the fewest.
+int fewest_elements(const MatmulParams& tile) {
+  int fewest = tile.tile_operands.front().elements;
+  for (const TileOperand& tile_operand : tile.tile_operands) fewest = std::min(fewest, tile_operand.elements);
+  return fewest;
+}
+
+/// Whether sums are of the dtypes that products of operands are added up in. Sums of bytes are integers, and of so few
+/// that none is lost.
+bool has_exact_sums(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, bool bytes) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 15;  // 255 * 255 of them are within 31 bits
+  return std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatmulParams::Sum& sum) {
+    const DType type = graph.node(loops.values[sum.reduction].node).type.dtype;
+    return is_float(type) ? !bytes || count_along(loops, tile.k) <= kMostBytes : bytes;
+  });
+}
+
+/// What all operands are for hardware that multiplies many at once: their dtype and that of sums.
+std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, bool unscaled) {
+  const std::optional<DType> all = dtype_of_operands(graph, loops, tile, unscaled);
   const auto kind = std::find_if(std::begin(kMatrixKinds), std::end(kMatrixKinds),
                                  [&](const MatrixKind& one) { return all && one.operands == *all; });
   if (kind == std::end(kMatrixKinds)) return std::nullopt;
@@ -226,14 +249,8 @@ std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, co
   const bool words = std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(),
                                  [](const TileOperand& tile_operand) { return tile_operand.elements % 4 == 0; });
   if (bytes && (!words || !tile.row_reductions.empty())) return std::nullopt;
-  if (*all == DType::bf16 && std::any_of(tile.tile_operands.begin(), tile.tile_operands.end(),
-                                         [](const TileOperand& tile_operand) { return tile_operand.elements < 2; }))
-    return std::nullopt;
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 15;  // 255 * 255 of them are within 31 bits
-  for (const MatmulParams::Sum& sum : tile.sums) {
-    const DType type = graph.node(loops.values[sum.reduction].node).type.dtype;
-    if (is_float(type) ? bytes && count_along(loops, tile.k) > kMostBytes : !bytes) return std::nullopt;
-  }
+  if (*all == DType::bf16 && fewest_elements(tile) < 2) return std::nullopt;
+  if (!has_exact_sums(graph, loops, tile, bytes)) return std::nullopt;
   return *kind;
 }
 
@@ -249,75 +266,60 @@ std::optional<MatrixShape> fragment_for(const Target& target, const Tuning& tuni
   return halves ? halves : matrix_of(target.caps, kind->operands, kind->sums);
 }
 
-}  // namespace
+/// Whether loops of other sizes have the contractions of a tile.
+bool is_same_match(const MatmulParams& matched, const MatmulParams& tile) {
+  const auto same = [](const TileOperand& a, const TileOperand& b) {
+    return a.value == b.value && a.second == b.second;
+  };
+  return matched.batch == tile.batch && matched.m == tile.m && matched.n == tile.n && matched.k == tile.k &&
+         matched.sums.size() == tile.sums.size() && matched.row_reductions.size() == tile.row_reductions.size() &&
+         matched.row_values == tile.row_values && matched.epilogues == tile.epilogues && matched.block == tile.block &&
+         std::equal(matched.tile_operands.begin(), matched.tile_operands.end(), tile.tile_operands.begin(),
+                    tile.tile_operands.end(), same);
+}
 
-namespace {
+/// Whether chunks lie within the axes that they lie along.
+bool fits_chunks(const Loops& loops, const MatmulParams& tile) {
+  const auto fits = [&](const std::vector<int>& axes, bool flattened, int elements) {
+    const std::int64_t size =
+        flattened ? count_along(loops, axes) : loops.axes[static_cast<std::size_t>(axes.back())].size;
+    return size % elements == 0;
+  };
+  return fits(tile.n, false, tile.elements) &&
+         std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(), [&](const TileOperand& tile_operand) {
+           const std::vector<int>& own = tile_operand.second ? tile.n : tile.m;
+           return fits(tile_operand.along_k ? tile.k : own, tile_operand.flattened, tile_operand.elements);
+         });
+}
 
 int subtile_of(const MatmulParams& tile) { return tile.cooperative() != nullptr ? tile.cooperative()->subtile : 0; }
+
+/// Whether chunks of operands and subtiles have become others.
+bool has_other_chunks(const MatmulParams& resized, const MatmulParams& tile) {
+  const auto same = [](const TileOperand& a, const TileOperand& b) { return a.elements == b.elements; };
+  return subtile_of(resized) != subtile_of(tile) ||
+         !std::equal(resized.tile_operands.begin(), resized.tile_operands.end(), tile.tile_operands.begin(),
+                     tile.tile_operands.end(), same);
+}
 
 }  // namespace
 
 std::optional<Schedule> matmul_at_other_sizes(const Problem& problem, const Schedule& requested) {
-  const auto posed = match_matmul(problem.graph, problem.loops);
+  const auto matched = match_matmul(problem.graph, problem.loops);
   const MatmulParams& tile = requested.as<MatmulParams>();
-  const auto same = [](const TileOperand& a, const TileOperand& b) {
-    return a.value == b.value && a.second == b.second;
-  };
-  if (!posed || posed->batch != tile.batch || posed->m != tile.m || posed->n != tile.n || posed->k != tile.k ||
-      posed->sums.size() != tile.sums.size() || posed->row_reductions.size() != tile.row_reductions.size() ||
-      posed->row_values != tile.row_values || posed->epilogues != tile.epilogues || posed->block != tile.block ||
-      !std::equal(posed->tile_operands.begin(), posed->tile_operands.end(), tile.tile_operands.begin(),
-                  tile.tile_operands.end(), same)) {
-    return std::nullopt;
-  }
-  // Chunks lie within the axes that they lie along.
-  const auto fits = [&](const std::vector<int>& axes, bool flattened, int elements) {
-    return (flattened ? count_along(problem.loops, axes)
-                      : problem.loops.axes[static_cast<std::size_t>(axes.back())].size) %
-               elements ==
-           0;
-  };
-  for (const TileOperand& tile_operand : tile.tile_operands) {
-    if (!fits(tile_operand.along_k  ? tile.k
-              : tile_operand.second ? tile.n
-                                    : tile.m,
-              tile_operand.flattened, tile_operand.elements))
-      return std::nullopt;
-  }
-  if (!fits(tile.n, false, tile.elements)) return std::nullopt;
+  if (!matched || !is_same_match(*matched, tile) || !fits_chunks(problem.loops, tile)) return std::nullopt;
   if ((tile.integer_dot() || tile.mma() != nullptr) &&
       !kind_of(problem.graph, problem.loops, tile, requested.transforms.sunk_scales))
     return std::nullopt;
   PlannedAccesses planned;
   auto schedule = with_shape(problem, planned, tile, tile.shape, requested.splits);
-  if (!schedule || !serve(*schedule, requested)) return std::nullopt;
-  const bool narrower =
-      std::any_of(tile.tile_operands.begin(), tile.tile_operands.end(), [&](const TileOperand& tile_operand) {
-        return schedule->as<MatmulParams>()
-                   .tile_operands[static_cast<std::size_t>(&tile_operand - tile.tile_operands.data())]
-                   .elements != tile_operand.elements;
-      });
-  if (narrower || subtile_of(schedule->as<MatmulParams>()) != subtile_of(tile)) return std::nullopt;
+  if (!schedule || !serve(*schedule, requested) || has_other_chunks(schedule->as<MatmulParams>(), tile))
+    return std::nullopt;
   schedule->loads = requested.loads;
   schedule->stores = requested.stores;
   schedule->transforms.sunk_scales = requested.transforms.sunk_scales;
   schedule->transforms.online = requested.transforms.online;
   return schedule;
-}
-
-std::vector<ValueId> backward_slice_of_operand(const Loops& loops, const MatmulParams& tile,
-                                               const TileOperand& tile_operand) {
-  std::set<ValueId> all;
-  const auto add = [&](ValueId value) {
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, value);
-    all.insert(backward_slice.begin(), backward_slice.end());
-  };
-  add(tile_operand.value);
-  for (const MatmulParams::RowReduction& reduction : tile.row_reductions) {
-    if (&tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)] == &tile_operand)
-      add(loops.values[reduction.reduction].operands[0]);
-  }
-  return {all.begin(), all.end()};
 }
 
 namespace {
@@ -451,27 +453,10 @@ std::optional<Schedule> best_matmul(const Problem& given) {
   const Problem problem = given.with(sunk ? *sunk : given.loops);
   auto tile = match_matmul(problem.graph, problem.loops);
   if (!tile) return std::nullopt;
-  choose_vectors(problem.graph, problem.loops, problem.tuning, *tile);
+  choose_vectors(problem, *tile);
   auto schedule = TileSearch(problem, *std::move(tile), sunk.has_value()).run();
   if (schedule) schedule->transforms.sunk_scales = sunk.has_value();
   return schedule;
-}
-
-std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape) {
-  std::int64_t all = shape.k + 20;
-  for (const TileOperand& tile_operand : tile.tile_operands)
-    all += ceil_div(
-               std::int64_t{tile_operand.second ? shape.n : shape.m} * shape.k / elements_in_tile(tile_operand, shape),
-               shape.workgroup()) +
-           1;
-  return all;
-}
-
-int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {
-  int elements = tile_operand.elements;
-  while (elements > 4 && (tile_operand.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup())
-    elements /= 2;
-  return elements;
 }
 
 void describe_matmul(const Schedule& schedule, Description& description) {

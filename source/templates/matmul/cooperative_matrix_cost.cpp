@@ -15,114 +15,169 @@ namespace {
 
 /// What one step along the sum takes of a compute unit and of a thread's registers.
 struct Step {
-  double executed = 0;                   ///< cycles that nobody else has
-  double waited = 0;                     ///< cycles more until the next one begins
-  double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each
-                                         ///< workgroup of the compute unit
+  double executed = 0;                  ///< cycles that nobody else has
+  double waited = 0;                    ///< cycles more until the next one begins
+  double in_flight = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each
+                                        ///< workgroup of the compute unit
   double registers = 0;
 };
 
-Step step_of(const ir::Graph& graph, const Loops& loops, const DeviceModel& model, const Schedule& schedule) {
-  const ComputeUnits& unit = model.units;
-  const MatrixStep& fit = model.matrices.step;
-  const MatrixLoads& fit_loads = model.matrices.loads;
-  const MatrixRegisters& fit_registers = model.matrices.registers;
-  const MatmulParams& tile = schedule.as<MatmulParams>();
-  const TileShape& shape = tile.shape;
-  const int bytes = size_of(tile.mma()->a);
-  Step step;
-  double shared = 0, fragments = 0, lines = 0, far = 0, issued = 0, latencies = 0, loading = 0;
-  for (const TileOperand& tile_operand : tile.tile_operands) {
-    const int extent = tile_operand.second ? shape.n : shape.m;
-    const auto elements = static_cast<double>(std::int64_t{extent} * shape.k);
-    const auto units = static_cast<std::int64_t>(elements) / tile_operand.elements;
-    const auto iterations = static_cast<int>(ceil_div(units, schedule.workgroup));
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile_operand.value);
-    int words = 0, loads = 0, step_between = 1;
-    bool single = false, unaligned = false, computed = false;
+/// What a thread loads for one chunk of an operand.
+struct ChunkLoads {
+  int words = 0;  ///< registers of what is loaded as vectors
+  int loads = 0;
+  int step = 1;  ///< between neighbours in memory
+  bool single = false, unaligned = false, computed = false;
+};
+
+/// Adds up what a step executes and waits for.
+class StepModel {
+ public:
+  StepModel(const ir::Graph& graph, const Loops& loops, const DeviceModel& model, const Schedule& schedule)
+      : graph_(graph),
+        loops_(loops),
+        unit_(model.units),
+        model_(model.matrices),
+        schedule_(schedule),
+        tile_(schedule.as<MatmulParams>()),
+        bytes_(size_of(tile_.mma()->a)) {}
+
+  Step run() {
+    for (const TileOperand& tile_operand : tile_.tile_operands) add_operand(tile_operand);
+    finish();
+    return step_;
+  }
+
+ private:
+  [[nodiscard]] ChunkLoads loads_of(const TileOperand& tile_operand, const std::vector<ValueId>& backward_slice) const {
+    ChunkLoads chunk;
     for (ValueId id : backward_slice) {
-      computed = computed || loops.values[id].kind == Value::Kind::compute;
-      if (loops.values[id].kind != Value::Kind::load) continue;
-      const AccessPlan& plan = schedule.loads[id];
-      const int size = size_of(graph.node(loops.values[id].node).type.dtype);
-      loads += static_cast<int>(instructions(plan, size, tile_operand.elements));
-      step_between = std::max(step_between, plan.step);
-      single = single || plan.kind == AccessKind::element;
-      unaligned = unaligned || plan.kind == AccessKind::unaligned;
+      chunk.computed = chunk.computed || loops_.values[id].kind == Value::Kind::compute;
+      if (loops_.values[id].kind != Value::Kind::load) continue;
+      const AccessPlan& plan = schedule_.loads[id];
+      const int size = size_of(graph_.node(loops_.values[id].node).type.dtype);
+      chunk.loads += static_cast<int>(instructions(plan, size, tile_operand.elements));
+      chunk.step = std::max(chunk.step, plan.step);
+      chunk.single = chunk.single || plan.kind == AccessKind::element;
+      chunk.unaligned = chunk.unaligned || plan.kind == AccessKind::unaligned;
       if (plan.kind == AccessKind::vector || plan.kind == AccessKind::unaligned)
-        words += registers_of_chunk(plan, size, tile_operand.elements);
+        chunk.words += registers_of_chunk(plan, size, tile_operand.elements);
     }
-    const double subgroups = static_cast<double>(units) / shape.threads;
-    const double chunk_bytes = tile_operand.elements * bytes * step_between;
-    double of_element = single ? fit_loads.single_element : unaligned ? fit_loads.unaligned_element : 0;
-    if (unaligned && tile_operand.flattened) of_element += fit_loads.flattened_element;
-    if (computed)
-      of_element += fit_loads.computed_element;  // beside its ops: moved words are taken apart and put together
-    issued += subgroups * (fit_loads.chunk + fit_loads.load * loads + of_element * tile_operand.elements) /
-              unit.subgroup_instructions;
-    issued += elements * cost_of(graph, loops, backward_slice) / unit.multiply_adds;
-    const double span =
-        std::clamp(chunk_bytes * shape.threads / unit.cache_line_bytes, 1.0, static_cast<double>(shape.threads));
-    lines += fit.near_words * subgroups * (single ? tile_operand.elements : loads) * span;
+    return chunk;
+  }
+
+  /// Instructions of an element, beside its ops: elements that are moved as words are taken apart and put together.
+  [[nodiscard]] double instructions_of_element(const ChunkLoads& chunk, bool flattened) const {
+    const MatrixLoads& fit = model_.loads;
+    double of_element = chunk.single ? fit.single_element : chunk.unaligned ? fit.unaligned_element : 0;
+    if (chunk.unaligned && flattened) of_element += fit.flattened_element;
+    if (chunk.computed) of_element += fit.computed_element;
+    return of_element;
+  }
+
+  void add_operand(const TileOperand& tile_operand) {
+    const int extent = tile_operand.second ? tile_.shape.n : tile_.shape.m;
+    const auto elements = static_cast<double>(std::int64_t{extent} * tile_.shape.k);
+    const auto chunks = static_cast<std::int64_t>(elements) / tile_operand.elements;
+    const double subgroups = static_cast<double>(chunks) / tile_.shape.threads;
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops_, tile_operand.value);
+    const ChunkLoads chunk = loads_of(tile_operand, backward_slice);
+    const double of_element = instructions_of_element(chunk, tile_operand.flattened);
+    issued_ += subgroups * (model_.loads.chunk + model_.loads.load * chunk.loads + of_element * tile_operand.elements) /
+               unit_.subgroup_instructions;
+    issued_ += elements * cost_of(graph_, loops_, backward_slice) / unit_.multiply_adds;
+    add_memory(tile_operand, chunk, extent, subgroups);
+    shared_ += model_.step.tile_stores * elements * bytes_ / unit_.shared_memory_bytes;
+    fragments_ += model_.step.fragments * tile_.shape.owners() *
+                  (tile_operand.second ? tile_.shape.thread_n : tile_.shape.thread_m) * tile_.shape.k * bytes_ /
+                  unit_.shared_memory_bytes;
+    step_.registers += model_.registers.buffer;
+    add_latency(tile_operand, chunk, static_cast<int>(ceil_div(chunks, schedule_.workgroup)));
+  }
+
+  /// Cache lines that are touched, and what comes from the cache that all compute units share.
+  void add_memory(const TileOperand& tile_operand, const ChunkLoads& chunk, int extent, double subgroups) {
+    const MatrixStep& fit = model_.step;
+    const int threads = tile_.shape.threads;
+    const auto elements = static_cast<double>(std::int64_t{extent} * tile_.shape.k);
+    const double chunk_bytes = tile_operand.elements * bytes_ * chunk.step;
+    const double span = std::clamp(chunk_bytes * threads / unit_.cache_line_bytes, 1.0, static_cast<double>(threads));
+    lines_ += fit.near_words * subgroups * (chunk.single ? tile_operand.elements : chunk.loads) * span;
     // Of a line that is half used the other half comes, too.
     const double run =
-        std::min<double>(unit.cache_line_bytes, (tile_operand.along_k ? shape.k : extent) * bytes * step_between);
-    const double touched = subgroups * chunk_bytes * shape.threads / run;
-    lines += fit.near_lines * touched;
-    far += single || unaligned ? fit.far_unaligned * elements * bytes / unit.last_level_cache_bytes
-                               : fit.far * touched * unit.cache_line_bytes / unit.last_level_cache_bytes;
-    shared += fit.tile_stores * elements * bytes / unit.shared_memory_bytes;
-    fragments += fit.fragments * shape.owners() * (tile_operand.second ? shape.thread_n : shape.thread_m) * shape.k *
-                 bytes / unit.shared_memory_bytes;
-    step.registers += fit_registers.buffer;
-    if (!single && is_double_buffered(words, iterations)) {
-      step.registers += fit_registers.prefetch * words * iterations;
-      step.on_its_way = fit.prefetch;
-      continue;
+        std::min<double>(unit_.cache_line_bytes, (tile_operand.along_k ? tile_.shape.k : extent) * bytes_ * chunk.step);
+    const double touched = subgroups * chunk_bytes * threads / run;
+    lines_ += fit.near_lines * touched;
+    far_ += chunk.single || chunk.unaligned ? fit.far_unaligned * elements * bytes_ / unit_.last_level_cache_bytes
+                                            : fit.far * touched * unit_.cache_line_bytes / unit_.last_level_cache_bytes;
+  }
+
+  void add_latency(const TileOperand& tile_operand, const ChunkLoads& chunk, int iterations) {
+    if (!chunk.single && is_double_buffered(chunk.words, iterations)) {
+      step_.registers += model_.registers.prefetch * chunk.words * iterations;
+      step_.in_flight = model_.step.prefetch;
+      return;
     }
     const int together = loads_in_flight(iterations);
-    latencies +=
-        static_cast<double>(ceil_div(iterations, together)) * (unaligned ? fit.latency_of_unaligned : fit.latency);
-    loading = std::max(loading, static_cast<double>(together) * (single ? tile_operand.elements : words));
+    latencies_ += static_cast<double>(ceil_div(iterations, together)) *
+                  (chunk.unaligned ? model_.step.latency_of_unaligned : model_.step.latency);
+    loading_ = std::max(loading_, static_cast<double>(together) * (chunk.single ? tile_operand.elements : chunk.words));
   }
-  const double sums = static_cast<double>(tile.sums.size());
-  const double products = sums * shape.m * shape.n * shape.k / unit.matrix_multiply_adds * bytes / 2;
-  const int per_register = tile.mma()->c == DType::f16 ? 2 : 1;
-  const double power = fit.overlap;
-  step.executed = std::pow(std::pow(fit.products * products + fragments, power) + std::pow(shared + lines, power) +
-                               std::pow(issued, power) + std::pow(far, power),
-                           1 / power);
-  if (step.on_its_way > 0) step.of_others = fit.prefetch_of_others * far;
-  step.waited = fit.barriers + latencies + fit.chain * products * 4 / std::max(4, shape.owners());
-  step.registers += fit_registers.own + fit_registers.loading * loading +
-                    sums * shape.thread_m * shape.thread_n / shape.threads / per_register;
-  step.registers +=
-      fit_registers.fragment * tile.mma()->k * (shape.thread_m + tile.mma()->n) * bytes / 4 / shape.threads;
-  return step;
-}
 
-}  // namespace
+  void finish() {
+    const MatrixStep& fit = model_.step;
+    const TileShape& shape = tile_.shape;
+    const double sums = static_cast<double>(tile_.sums.size());
+    const double products = sums * shape.m * shape.n * shape.k / unit_.matrix_multiply_adds * bytes_ / 2;
+    const int per_register = tile_.mma()->c == DType::f16 ? 2 : 1;
+    const double power = fit.overlap;
+    step_.executed = std::pow(std::pow(fit.products * products + fragments_, power) +
+                                  std::pow(shared_ + lines_, power) + std::pow(issued_, power) + std::pow(far_, power),
+                              1 / power);
+    if (step_.in_flight > 0) step_.of_others = fit.prefetch_of_others * far_;
+    step_.waited = fit.barriers + latencies_ + fit.chain * products * 4 / std::max(4, shape.owners());
+    step_.registers += model_.registers.own + model_.registers.loading * loading_ +
+                       sums * shape.thread_m * shape.thread_n / shape.threads / per_register;
+    step_.registers +=
+        model_.registers.fragment * tile_.mma()->k * (shape.thread_m + tile_.mma()->n) * bytes_ / 4 / shape.threads;
+  }
 
-CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const DeviceModel& model,
-                                              const Schedule& schedule, double hidden) {
-  const ComputeUnits& unit = model.units;
-  const MatrixResults& results_fit = model.matrices.results;
-  const MatmulParams& tile = schedule.as<MatmulParams>();
-  const TileShape& shape = tile.shape;
-  const Step step = step_of(graph, loops, model, schedule);
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  const ComputeUnits& unit_;
+  const CooperativeMatrices& model_;
+  const Schedule& schedule_;
+  const MatmulParams& tile_;
+  int bytes_;  ///< of an operand's element
+  Step step_;
+  double shared_ = 0, fragments_ = 0, lines_ = 0, far_ = 0, issued_ = 0;  ///< cycles of what a step executes
+  double latencies_ = 0;                                                  ///< cycles
+  double loading_ = 0;  ///< registers of what is loaded and not in flight from step to step
+};
+
+/// Workgroups that a compute unit has at the same time.
+double resident_workgroups(const ComputeUnits& unit, const Schedule& schedule, int own_registers) {
   const double threads = schedule.workgroup;
-  CooperativeMatrixCost cost;
-  cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
+  // Of workgroup-scope tiles the device knows more than we do.
   const double registers =
       std::min(unit.registers_per_thread,
-               tile.workgroup_scope() ? schedule.cost.registers
-                                      : cost.registers);  // of workgroup-scope tiles the device knows more than we do
+               schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
   const double fit = std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
                                std::floor(static_cast<double>(unit.shared_memory) /
                                           static_cast<double>(schedule.shared_bytes + unit.workgroup_shared_memory))});
-  const double resident = std::max(1.0, fit);
-  const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.splits));
+  return std::max(1.0, fit);
+}
 
+/// What a workgroup's results take of a compute unit, in cycles.
+struct ResultsTime {
+  double instructions = 0, moved = 0, waited = 0;
+};
+
+ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const DeviceModel& model,
+                            const MatmulParams& tile, double hidden) {
+  const ComputeUnits& unit = model.units;
+  const MatrixResults& fit = model.matrices.results;
+  const TileShape& shape = tile.shape;
   const std::vector<ValueId> results = backward_slice_of_results(loops);
   // What all rows or all columns share is near.
   segment::AxisSet of_m = 0, of_n = 0;
@@ -137,28 +192,45 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   double stored = 0;
   for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
   for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
-  const double instructions = results_fit.instructions * elements / shape.threads / unit.subgroup_instructions +
-                              elements * cost_of(graph, loops, results) * hidden / unit.multiply_adds;
+  ResultsTime time;
+  time.instructions = fit.instructions * elements / shape.threads / unit.subgroup_instructions +
+                      elements * cost_of(graph, loops, results) * hidden / unit.multiply_adds;
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
   const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
-  const double moved =
-      results_fit.bytes * (many ? results_fit.of_many_bytes : 1) * elements * stored / unit.memory_bytes;
-  const double rounds = tile.cooperative()->subtile == 0 ? 1
-                                                         : shape.thread_m / static_cast<double>(tile.mma()->m) *
-                                                               shape.thread_n / tile.cooperative()->subtile;
-  const double waited = rounds * (results_fit.round + (loads > 0 ? results_fit.round_of_loads : 0));
+  time.moved = fit.bytes * (many ? fit.of_many_bytes : 1) * elements * stored / unit.memory_bytes;
+  const double subtiles = tile.cooperative()->subtile == 0 ? 1
+                                                           : shape.thread_m / static_cast<double>(tile.mma()->m) *
+                                                                 shape.thread_n / tile.cooperative()->subtile;
+  time.waited = subtiles * (fit.round + (loads > 0 ? fit.round_of_loads : 0));
+  return time;
+}
 
+}  // namespace
+
+CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const DeviceModel& model,
+                                              const Schedule& schedule, double hidden) {
+  const ComputeUnits& unit = model.units;
+  const MatrixResults& fit = model.matrices.results;
+  const MatmulParams& tile = schedule.as<MatmulParams>();
+  const Step step = StepModel(graph, loops, model, schedule).run();
+  CooperativeMatrixCost cost;
+  cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
+  const double resident = resident_workgroups(unit, schedule, cost.registers);
+  const double steps =
+      static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), tile.shape.k), schedule.splits));
+  const ResultsTime results = time_of_results(graph, loops, model, tile, hidden);
   const auto wave = [&](double groups) {  // on one compute unit at the same time
     const double step_cycles =
-        std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
-    return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + results_fit.start;
+        std::max({groups * step.executed, step.waited + step.executed, step.in_flight + groups * step.of_others});
+    return steps * step_cycles +
+           std::max(groups * (results.instructions + results.moved), results.waited + results.instructions) + fit.start;
   };
   const double all = static_cast<double>(schedule.launch.workgroups * schedule.splits);
   const double full = std::floor(all / (unit.count * resident));
   const double rest = all - full * unit.count * resident;
-  cost.cycles = full * wave(resident) + (rest > 0 ? results_fit.last_wave * wave(std::ceil(rest / unit.count)) : 0);
+  cost.cycles = full * wave(resident) + (rest > 0 ? fit.last_wave * wave(std::ceil(rest / unit.count)) : 0);
   return cost;
 }
 

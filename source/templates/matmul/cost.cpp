@@ -25,7 +25,7 @@ bool has_projections(const Loops& loops, const MatmulParams& tile) {
   });
 }
 
-/// Partial results of a row fold: one for each chunk of a row that the threads read at a time.
+/// Partial results of a row reduction: one for each chunk of a row that the threads read at a time.
 std::int64_t row_reduction_slots(const MatmulParams& tile, const MatmulParams::RowReduction& reduction) {
   return std::int64_t{tile.shape.m} * tile.shape.k /
          tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)].elements;
@@ -71,7 +71,7 @@ std::int64_t matmul_shared_bytes(const MatmulParams& tile) {
   for (const MatmulParams::RowReduction& reduction : tile.row_reductions)
     bytes += 4 * (reduction.parts * row_reduction_slots(tile, reduction) + tile.shape.m);
   bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
-  // Of tails a four each, unless subgroups fold them among themselves.
+  // Of epilogue reductions a vec4 each, unless subgroups reduce them among themselves.
   if (!tile.mma())
     bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.epilogues.size()) * tile.shape.m * (tile.shape.n / 4);
   if (tile.mma()) {
@@ -90,100 +90,152 @@ std::int64_t matmul_shared_bytes(const MatmulParams& tile) {
   return bytes;
 }
 
-void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
-  const MatmulParams& tile = schedule.as<MatmulParams>();
-  const TileShape& shape = tile.shape;
-  const CostModel costs = costs_of(target);
-  const DeviceModel& model = device_model(target);
-  const MatrixKernels& kernels = model.matrices.kernels;
-  const bool cpu = target.type == DeviceType::cpu;
-  count_bytes(graph, loops, schedule);
-  const auto batch = static_cast<double>(count_along(loops, tile.batch));
-  const auto k = static_cast<double>(count_along(loops, tile.k));
-  const double m = static_cast<double>(tile.tiles_m) * shape.m;  // with what stands out at the ends
-  const double n = static_cast<double>(tile.tiles_n) * shape.n;
-  const auto sums = static_cast<double>(tile.sums.size());
-  double traffic = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
-  const double products = batch * m * n * k * sums;
-  double compute = products / (tile.integer_dot() ? 4 : 1);  // products in the time of one
-  double accesses = 0;
-  for (const TileOperand& tile_operand : tile.tile_operands) {
+namespace {
+
+/// Adds up what a launch executes and moves.
+class MatmulModel {
+ public:
+  MatmulModel(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule)
+      : graph_(graph),
+        loops_(loops),
+        target_(target),
+        model_(device_model(target)),
+        schedule_(schedule),
+        cost_(schedule.cost),
+        tile_(schedule.as<MatmulParams>()),
+        cpu_(target.type == DeviceType::cpu),
+        batch_(static_cast<double>(count_along(loops, tile_.batch))),
+        k_(static_cast<double>(count_along(loops, tile_.k))),
+        m_(static_cast<double>(tile_.tiles_m) * tile_.shape.m),
+        n_(static_cast<double>(tile_.tiles_n) * tile_.shape.n) {}
+
+  void run() {
+    count_bytes(graph_, loops_, schedule_);
+    traffic_ = static_cast<double>(cost_.bytes_read + cost_.bytes_written);
+    compute_ = batch_ * m_ * n_ * k_ * static_cast<double>(tile_.sums.size()) / products_at_once();
+    for (const TileOperand& tile_operand : tile_.tile_operands) add_operand(tile_operand);
+    add_stores();
+    const std::vector<ValueId> results = backward_slice_of_results(loops_);
+    add_loads_of_results(results);
+    cost_.registers = estimated_registers(graph_, loops_, schedule_);
+    cost_.modelled_us = tile_.mma() && !cpu_ ? cooperative_us() : simt_us(results);
+  }
+
+ private:
+  /// Products in the time of one.
+  [[nodiscard]] int products_at_once() const { return tile_.integer_dot() ? 4 : 1; }
+
+  void add_operand(const TileOperand& tile_operand) {
     const double elements =
-        batch * k *
-        (tile_operand.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
-    const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile_operand.value);
-    compute += elements * cost_of(graph, loops, backward_slice);
+        batch_ * k_ *
+        (tile_operand.second ? n_ * static_cast<double>(tile_.tiles_m) : m_ * static_cast<double>(tile_.tiles_n));
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops_, tile_operand.value);
+    compute_ += elements * cost_of(graph_, loops_, backward_slice);
     for (ValueId id : backward_slice) {
-      const Value& load = loops.values[id];
+      const Value& load = loops_.values[id];
       if (load.kind != Value::Kind::load) continue;
-      const int bytes = size_of(graph.node(load.node).type.dtype);
-      const auto instructions_executed =
-          elements / tile_operand.elements *
-          static_cast<double>(instructions(schedule.loads[id], bytes, tile_operand.elements));
-      schedule.cost.loads_executed += static_cast<std::int64_t>(instructions_executed);
-      schedule.cost.transactions += static_cast<std::int64_t>(elements * bytes / 128);
-      traffic += elements * bytes / model.caches.bandwidth;
+      const int bytes = size_of(graph_.node(load.node).type.dtype);
+      const auto executed = elements / tile_operand.elements *
+                            static_cast<double>(instructions(schedule_.loads[id], bytes, tile_operand.elements));
+      cost_.loads_executed += static_cast<std::int64_t>(executed);
+      cost_.transactions += static_cast<std::int64_t>(elements * bytes / 128);
+      traffic_ += elements * bytes / model_.caches.bandwidth;
     }
-    accesses += elements / tile_operand.elements;  // into shared memory, and out of it
-    const double read_again =
-        batch * m * n * k / (tile_operand.second ? shape.thread_m : shape.thread_n) / (tile.integer_dot() ? 4 : 1);
-    accesses += read_again / 4 / (cpu ? 1 : 4);
+    accesses_ += elements / tile_operand.elements;  // into shared memory, and out of it
+    const int shared_by = tile_operand.second ? tile_.shape.thread_m : tile_.shape.thread_n;
+    const double read_again = batch_ * m_ * n_ * k_ / shared_by / products_at_once();
+    accesses_ += read_again / 4 / (cpu_ ? 1 : 4);
   }
-  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    if (tile.block > 0 && (loops.stores[i].axes & loops.values[tile.epilogues.front()].over) == 0) {  // one of a block
-      schedule.cost.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.block);
-      schedule.cost.transactions += static_cast<std::int64_t>(batch * m * n / tile.block * bytes / 128);
-      continue;
+
+  void add_stores() {
+    for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+      const int bytes = size_of(graph_.node(loops_.stores[i].node).type.dtype);
+      // One element of a block.
+      if (tile_.block > 0 && (loops_.stores[i].axes & loops_.values[tile_.epilogues.front()].over) == 0) {
+        cost_.stores_executed += static_cast<std::int64_t>(batch_ * m_ * n_ / tile_.block);
+        cost_.transactions += static_cast<std::int64_t>(batch_ * m_ * n_ / tile_.block * bytes / 128);
+        continue;
+      }
+      const int elements = tile_.workgroup_scope() ? 16 / bytes : tile_.elements;  // of a chunk
+      cost_.stores_executed +=
+          static_cast<std::int64_t>(batch_ * m_ * n_ / elements) * instructions(schedule_.stores[i], bytes, elements);
+      cost_.transactions += static_cast<std::int64_t>(batch_ * m_ * n_ * bytes / 128);
     }
-    const int elements = tile.workgroup_scope() ? 16 / bytes : tile.elements;  // of a chunk
-    schedule.cost.stores_executed +=
-        static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
-    schedule.cost.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
   }
-  const std::vector<ValueId> results = backward_slice_of_results(loops);
-  for (ValueId id : results) {
-    if (loops.values[id].kind != Value::Kind::load) continue;
-    const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
-    const double hidden =
-        tile.workgroup_scope() ? kernels.visible_epilogue : 1;  // one by one, but near and beside products
-    schedule.cost.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) *
-                                    instructions(schedule.loads[id], bytes, tile.elements);
+
+  void add_loads_of_results(const std::vector<ValueId>& results) {
+    // At workgroup scope one by one, but near and beside products.
+    const double hidden = tile_.workgroup_scope() ? model_.matrices.kernels.visible_epilogue : 1;
+    for (ValueId id : results) {
+      if (loops_.values[id].kind != Value::Kind::load) continue;
+      const int bytes = size_of(graph_.node(loops_.values[id].node).type.dtype);
+      cost_.loads_executed += static_cast<std::int64_t>(batch_ * m_ * n_ / tile_.elements * hidden) *
+                              instructions(schedule_.loads[id], bytes, tile_.elements);
+    }
   }
-  schedule.cost.registers = estimated_registers(graph, loops, schedule);
-  // Parts of sums are written and read once, from near caches where these hold them.
-  // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
-  const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
-  const double partial_traffic = 2 * partial_bytes / (partial_bytes < model.caches.bytes ? model.caches.bandwidth : 1);
-  const int launches = schedule.splits > 1 ? 5 : 1;
-  if (tile.mma() && !cpu) {
-    // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
-    const double hidden = tile.epilogues.empty()
+
+  [[nodiscard]] double partial_bytes() const { return static_cast<double>(schedule_.scratch_bytes); }
+  /// Partial sums are written and read once, from near caches where these hold them.
+  [[nodiscard]] double partial_traffic() const {
+    return 2 * partial_bytes() / (partial_bytes() < model_.caches.bytes ? model_.caches.bandwidth : 1);
+  }
+  /// Joining partial sums costs what four launches do: at 1024 x 1024 x 1024 on an H200, split-K took 22 us and unsplit
+  /// sums 18.
+  [[nodiscard]] int launches() const { return schedule_.splits > 1 ? 5 : 1; }
+  [[nodiscard]] double slowdown_of_projections() const {
+    return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1;
+  }
+
+  double cooperative_us() {
+    const MatrixKernels& kernels = model_.matrices.kernels;
+    // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
+    const double hidden = tile_.epilogues.empty()
                               ? kernels.visible_epilogue
-                              : std::max(kernels.visible_epilogue, 1 - k / kernels.sum_that_hides_reductions);
-    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph, loops, model, schedule, hidden);
-    if (!tile.workgroup_scope()) schedule.cost.registers = cost.registers;
-    const double cycles = cost.cycles * (has_projections(loops, tile) ? kernels.projections_slowdown : 1) /
-                          (tile.workgroup_scope() ? kernels.workgroup_scope_gain : 1);
-    const auto moved = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
-    schedule.cost.modelled_us =
-        modelled_us(costs, launches, moved + partial_traffic, cycles * model.units.count * model.units.multiply_adds,
-                    static_cast<std::int64_t>(partial_bytes / 8));
-    return;
+                              : std::max(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
+    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, hidden);
+    if (!tile_.workgroup_scope()) cost_.registers = cost.registers;
+    const double cycles =
+        cost.cycles * slowdown_of_projections() / (tile_.workgroup_scope() ? kernels.workgroup_scope_gain : 1);
+    const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written);
+    return modelled_us(costs_of(target_), launches(), moved + partial_traffic(),
+                       cycles * model_.units.count * model_.units.multiply_adds,
+                       static_cast<std::int64_t>(partial_bytes() / 8));
   }
-  compute += batch * m * n * cost_of(graph, loops, results);
-  // Threads that all compute the whole time; fewer tiles than compute units leave some without work, and few
-  // registers per thread leave each waiting for its operands.
-  const int over = schedule.cost.registers - model.pressure.matmul_registers;
-  if (!cpu && over > 0) compute *= 1 + model.pressure.slowdown * over;
-  compute *= cost_of_spilling(target, schedule.cost.registers);
-  const auto workgroups =
-      static_cast<double>(std::max<std::int64_t>(1, schedule.launch.workgroups * schedule.splits));  // 0 of no elements
-  double share = cpu ? 1 : std::min(1.0, workgroups / model.units.count);
-  if (has_projections(loops, tile)) share /= kernels.projections_slowdown;
-  accesses += static_cast<double>(schedule.cost.loads_executed + schedule.cost.stores_executed) + partial_bytes / 8;
-  schedule.cost.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share,
-                                          static_cast<std::int64_t>(accesses / share));
+
+  /// Threads that all compute the whole time; fewer tiles than compute units leave some without work, and few registers
+  /// per thread leave each waiting for its operands.
+  double simt_us(const std::vector<ValueId>& results) {
+    compute_ += batch_ * m_ * n_ * cost_of(graph_, loops_, results);
+    const int over = cost_.registers - model_.pressure.matmul_registers;
+    if (!cpu_ && over > 0) compute_ *= 1 + model_.pressure.slowdown * over;
+    compute_ *= cost_of_spilling(target_, cost_.registers);
+    const auto workgroups = static_cast<double>(
+        std::max<std::int64_t>(1, schedule_.launch.workgroups * schedule_.splits));  // 0 of no elements
+    const double share = (cpu_ ? 1 : std::min(1.0, workgroups / model_.units.count)) / slowdown_of_projections();
+    accesses_ += static_cast<double>(cost_.loads_executed + cost_.stores_executed) + partial_bytes() / 8;
+    return modelled_us(costs_of(target_), launches(), traffic_ + partial_traffic(), compute_ / share,
+                       static_cast<std::int64_t>(accesses_ / share));
+  }
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  const Target& target_;
+  const DeviceModel& model_;
+  Schedule& schedule_;
+  ScheduleCost& cost_;
+  const MatmulParams& tile_;
+  bool cpu_;
+  double batch_, k_;
+  double m_, n_;         ///< with what stands out at the ends
+  double traffic_ = 0;   ///< bytes
+  double compute_ = 0;   ///< fused multiply-adds
+  double accesses_ = 0;  ///< of shared memory, four elements at a time
+};
+
+}  // namespace
+
+void model_matmul(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  MatmulModel(graph, loops, target, schedule).run();
 }
 
 }  // namespace vkfuse::schedule

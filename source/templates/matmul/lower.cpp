@@ -1,26 +1,15 @@
-// The matmul template: a loop over steps of k in which the workgroup brings a piece of each operand to shared memory
-// and every thread, or every subgroup with cooperative matrices, multiplies what it owns; then the results.
+// The matmul template: a loop over steps of k in which the workgroup stages a tile of each operand in shared memory and
+// every thread, or every subgroup with cooperative matrices, multiplies what it owns; then the results.
 #include "templates/matmul/lower.hpp"
 
 #include "templates/matmul/lower_emitter.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "schedule/operands.hpp"
 
 namespace vkfuse::lowering {
-
-namespace {
-
-/// Chunks of results whose loads a thread has in flight at a time.
-constexpr int kMostChunksInFlight = 8;
-
-/// Multiply-adds of a thread's results, beyond which a CPU's driver is not left to compile them once for each.
-constexpr double kMostUnrolledOnCpu = 64;
-
-}  // namespace
 
 MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
     : OperandEmitter(in),
@@ -33,30 +22,9 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
               {kN, "n", tile_.n},
               {kK, "k", tile_.k},
               {kHeadDim, "part_of_row", schedule::axes_in(loops_, loops_.inner())}};
-  for (const schedule::MatmulParams::RowReduction& reduction : tile_.row_reductions) {
-    const std::string& name = value_names_[reduction.reduction];
-    row_reductions_.push_back(
-        {reduction.reduction,
-         in_two_parts(reduction.reduction) ? "vec2" : scalar_type(loops_.values[reduction.reduction].node),
-         unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"), unique(name + "_join")});
-  }
+  make_row_reductions();
   for (ValueId id : tile_.row_values) row_arrays_[id] = unique(value_names_[id] + "_of_rows");
-  for (std::size_t i = 0; i < tile_.tile_operands.size(); ++i) {
-    const schedule::TileOperand& tile_operand = tile_.tile_operands[i];
-    std::vector<std::pair<ValueId, std::string>> beside;
-    for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
-      if (tile_.row_reductions[k].tile_operand == static_cast<int>(i))
-        beside.emplace_back(loops_.values[row_reductions_[k].id].operands[0], row_reductions_[k].partial);
-    }
-    tile_operands_.push_back(make_tile_operand(
-        tile_operand.value, schedule::backward_slice_of_operand(loops_, tile_, tile_operand), tile_operand.along_k,
-        tile_operand.flattened, tile_operand.elements, counted(tile_operand.second ? kN : kM), counted(kK),
-        tile_operand.second ? shape_.n : shape_.m, shape_.k, std::move(beside),
-        tile_operand.second ? std::map<ValueId, std::string>() : row_arrays_));
-    if (tile_.mma() || tile_.integer_dot())
-      make_sub32(tile_operands_.back(), tile_.mma() ? std::optional(tile_.mma()->a) : std::nullopt,
-                 tile_.integer_dot());
-  }
+  for (std::size_t i = 0; i < tile_.tile_operands.size(); ++i) add_operand(i);
   std::vector<ValueId> known = tile_.row_values;
   for (const RowReduction& reduction : row_reductions_) known.push_back(reduction.id);
   for (const schedule::MatmulParams::Sum& sum : tile_.sums) {
@@ -64,25 +32,42 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
     sums_.push_back(unique(value_names_[sum.reduction] + "_sums"));
     if (tile_.mma()) subtiles_.push_back(unique(value_names_[sum.reduction] + "_subtiles"));
   }
+  make_hoisted();
   make_epilogues(known);
-  known.push_back(tile_.kept);
-  std::vector<ValueId> stops;
-  if (epilogues_.empty())
-    known.pop_back();
-  else
-    stops.push_back(tile_.kept);
-  for (const Reduction& epilogue : epilogues_) known.push_back(epilogue.id);
-  std::set<ValueId> values;
-  std::vector<ValueId> requested;
-  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    if (is_of_block(i)) continue;
-    for (ValueId id : schedule::backward_slice_of(loops_, loops_.stores[i].value, stops)) values.insert(id);
-    requested.push_back(loops_.stores[i].value);
+  results_ = make_store_part("result", false, known);
+}
+
+void MatmulEmitter::make_row_reductions() {
+  for (const schedule::MatmulParams::RowReduction& reduction : tile_.row_reductions) {
+    const std::string& name = value_names_[reduction.reduction];
+    row_reductions_.push_back(
+        {reduction.reduction,
+         in_two_parts(reduction.reduction) ? "vec2" : scalar_type(loops_.values[reduction.reduction].node),
+         unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"), unique(name + "_join")});
   }
-  const std::vector<ValueId> all(values.begin(), values.end());
-  results_known_ = needed(all, requested, known);
-  results_ =
-      make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, requested, results_known_);
+}
+
+void MatmulEmitter::add_operand(std::size_t number) {
+  const schedule::TileOperand& planned = tile_.tile_operands[number];
+  std::vector<std::pair<ValueId, std::string>> beside;
+  for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
+    if (tile_.row_reductions[k].tile_operand == static_cast<int>(number))
+      beside.emplace_back(loops_.values[row_reductions_[k].id].operands[0], row_reductions_[k].partial);
+  }
+  tile_operands_.push_back(
+      make_tile_operand({.value = planned.value,
+                         .backward_slice = schedule::backward_slice_of_operand(loops_, tile_, planned),
+                         .along_k = planned.along_k,
+                         .flattened = planned.flattened,
+                         .elements = planned.elements,
+                         .across = planned.second ? kN : kM,
+                         .depth = kK,
+                         .extent = planned.second ? shape_.n : shape_.m,
+                         .k_extent = shape_.k,
+                         .beside = std::move(beside),
+                         .of_rows = planned.second ? std::map<ValueId, std::string>() : row_arrays_}));
+  if (tile_.mma() || tile_.integer_dot())
+    make_sub32(tile_operands_.back(), tile_.mma() ? std::optional(tile_.mma()->a) : std::nullopt, tile_.integer_dot());
 }
 
 Result<RelocatableKernel> MatmulEmitter::run() {
@@ -137,15 +122,15 @@ void MatmulEmitter::declare() {
       if (std::none_of(tile_operand.beside.begin(), tile_operand.beside.end(),
                        [&](const auto& beside) { return beside.second == reduction.partial; }))
         continue;
-      shared_.line("shared {} {}[{}];", reduction.type, reduction.slots, tile_operand.units);
+      shared_.line("shared {} {}[{}];", reduction.type, reduction.slots, tile_operand.staging.chunks);
       shared_.line("shared {} {}[{}];", scalar_type(loops_.values[reduction.id].node), reduction.finished, shape_.m);
-      main_.line("{} {}[{}];", reduction.type, reduction.partial, tile_operand.iterations);
+      main_.line("{} {}[{}];", reduction.type, reduction.partial, tile_operand.staging.iterations);
       const std::string identity =
           in_two_parts(reduction.id)
               ? "vec2(0.0)"
               : reduction_identity(graph_, graph_.node(loops_.values[reduction.id].node), dialect_);
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", tile_operand.iterations, reduction.partial,
-                 identity);
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", tile_operand.staging.iterations,
+                 reduction.partial, identity);
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
@@ -165,7 +150,7 @@ void MatmulEmitter::declare() {
   }
 }
 
-/// Tiles that share rows of m or n run at about the same time: they come in strips of some tiles of m.
+/// Tiles that share rows of m or n run at about the same time: they come in swizzles of some tiles of m.
 void MatmulEmitter::locate_tile() {
   constexpr std::int64_t kSwizzle = 8;
   locate_workgroup();
@@ -198,38 +183,40 @@ void MatmulEmitter::locate_tile() {
   main_.line("uint {0}_n = {0} % {1}u;", owner, threads_n);
 }
 
+MatmulEmitter::Steps MatmulEmitter::locate_steps() {
+  const std::int64_t all = schedule::ceil_div(count(tile_.k), shape_.k);
+  std::string end = numbers_.size(all);
+  if (schedule_.splits <= 1) return {"", std::move(end)};
+  const std::int64_t share = schedule::ceil_div(all, schedule_.splits);
+  main_.line("uint first_step = part * {};", numbers_.size(share));
+  main_.line("uint end = min(first_step + {}, {});", numbers_.size(share), end);
+  return {"first_step", "end"};
+}
+
 Result<void> MatmulEmitter::main_function() {
   main_.open("void main() {{");
   locate_tile();
   declare();
   VKF_CHECK_OK(find_row_values());
-  const std::int64_t all_steps = schedule::ceil_div(count(tile_.k), shape_.k);
-  std::string first, steps = numbers_.size(all_steps);
-  if (schedule_.splits > 1) {
-    main_.line("uint first_step = part * {};", numbers_.size(schedule::ceil_div(all_steps, schedule_.splits)));
-    main_.line("uint end = min(first_step + {}, {});", numbers_.size(schedule::ceil_div(all_steps, schedule_.splits)),
-               steps);
-    first = "first_step";
-    steps = "end";
-  }
+  const Steps steps = locate_steps();
   const bool prefetched = std::any_of(tile_operands_.begin(), tile_operands_.end(),
-                                      [](const TileOperand& tile_operand) { return tile_operand.prefetched; });
+                                      [](const TileOperand& tile_operand) { return tile_operand.staging.prefetched; });
   for (const TileOperand& tile_operand : tile_operands_) {
-    if (!tile_operand.prefetched) continue;
+    if (!tile_operand.staging.prefetched) continue;
     declare_prefetch(tile_operand);
-    VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), first));
+    VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), steps.first));
   }
-  main_.open("for (uint step = {}; step < {}; ++step) {{", first.empty() ? "0u" : first, steps);
+  main_.open("for (uint step = {}; step < {}; ++step) {{", steps.first.empty() ? "0u" : steps.first, steps.end);
   for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
     const auto after = [&](const std::string& inside) { join_rows(i, inside); };
-    VKF_CHECK_OK(hand_over(tile_operands_[i], across(tile_operands_[i]), "step", after));
+    VKF_CHECK_OK(stage(tile_operands_[i], across(tile_operands_[i]), "step", after));
   }
   main_.line("barrier();");
   if (prefetched) {
     main_.line("// The next piece is on its way while this one is multiplied.");
-    main_.line("uint next = min(step + 1u, {} - 1u);", steps);
+    main_.line("uint next = min(step + 1u, {} - 1u);", steps.end);
     for (const TileOperand& tile_operand : tile_operands_) {
-      if (tile_operand.prefetched) VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), "next"));
+      if (tile_operand.staging.prefetched) VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), "next"));
     }
   }
   if (tile_.mma())
@@ -267,10 +254,11 @@ void MatmulEmitter::finish_rows() {
     const TileOperand& tile_operand = tile_operands_[static_cast<std::size_t>(tile_.row_reductions[k].tile_operand)];
     const std::string leave = fmt::format("{}[u * {}u + thread] = {}[u];", row_reductions_[k].slots,
                                           schedule_.workgroup, row_reductions_[k].partial);
-    const bool whole = tile_operand.units % schedule_.workgroup == 0;
-    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.iterations,
-               whole ? "" : fmt::format("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.units),
-               leave);
+    const bool whole = tile_operand.staging.chunks % schedule_.workgroup == 0;
+    main_.line(
+        "[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.staging.iterations,
+        whole ? "" : fmt::format("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.staging.chunks),
+        leave);
   }
   main_.line("barrier();");
   main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
@@ -292,26 +280,29 @@ void MatmulEmitter::finish_rows() {
   main_.line("barrier();");
 }
 
+/// What a thread multiplies of an operand at one position of k, in vec4s; their names.
+std::vector<std::string> MatmulEmitter::load_operand_registers(const TileOperand& tile_operand) {
+  const bool second = tile_operand.across == kN;
+  const int rows = shape_.thread_m / 4;
+  const int threads_n = shape_.n / shape_.thread_n;
+  std::vector<std::string> own;
+  for (int i = 0; i < (second ? shape_.thread_n / 4 : rows); ++i) {
+    own.push_back(fmt::format("{}_{}", tile_operand.part.name, i));
+    const std::string position = second      ? (i == 0 ? "thread_n" : fmt::format("thread_n + {}u", i * threads_n))
+                                 : rows == 1 ? "thread_m"
+                                             : fmt::format("thread_m * {}u + {}u", rows, i);
+    main_.line("{} {} = {}[k * {}u + {}];", tile_.integer_dot() ? "ivec4" : vec4(tile_operand.value), own.back(),
+               tile_operand.tile, tile_operand.stride(), position);
+  }
+  return own;
+}
+
 /// Every thread has rows of its own, and columns in groups of four that lie side by side over the threads.
 void MatmulEmitter::multiply() {
-  const int rows = shape_.thread_m / 4;
   const int columns = shape_.thread_n / 4;
-  const int threads_n = shape_.n / shape_.thread_n;
   main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.integer_dot() ? shape_.k / 4 : shape_.k);
   std::vector<std::vector<std::string>> registers;
-  for (const TileOperand& tile_operand : tile_operands_) {
-    const bool second = tile_operand.across == kN;
-    std::vector<std::string> own;
-    for (int i = 0; i < (second ? columns : rows); ++i) {
-      own.push_back(fmt::format("{}_{}", tile_operand.part.name, i));
-      const std::string place = second      ? (i == 0 ? "thread_n" : fmt::format("thread_n + {}u", i * threads_n))
-                                : rows == 1 ? "thread_m"
-                                            : fmt::format("thread_m * {}u + {}u", rows, i);
-      main_.line("{} {} = {}[k * {}u + {}];", tile_.integer_dot() ? "ivec4" : vec4(tile_operand.value), own.back(),
-                 tile_operand.tile, tile_operand.stride(), place);
-    }
-    registers.push_back(std::move(own));
-  }
+  for (const TileOperand& tile_operand : tile_operands_) registers.push_back(load_operand_registers(tile_operand));
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
     const std::string type = sums_vec4(s);
     const auto& first = registers[static_cast<std::size_t>(tile_.sums[s].first)];
@@ -374,280 +365,6 @@ void MatmulEmitter::multiply_cooperative() {
   main_.close();
   main_.close();
   main_.close();
-}
-
-/// The condition under which `m` and `item` are in the matrix; empty where they always are.
-std::string MatmulEmitter::limits_of_results(int elements) {
-  const Extent all_n = extent(tile_.n);
-  const Extent chunks_n = {schedule::ceil_div(all_n.count, elements), schedule::ceil_div(all_n.decided, elements)};
-  std::string inside;
-  if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (!divides(shape_.n / elements, chunks_n))
-    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n.count));
-  return inside;
-}
-
-std::string MatmulEmitter::known_name(ValueId id, const std::string& row, int e,
-                                      const std::function<std::string(std::size_t sum, int e)>& sum_of) const {
-  for (const RowReduction& reduction : row_reductions_) {
-    if (reduction.id == id) return fmt::format("{}[{}]", reduction.finished, row);
-  }
-  for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    if (tile_.sums[s].reduction != id) continue;
-    return sums_vec4(s) == vec4(id) ? sum_of(s, e)
-                                    : fmt::format("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
-  }
-  return fmt::format("{}[{}]", row_arrays_.at(id), row);
-}
-
-Result<void> MatmulEmitter::store_one(const std::function<std::string(ValueId known, int e)>& name_of,
-                                      const std::string& loaded) {
-  const std::string inside = limits_of_results(tile_.elements);
-  if (!inside.empty()) main_.open("if ({}) {{", inside);
-  VKF_CHECK_OK(store_chunk(
-      results_,
-      [&](int e) {
-        std::vector<std::string> all;
-        for (ValueId id : results_known_) all.push_back(name_of(id, e));
-        return all;
-      },
-      loaded));
-  if (!inside.empty()) main_.close();
-  return {};
-}
-
-std::string MatmulEmitter::partial_at(const std::string& part, std::size_t sum, int per_vec4) {
-  const std::int64_t vec4s = schedule::ceil_div(count(tile_.n), 4);
-  const std::int64_t matrix = count(tile_.m) * vec4s;
-  std::string at =
-      fmt::format("m * {} + chunk{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
-  if (!tile_.batch.empty()) at = fmt::format("batch * {} + {}", numbers_.size(matrix), at);
-  const auto sums = static_cast<std::int64_t>(sums_.size());
-  const std::string number = sums == 1  ? part
-                             : sum == 0 ? fmt::format("{} * {}u", part, sums)
-                                        : fmt::format("({} * {}u + {}u)", part, sums, sum);
-  return fmt::format("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
-}
-
-/// `m` and `item`, a four, are known.
-Result<void> MatmulEmitter::leave_partial(const std::function<std::string(std::size_t sum)>& four_of) {
-  const std::string inside = limits_of_results(4);
-  if (!inside.empty()) main_.open("if ({}) {{", inside);
-  for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string type = vec4(tile_.sums[s].reduction);
-    main_.line("{} = {}({});", partial_at("part", s, 1), type[0] == 'v' ? "floatBitsToUint" : "uvec4",
-               sums_vec4(s) == type ? four_of(s) : fmt::format("{}({})", type, four_of(s)));
-  }
-  if (!inside.empty()) main_.close();
-  return {};
-}
-
-/// Every invocation joins the parts of a chunk's sums, in their order.
-Result<void> MatmulEmitter::joining_main() {
-  use_chunks_of(results_);
-  const std::int64_t chunks_n = count(tile_.n) / tile_.elements;
-  const int per_vec4 = 4 / tile_.elements;
-  main_.open("void main() {{");
-  locate_workgroup();
-  main_.line("uint unit = workgroup * {}u + thread;", schedule_.workgroup);
-  main_.line("if (unit >= {}) return;", numbers_.size(results_in_chunks()));
-  main_.line("uint chunk = {};", numbers_.remainder("unit", chunks_n, false));
-  main_.line("uint row = {};", numbers_.quotient("unit", chunks_n, false));
-  main_.line("uint m = {};", tile_.batch.empty() ? "row" : numbers_.remainder("row", count(tile_.m), false));
-  if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("row", count(tile_.m), false));
-  for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string type = vec4(tile_.sums[s].reduction);
-    const std::string open = type[0] == 'v' ? "uintBitsToFloat(" : type + "(";
-    main_.line("{} {} = {}{});", type, sums_[s], open, partial_at("0u", s, per_vec4));
-    main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.splits, sums_[s], open,
-               partial_at("part", s, per_vec4));
-  }
-  VKF_CHECK_OK(store_chunk(results_, [&](int e) {
-    const auto sum_of = [&](std::size_t s, int element) {
-      const std::string within = tile_.elements == 1
-                                     ? fmt::format("[chunk % {}u]", per_vec4)
-                                     : fmt::format("[chunk % {}u * {}u + {}u]", per_vec4, tile_.elements, element);
-      return per_vec4 == 1 ? fmt::format("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
-    };
-    std::vector<std::string> all;
-    for (ValueId id : results_known_) all.push_back(known_name(id, {}, e, sum_of));
-    return all;
-  }));
-  main_.close();
-  return {};
-}
-
-/// On a CPU, what is made of the sums is written once, and loops go over them in memory: beside what multiplies, sums
-/// stay in registers. Drivers otherwise compile an exponential 64 times, which takes them half a second.
-void MatmulEmitter::lay_out_sums() {
-  std::vector<ValueId> made;
-  for (ValueId id : schedule::backward_slice_of_results(loops_)) made.push_back(id);
-  const int elements = shape_.thread_m * shape_.thread_n;
-  if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu)
-    return;
-  for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string added_up = std::exchange(sums_[s], unique(value_names_[tile_.sums[s].reduction] + "_added_up"));
-    main_.line("{} {}[{}];", sums_vec4(s), sums_[s], elements / 4);
-    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}[i];", elements / 4, sums_[s], added_up);
-  }
-  over_results_ = "[[dont_unroll]]";
-}
-
-Result<void> MatmulEmitter::store_results() {
-  use_chunks_of(results_);
-  const int columns = shape_.thread_n / 4;
-  const int threads_n = shape_.n / shape_.thread_n;
-  const int per_vec4 = 4 / tile_.elements;
-  if (!leaves_parts()) lay_out_sums();
-  main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
-  main_.line("uint m = tile_m * {}u + thread_m * {}u + i;", shape_.m, shape_.thread_m);
-  if (leaves_parts()) {
-    main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
-    main_.line("uint chunk = tile_n * {}u + g * {}u + thread_n;", shape_.n / 4, threads_n);
-    VKF_CHECK_OK(leave_partial([&](std::size_t s) { return fmt::format("{}[i * {}u + g]", sums_[s], columns); }));
-    main_.close();
-    main_.close();
-    return {};
-  }
-  main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.thread_n / tile_.elements);
-  main_.line("uint chunk = {};", per_vec4 == 1
-                                     ? fmt::format("tile_n * {}u + g * {}u + thread_n", shape_.n / 4, threads_n)
-                                     : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
-                                                   shape_.n / tile_.elements, per_vec4, threads_n));
-  const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns),
-                                        columns == 1    ? ""
-                                        : per_vec4 == 1 ? " + g"
-                                                        : fmt::format(" + g / {}u", per_vec4));
-  const auto sum_of = [&](std::size_t s, int e) {
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_vec4)
-                                                   : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
-    return fmt::format("{}[{}]{}", sums_[s], place, per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
-  };
-  VKF_CHECK_OK(store_one([&](ValueId id, int e) {
-    return known_name(id, fmt::format("thread_m * {}u + i", shape_.thread_m), e, sum_of);
-  }));
-  main_.close();
-  main_.close();
-  return {};
-}
-
-/// Which thread has which element of a fragment is the device's secret: rows of fragments go through shared memory, and
-/// every thread takes chunks from there.
-Result<void> MatmulEmitter::store_subtiles() {
-  use_chunks_of(results_);
-  const auto um = static_cast<int>(tile_.mma()->m);
-  const auto un = static_cast<int>(tile_.mma()->n);
-  const int per_subtile = tile_.cooperative()->subtile / un;  // fragments
-  const int subtiles = shape_.thread_n / tile_.cooperative()->subtile;
-  const int elements = leaves_parts() ? 4 : tile_.elements;
-  const int chunks = tile_.cooperative()->subtile / elements;  // of a row
-  const int all = um * chunks;
-  main_.line("uint own = subgroup * {}u;", um * subtile_vec4s());
-  // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
-  const int rounds = fragment_rows() * subtiles;
-  // What results are computed from besides sums is in flight while fragments cross shared memory, a few chunks at a
-  // time, of the next round before this one's are stored: a result may be written over what it is computed from, and
-  // loads that wait for the stores before them leave memory idle.
-  const int together = std::min(all / shape_.threads, kMostChunksInFlight);
-  const auto waits = [&](ValueId id) {
-    return !loops_.values[id].data.empty();
-  };  // for another load, which says where it is
-  const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
-  const bool prefetched = !leaves_parts() && epilogues_.empty() && !results_.vectors.empty() && !data &&
-                          all % shape_.threads == 0 && together > 1 && all / shape_.threads % together == 0;
-  const auto locate = [&](bool stays_inside, const std::string& round = "i") {  // none: the first
-    const std::string subtile_row = subtiles > 1 ? fmt::format("{} / {}u", round, subtiles) : round;
-    main_.line("uint row = g / {}u;", chunks);
-    main_.line("uint column = g % {}u;", chunks);
-    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.thread_m,
-               fragment_rows() > 1 && !round.empty() ? fmt::format("{} * {}u + ", subtile_row, um) : "");
-    const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
-    const std::string chunk =
-        fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.thread_n / elements,
-                    subtiles > 1 && !round.empty() ? fmt::format("{} % {}u * {}u + ", round, subtiles, chunks) : "");
-    main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
-    main_.line("uint chunk = {};",
-               stays_inside ? limited(chunk, extent(tile_.n) / elements, shape_.n / elements) : chunk);
-  };
-  const auto declare_prefetch = [&](int slots) {
-    for (ValueId id : results_.vectors) {
-      for (const std::string& name : raw_names(id))
-        main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, slots);
-    }
-  };
-  const auto prefetch = [&](const std::string& start, const std::string& register_index,
-                            const std::string& round = "i") {
-    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
-    main_.line("uint g = {} + u * {}u;", start, shape_.threads);
-    locate(true, round);
-    Scope scope = part_scope(results_);
-    for (ValueId id : results_.vectors) load_vectors(scope, id, register_index);
-    main_.close();
-  };
-  const bool at_once = together * shape_.threads == all;
-  const bool in_turns = prefetched && at_once && rounds > 1;
-  const std::string register_index = in_turns ? fmt::format("[i % 2u * {}u + u]", together) : "[u]";
-  if (prefetched && at_once) {
-    declare_prefetch(in_turns ? 2 * together : together);
-    prefetch("gl_SubgroupInvocationID", "[u]", "");
-  }
-  if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
-  for (std::size_t s = 0; s < sums_.size(); ++s) {
-    for (int f = 0; f < per_subtile; ++f) {
-      std::string sums =
-          fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_subtile) : "", f);
-      if (tile_.mma()->c == DType::f16)
-        sums = fmt::format("{}({})", fragment(DType::f32, tile_.mma()->m, tile_.mma()->n, "Accumulator"), sums);
-      main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, subtiles_[s],
-                 f * un / 4, subtile_vec4s());
-    }
-  }
-  main_.line("{}", kSubgroupBarrier);
-  if (!epilogues_.empty()) {
-    VKF_CHECK_OK(store_epilogues_of_subtile(locate, all / shape_.threads));
-    main_.line("{}", kSubgroupBarrier);
-    if (rounds > 1) main_.close();
-    return {};
-  }
-  if (prefetched && !at_once) {
-    main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all,
-               together * shape_.threads);
-    declare_prefetch(together);
-    prefetch("start", "[u]");
-  }
-  if (in_turns) {
-    main_.open("if (i + 1u < {}u) {{", rounds);
-    main_.line("uint next = i + 1u;");
-    prefetch("gl_SubgroupInvocationID", fmt::format("[next % 2u * {}u + u]", together), "next");
-    main_.close();
-  }
-  if (prefetched) {
-    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
-    main_.line("uint g = {} + u * {}u;", at_once ? "gl_SubgroupInvocationID" : "start", shape_.threads);
-  } else {
-    main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.threads);
-  }
-  locate(false);
-  const int per_vec4 = 4 / elements;
-  std::vector<std::string> vec4s;
-  for (std::size_t s = 0; s < sums_.size(); ++s) {
-    vec4s.push_back(unique(value_names_[tile_.sums[s].reduction] + "_four"));
-    main_.line("{} {} = {}[own + row * {}u + column{}];", sums_vec4(s), vec4s.back(), subtiles_[s], subtile_vec4s(),
-               per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
-  }
-  const auto sum_of = [&](std::size_t s, int e) {
-    if (per_vec4 == 1) return fmt::format("{}.{}", vec4s[s], "xyzw"[e]);
-    return fmt::format("{}[column % {}u{}]", vec4s[s], per_vec4,
-                       tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
-  };
-  const auto known = [&](ValueId id, int e) { return known_name(id, "in_tile", e, sum_of); };
-  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return vec4s[s]; })
-                              : store_one(known, prefetched ? register_index : ""));
-  main_.close();
-  if (prefetched && !at_once) main_.close();
-  main_.line("{}", kSubgroupBarrier);
-  if (rounds > 1) main_.close();
-  return {};
 }
 
 Result<std::vector<RelocatableKernel>> lower_matmul(const LoweringInput& in) {

@@ -23,7 +23,7 @@ class MatmulEmitter : public OperandEmitter {
   struct RowReduction {
     ValueId id = 0;
     std::string type;             ///< of a partial result: a mean's has two parts
-    std::string partial;          ///< registers, one for each unit of the thread
+    std::string partial;          ///< registers, one for each chunk of the thread
     std::string slots, finished;  ///< shared memory: what each thread has found, and the rows
     std::string function;         ///< joins two partial results
     [[nodiscard]] std::string join(const std::string& a, const std::string& b) const {
@@ -31,17 +31,24 @@ class MatmulEmitter : public OperandEmitter {
     }
   };
 
+  void make_row_reductions();
+  void add_operand(std::size_t number);
   void join_functions();
   void locate_tile();
   void declare();
+  /// The steps along k of a workgroup.
+  struct Steps {
+    std::string first, end;  ///< the first is empty where it is 0
+  };
+  Steps locate_steps();
   Result<void> main_function();
   Result<void> joining_main();
   [[nodiscard]] std::int64_t results_in_chunks() const {
     return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements);
   }
-  /// Of a part of sum `sum`: where the four at (batch, m, chunk / `per_vec4`) is in device memory.
+  /// Of a part of sum `sum`: where the vec4 at (batch, m, chunk / `per_vec4`) is in device memory.
   std::string partial_at(const std::string& part, std::size_t sum, int per_vec4);
-  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
+  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& vec4_of);
   /// Whether a store is of what a block of results leaves.
   [[nodiscard]] bool is_of_block(std::size_t store) const;
   [[nodiscard]] bool leaves_parts() const { return schedule_.splits > 1 && dispatch_ == 0; }
@@ -50,18 +57,18 @@ class MatmulEmitter : public OperandEmitter {
   }
   void join_rows(std::size_t tile_operand, const std::string& inside);
   void finish_rows();
+  std::vector<std::string> load_operand_registers(const TileOperand& tile_operand);
   void multiply();
   void lay_out_sums();
   Result<void> store_results();
 
-  // --- hoisted values of rows, and reductions of results (matmul_epilogue.cpp) ---
+  // --- hoisted values of rows, and reductions of results (lower_epilogue.cpp) ---
   /// A reduction that threads do one by one, and the function that joins two of its partial results.
   struct Reduction {
     ValueId id = 0;
     std::string type, function;
     std::string array, slots;  ///< of an epilogue reduction: registers, and shared memory
     Part operand;
-    std::vector<ValueId> known;  ///< that main() passes to the operand's function
   };
   [[nodiscard]] Reduction make_reduction(ValueId id) const;
   [[nodiscard]] bool is_mean(ValueId id) const {
@@ -72,22 +79,29 @@ class MatmulEmitter : public OperandEmitter {
   /// Of what is known before some values are computed, what they need.
   [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
                                             const std::vector<ValueId>& known) const;
-  void make_epilogues(const std::vector<ValueId>& known);
+  void make_hoisted();
+  /// Adds what is known after them to `known`.
+  void make_epilogues(std::vector<ValueId>& known);
+  /// The part that computes what a block of results leaves, or all other stores.
+  [[nodiscard]] Part make_store_part(std::string name, bool of_block, const std::vector<ValueId>& known) const;
   Result<void> reduction_functions();
   /// Calls the function of one element, which gives `result`.
-  void compute(const Part& part, const std::vector<ValueId>& known, int element,
-               const std::function<std::string(ValueId)>& name_of, const std::string& result,
-               const std::map<ValueId, std::string>& groups = {});
+  void compute(const Part& part, int element, const std::function<std::string(ValueId)>& name_of,
+               const std::string& result, const std::map<ValueId, std::string>& groups);
+  /// The same of all elements of a chunk.
+  Result<void> compute_vec4(const Part& part, const std::function<std::string(ValueId, int e)>& name_of,
+                            const std::string& result);
   Result<void> find_row_values();
-  /// An epilogue reduction of elements that threads have in registers: `operand` is the name of one of the four.
+  Result<void> reduce_hoisted(const Reduction& reduction);
+  /// An epilogue reduction of elements that threads have in registers.
   [[nodiscard]] std::string joined_vec4(const Reduction& reduction, const std::string& vec4) const;
   [[nodiscard]] std::string mean_of_block(const Reduction& reduction, const std::string& sum,
                                           const std::string& low) const;
-  /// How the chunks of results are told apart whose fours a thread keeps in registers while they are reduced.
+  /// How the chunks of results are told apart whose vec4s a thread keeps in registers while they are reduced.
   struct EpilogueChunks {
     int count = 1;
-    std::string register_index, row,
-        column;  ///< a thread's chunk, its row in the tile, its place among the fours of the row
+    /// A thread's chunk, its row in the tile, its position among the vec4s of the row.
+    std::string register_index, row, column;
     std::function<std::string(std::size_t sum, int e)> sum_of;
     std::function<void(bool stays_inside)> open;
     std::function<void()> close;
@@ -96,10 +110,12 @@ class MatmulEmitter : public OperandEmitter {
   };
   Result<void> reduce_epilogues(const EpilogueChunks& chunks);
   Result<void> store_epilogues();
-  Result<void> store_epilogues_of_subtile(const std::function<void(bool stays_inside)>& locate, int thread_chunks);
-  /// Stores what a block of results leaves, where `m`, `item` and `inside` are known.
+  void open_thread_vec4s();
+  void close_thread_vec4s();
+  void join_block(const Reduction& epilogue, const std::string& register_index);
+  /// Stores what a block of results leaves, where `m`, `chunk` and `inside` are known.
   Result<void> store_block(const std::function<std::string(ValueId)>& name_of);
-  /// Stores the chunk that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
+  /// Stores the chunk that `chunk` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
   Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of,
                          const std::string& loaded = {});
   /// Of a value that is known of a row of the tile, or a sum.
@@ -110,7 +126,8 @@ class MatmulEmitter : public OperandEmitter {
   // --- with cooperative matrices: what threads own otherwise, subgroups do ---
   [[nodiscard]] int fragment_rows() const { return shape_.thread_m / static_cast<int>(tile_.mma()->m); }
   [[nodiscard]] int fragment_columns() const { return shape_.thread_n / static_cast<int>(tile_.mma()->n); }
-  [[nodiscard]] int subtile_vec4s() const { return tile_.cooperative()->subtile / 4 + 1; }  ///< between rows of a strip
+  /// Between rows of a subtile.
+  [[nodiscard]] int subtile_vec4s() const { return tile_.cooperative()->subtile / 4 + 1; }
   [[nodiscard]] std::string sum_type() const {
     return fragment(tile_.mma()->c, tile_.mma()->m, tile_.mma()->n, "Accumulator");
   }
@@ -121,13 +138,45 @@ class MatmulEmitter : public OperandEmitter {
                                  : vec4(tile_.sums[sum].reduction);
   }
   void multiply_cooperative();
+
+  // --- results that leave through shared memory (lower_subtiles.cpp) ---
+  /// How a subgroup's results are cut into subtiles, and these into chunks.
+  struct SubtileWalk {
+    int elements = 1;         ///< of a chunk
+    int row_chunks = 1;       ///< of a row of a subtile
+    int chunks = 1;           ///< of a subtile
+    int side_by_side = 1;     ///< subtiles
+    int iterations = 1;       ///< subtiles of a subgroup
+    int together = 1;         ///< chunks of a thread whose loads are in flight at a time
+    bool prefetched = false;  ///< loads are in flight before chunks are stored
+    bool at_once = false;     ///< all chunks of a thread are in flight together
+    /// The loads of a subtile are in flight while the one before it is stored.
+    [[nodiscard]] bool in_turns() const { return prefetched && at_once && iterations > 1; }
+  };
+  [[nodiscard]] SubtileWalk make_subtile_walk() const;
+  void locate_in_subtile(const SubtileWalk& walk, bool stays_inside, const std::string& iteration);
+  void declare_chunks_in_flight(int chunks);
+  void prefetch_chunks(const SubtileWalk& walk, const std::string& start, const std::string& register_index,
+                       const std::string& iteration);
+  void put_subtile(const SubtileWalk& walk);
+  void open_subtile_chunks(const SubtileWalk& walk);
+  Result<void> store_chunks_of_subtile(const SubtileWalk& walk);
+  Result<void> store_epilogues_of_subtile(const SubtileWalk& walk);
   Result<void> store_subtiles();
 
-  // --- tiles that the workgroup multiplies as one (workgroup_matmul.cpp) ---
+  // --- tiles that the workgroup multiplies as one (lower_workgroup.cpp) ---
   Result<void> result_of_workgroup_tile();
   Result<void> workgroup_tile_main();
   /// How an operand or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.
   void layout_of(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
+  /// How a piece of an operand is brought: the statement of a step along k.
+  struct TensorLoad {
+    std::string statement;
+    bool turned = false;  ///< rows in memory are columns of the matrix
+  };
+  TensorLoad locate_rows(const TileOperand& tile_operand);
+  void multiply_workgroup_tile(const std::vector<TensorLoad>& loads);
+  void store_workgroup_tile();
 
   const schedule::MatmulParams& tile_;
   const schedule::TileShape& shape_;
@@ -135,17 +184,14 @@ class MatmulEmitter : public OperandEmitter {
   std::vector<std::string> sums_;            ///< the accumulators
   const char* over_results_ = "[[unroll]]";  ///< before loops over a thread's results
   std::vector<RowReduction> row_reductions_;
-  std::vector<std::string> subtiles_;  ///< with cooperative matrices: where rows of the results cross shared memory
+  std::vector<std::string> subtiles_;  ///< with cooperative matrices: where rows of the results are staged
   Part results_;
-  std::vector<ValueId> results_known_;
-  std::vector<Reduction> hoisted_;             ///< folds of which row values are made
+  std::vector<Reduction> hoisted_;             ///< reductions of which row values are made
   std::map<ValueId, std::string> row_arrays_;  ///< shared memory: what is known of each row of the tile
   Part kept_;
   std::string kept_array_;
-  std::vector<ValueId> kept_known_;
   std::vector<Reduction> epilogues_;
   Part block_;  ///< what a block leaves, and its stores
-  std::vector<ValueId> block_known_;
   int dispatch_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The matmul template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have
-// left in parts, and folds of results, as such parts for a norm that follows.
+// The matmul template beside its sums: hoisted values of rows, as a norm's statistics of which others have left partial
+// ones, and epilogue reductions, as partial statistics for a norm that follows.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -54,7 +54,7 @@ MatmulEmitter::Reduction MatmulEmitter::make_reduction(ValueId id) const {
   return reduction;
 }
 
-void MatmulEmitter::make_epilogues(const std::vector<ValueId>& known) {
+void MatmulEmitter::make_hoisted() {
   std::vector<ValueId> before;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (!loops_.values[id].hoisted) continue;
@@ -63,46 +63,68 @@ void MatmulEmitter::make_epilogues(const std::vector<ValueId>& known) {
       reduction.function = unique(value_names_[id] + "_join");
       const ValueId operand = loops_.values[id].operands[0];
       const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, operand);
-      reduction.known = needed(backward_slice, {operand}, before);
-      reduction.operand = make_part(unique(value_names_[id] + "_part"), kHeadDim, loops_.inner(), 1, backward_slice,
-                                    {operand}, reduction.known);
+      reduction.operand = make_part({.name = unique(value_names_[id] + "_part"),
+                                     .own = kHeadDim,
+                                     .along = loops_.inner(),
+                                     .elements = 1,
+                                     .values = backward_slice,
+                                     .requested = {operand},
+                                     .known = needed(backward_slice, {operand}, before)});
       hoisted_.push_back(std::move(reduction));
     }
     before.push_back(id);
   }
+}
+
+void MatmulEmitter::make_epilogues(std::vector<ValueId>& known) {
   if (tile_.epilogues.empty()) return;
   const segment::AxisSet along = segment::AxisSet{1} << tile_.n.back();
-  const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.kept);
-  kept_known_ = needed(backward_slice, {tile_.kept}, known);
-  kept_ = make_part(unique(value_names_[tile_.kept] + "_kept"), kN, along, tile_.elements, backward_slice, {tile_.kept},
-                    kept_known_);
+  const auto make = [&](std::string name, ValueId value, const std::vector<ValueId>& values) {
+    return make_part({.name = std::move(name),
+                      .own = kN,
+                      .along = along,
+                      .elements = tile_.elements,
+                      .values = values,
+                      .requested = {value},
+                      .known = needed(values, {value}, known)});
+  };
+  kept_ = make(unique(value_names_[tile_.kept] + "_kept"), tile_.kept, schedule::backward_slice_of(loops_, tile_.kept));
   kept_array_ = unique(value_names_[tile_.kept] + "_of_lane");
   const ValueId stops[] = {tile_.kept};
-  std::vector<ValueId> later = known;
-  later.push_back(tile_.kept);
+  known.push_back(tile_.kept);
   for (ValueId id : tile_.epilogues) {
     Reduction reduction = make_reduction(id);
     reduction.function = unique(value_names_[id] + "_join");
     reduction.array = unique(value_names_[id] + "_of_lane");
     reduction.slots = unique(value_names_[id] + "_fours");
     const ValueId operand = loops_.values[id].operands[0];
-    const std::vector<ValueId> values = schedule::backward_slice_of(loops_, operand, stops);
-    reduction.known = needed(values, {operand}, later);
     reduction.operand =
-        make_part(unique(value_names_[id] + "_folded"), kN, along, tile_.elements, values, {operand}, reduction.known);
+        make(unique(value_names_[id] + "_folded"), operand, schedule::backward_slice_of(loops_, operand, stops));
     epilogues_.push_back(std::move(reduction));
-    later.push_back(id);
+    known.push_back(id);
   }
+  block_ = make_store_part(unique("block"), true, known);
+}
+
+MatmulEmitter::Part MatmulEmitter::make_store_part(std::string name, bool of_block,
+                                                   const std::vector<ValueId>& known) const {
+  std::vector<ValueId> stops;
+  if (!tile_.epilogues.empty()) stops.push_back(tile_.kept);
   std::set<ValueId> values;
   std::vector<ValueId> requested;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    if (!is_of_block(i)) continue;
+    if (is_of_block(i) != of_block) continue;
     for (ValueId id : schedule::backward_slice_of(loops_, loops_.stores[i].value, stops)) values.insert(id);
     requested.push_back(loops_.stores[i].value);
   }
   const std::vector<ValueId> all(values.begin(), values.end());
-  block_known_ = needed(all, requested, later);
-  block_ = make_part(unique("block"), kN, along, tile_.elements, all, requested, block_known_);
+  return make_part({.name = std::move(name),
+                    .own = kN,
+                    .along = segment::AxisSet{1} << tile_.n.back(),
+                    .elements = tile_.elements,
+                    .values = all,
+                    .requested = requested,
+                    .known = needed(all, requested, known)});
 }
 
 Result<void> MatmulEmitter::reduction_functions() {
@@ -124,15 +146,53 @@ Result<void> MatmulEmitter::reduction_functions() {
   return result_function(block_, [&](std::size_t store) { return is_of_block(store); });
 }
 
-void MatmulEmitter::compute(const Part& part, const std::vector<ValueId>& known, int element,
-                            const std::function<std::string(ValueId)>& name_of, const std::string& result,
-                            const std::map<ValueId, std::string>& groups) {
+void MatmulEmitter::compute(const Part& part, int element, const std::function<std::string(ValueId)>& name_of,
+                            const std::string& result, const std::map<ValueId, std::string>& groups) {
   Scope scope = part_scope(part);
   for (ValueId id : part.per_chunk) scope.names[id] = value_names_[id];
   std::vector<std::string> passed = arguments(scope, part, element, groups);
-  for (ValueId id : known) passed.push_back(name_of(id));
-  if (!result.empty()) passed.push_back(result);
+  for (ValueId id : part.known) passed.push_back(name_of(id));
+  passed.push_back(result);
   main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+}
+
+Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<std::string(ValueId, int e)>& name_of,
+                                         const std::string& result) {
+  Scope scope = part_scope(part);
+  VKF_TRY(groups, load_chunk(scope, part));
+  for (int e = 0; e < part.elements; ++e) {
+    compute(
+        part, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
+  }
+  return {};
+}
+
+/// A thread reduces over what others have left of its row.
+Result<void> MatmulEmitter::reduce_hoisted(const Reduction& reduction) {
+  const ValueId id = reduction.id;
+  const std::string& name = value_names_[id];
+  const ir::Node& node = graph_.node(loops_.values[id].node);
+  const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
+  use_chunks_of(reduction.operand);
+  main_.line("{} {} = {};", reduction.type, name, reduction_identity(graph_, node, dialect_));
+  if (in_two_parts(id)) main_.line("float {}_low = 0.0;", name);
+  main_.open("for (uint chunk = 0u; chunk < {}; ++chunk) {{", numbers_.size(parts));
+  Scope inside = part_scope(reduction.operand);
+  for (ValueId known : reduction.operand.known) inside.names[known] = value_names_[known];
+  VKF_TRY(groups, load_chunk(inside, reduction.operand));
+  main_.line("{} reduced;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
+  compute(
+      reduction.operand, 0, [&](ValueId known) { return value_names_[known]; }, "reduced", groups);
+  if (in_two_parts(id))
+    main_.line("f32_add_term({0}, {0}_low, reduced);", name);
+  else
+    main_.line("{0} = {1}({0}, reduced);", name, reduction.function);
+  main_.close();
+  if (in_two_parts(id))
+    main_.line("{0} = f32_mean({0}, {0}_low, {1});", name, numbers_.size(parts));
+  else if (is_mean(id))
+    main_.line("{0} = {0} / {1}({2});", name, reduction.type, numbers_.size(parts));
+  return {};
 }
 
 /// Each thread finds out about some rows of the tile.
@@ -142,7 +202,6 @@ Result<void> MatmulEmitter::find_row_values() {
     shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
   main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
   main_.line("uint m = {};", limited(fmt::format("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
-  const auto name_of = [&](ValueId id) { return value_names_[id]; };
   std::set<ValueId> asked;
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     const Value& value = loops_.values[id];
@@ -160,26 +219,7 @@ Result<void> MatmulEmitter::find_row_values() {
       VKF_CHECK_OK(emit_value(scope, id));
       continue;
     }
-    const ir::Node& node = graph_.node(loops_.values[id].node);
-    const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
-    use_chunks_of(reduction->operand);
-    main_.line("{} {} = {};", reduction->type, value_names_[id], reduction_identity(graph_, node, dialect_));
-    if (in_two_parts(id)) main_.line("float {}_low = 0.0;", value_names_[id]);
-    main_.open("for (uint chunk = 0u; chunk < {}; ++chunk) {{", numbers_.size(parts));
-    Scope inside = part_scope(reduction->operand);
-    for (ValueId known : reduction->known) inside.names[known] = value_names_[known];
-    VKF_TRY(groups, load_chunk(inside, reduction->operand));
-    main_.line("{} reduced;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
-    compute(reduction->operand, reduction->known, 0, name_of, "reduced", groups);
-    if (in_two_parts(id))
-      main_.line("f32_add_term({0}, {0}_low, reduced);", value_names_[id]);
-    else
-      main_.line("{0} = {1}({0}, reduced);", value_names_[id], reduction->function);
-    main_.close();
-    if (in_two_parts(id))
-      main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
-    else if (is_mean(id))
-      main_.line("{0} = {0} / {1}({2});", value_names_[id], reduction->type, numbers_.size(parts));
+    VKF_CHECK_OK(reduce_hoisted(*reduction));
     scope.names[id] = value_names_[id];
   }
   for (const auto& [id, array] : row_arrays_) main_.line("{}[row] = {};", array, use(scope, id));
@@ -206,7 +246,7 @@ Result<void> MatmulEmitter::store_block(const std::function<std::string(ValueId)
   Scope scope = part_scope(block_);
   VKF_TRY(groups, load_chunk(scope, block_));
   std::vector<std::string> passed = arguments(scope, block_, 0, groups);
-  for (ValueId id : block_known_) passed.push_back(name_of(id));
+  for (ValueId id : block_.known) passed.push_back(name_of(id));
   main_.line("{}_element({});", block_.name, fmt::join(passed, ", "));
   return {};
 }
@@ -222,26 +262,16 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
     return epilogue != epilogues_.end() ? fmt::format("{}[{}]", epilogue->array, chunks.register_index)
                                         : known_name(id, chunks.row, e, chunks.sum_of);
   };
-  const auto compute_vec4 = [&](const Part& part, const std::vector<ValueId>& known,
-                                const std::string& result) -> Result<void> {
-    Scope scope = part_scope(part);
-    VKF_TRY(groups, load_chunk(scope, part));
-    for (int e = 0; e < part.elements; ++e) {
-      compute(
-          part, known, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
-    }
-    return {};
-  };
   main_.line("{} {}[{}];", group_type_of(loops_.values[tile_.kept].node), kept_array_, chunks.count);
   chunks.open(true);
-  VKF_CHECK_OK(compute_vec4(kept_, kept_known_, fmt::format("{}[{}]", kept_array_, chunks.register_index)));
+  VKF_CHECK_OK(compute_vec4(kept_, name_of, fmt::format("{}[{}]", kept_array_, chunks.register_index)));
   chunks.close();
   kept = true;
   for (const Reduction& epilogue : epilogues_) {
     main_.line("{} {}[{}];", epilogue.type, epilogue.array, chunks.count);
     chunks.open(true);
     main_.line("{} reduced;", group_type_of(loops_.values[loops_.values[epilogue.id].operands[0]].node));
-    VKF_CHECK_OK(compute_vec4(epilogue.operand, epilogue.known, "reduced"));
+    VKF_CHECK_OK(compute_vec4(epilogue.operand, name_of, "reduced"));
     chunks.leave(epilogue, joined_vec4(epilogue, "reduced"));
     chunks.close();
     chunks.join(epilogue);
@@ -256,10 +286,40 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   return {};
 }
 
-/// Every thread has rows of its own; the fours of a block's row are other threads'.
+void MatmulEmitter::open_thread_vec4s() {
+  const int columns = shape_.thread_n / 4;
+  main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
+  main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
+  if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
+  main_.line("uint place = {}thread_n;", columns == 1 ? "" : fmt::format("g * {}u + ", shape_.n / shape_.thread_n));
+}
+
+void MatmulEmitter::close_thread_vec4s() {
+  if (shape_.thread_n / 4 > 1) main_.close();
+  main_.close();
+}
+
+/// Every thread joins what the threads of a block's row have left.
+void MatmulEmitter::join_block(const Reduction& epilogue, const std::string& register_index) {
+  main_.line("barrier();");
+  open_thread_vec4s();
+  main_.line("uint first = in_tile * {0}u + place / {1}u * {1}u;", shape_.n / 4, tile_.block / 4);
+  main_.line("{} whole = {}[first];", epilogue.type, epilogue.slots);
+  if (in_two_parts(epilogue.id)) {  // sums of four equal elements are exact
+    main_.line("float low = 0.0;");
+    main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4,
+               epilogue.slots);
+  } else {
+    main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, epilogue.function,
+               epilogue.slots);
+  }
+  main_.line("{}[{}] = {};", epilogue.array, register_index, mean_of_block(epilogue, "whole", "low"));
+  close_thread_vec4s();
+}
+
+/// Every thread has rows of its own; the other vec4s of a block's row are other threads'.
 Result<void> MatmulEmitter::store_epilogues() {
   const int columns = shape_.thread_n / 4;
-  const int threads_n = shape_.n / shape_.thread_n;
   const int vec4s = shape_.n / 4;
   lay_out_sums();
   EpilogueChunks chunks;
@@ -270,49 +330,25 @@ Result<void> MatmulEmitter::store_epilogues() {
   chunks.sum_of = [&](std::size_t s, int e) {
     return fmt::format("{}[{}].{}", sums_[s], chunks.register_index, "xyzw"[e]);
   };
-  const auto open = [&] {
-    main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
-    main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
-    if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
-    main_.line("uint place = {}thread_n;", columns == 1 ? "" : fmt::format("g * {}u + ", threads_n));
-  };
   chunks.open = [&](bool stays_inside) {
-    open();
+    open_thread_vec4s();
     const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
     const std::string chunk = fmt::format("tile_n * {}u + place", vec4s);
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
     main_.line("uint chunk = {};", stays_inside ? limited(chunk, extent(tile_.n) / 4, vec4s) : chunk);
   };
-  chunks.close = [&] {
-    if (columns > 1) main_.close();
-    main_.close();
-  };
+  chunks.close = [&] { close_thread_vec4s(); };
   chunks.leave = [&](const Reduction& epilogue, const std::string& joined) {
     shared_.line("shared {} {}[{}];", epilogue.type, epilogue.slots, shape_.m * vec4s);
     main_.line("{}[in_tile * {}u + place] = {};", epilogue.slots, vec4s, joined);
   };
-  chunks.join = [&](const Reduction& epilogue) {
-    main_.line("barrier();");
-    open();
-    main_.line("uint first = in_tile * {0}u + place / {1}u * {1}u;", vec4s, tile_.block / 4);
-    main_.line("{} whole = {}[first];", epilogue.type, epilogue.slots);
-    if (in_two_parts(epilogue.id)) {  // fours of equal elements are exact
-      main_.line("float low = 0.0;");
-      main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4,
-                 epilogue.slots);
-    } else {
-      main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4,
-                 epilogue.function, epilogue.slots);
-    }
-    main_.line("{}[{}] = {};", epilogue.array, chunks.register_index, mean_of_block(epilogue, "whole", "low"));
-    chunks.close();
-  };
+  chunks.join = [&](const Reduction& epilogue) { join_block(epilogue, chunks.register_index); };
   return reduce_epilogues(chunks);
 }
 
-/// Threads beside each other have the fours of a row of the strip.
-Result<void> MatmulEmitter::store_epilogues_of_subtile(const std::function<void(bool stays_inside)>& locate,
-                                                       int thread_chunks) {
+/// Threads beside each other have the vec4s of a row of the subtile.
+Result<void> MatmulEmitter::store_epilogues_of_subtile(const SubtileWalk& walk) {
+  const int thread_chunks = walk.chunks / shape_.threads;
   EpilogueChunks chunks;
   chunks.count = thread_chunks;
   chunks.register_index = "u";
@@ -325,7 +361,7 @@ Result<void> MatmulEmitter::store_epilogues_of_subtile(const std::function<void(
   chunks.open = [&](bool stays_inside) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", thread_chunks);
     main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.threads);
-    locate(stays_inside);
+    locate_in_subtile(walk, stays_inside, "i");
     for (std::size_t s = 0; s < vec4s.size(); ++s)
       main_.line("{} {} = {}[own + row * {}u + column];", sums_vec4(s), vec4s[s], subtiles_[s], subtile_vec4s());
   };

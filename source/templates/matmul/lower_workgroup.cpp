@@ -1,9 +1,20 @@
-// Whole tiles (T5): the workgroup multiplies them as one. The device brings them from memory and takes results there,
-// and how its subgroups share the work is its own; results are computed element by element where they are.
+// Workgroup-scope cooperative matrices: the workgroup multiplies a tile as one. The device brings operands from memory
+// and takes results there, and how its subgroups share the work is its own; results are computed element by element
+// where they are.
+#include <algorithm>
+
 #include "schedule/operands.hpp"
 #include "templates/matmul/lower_emitter.hpp"
 
 namespace vkfuse::lowering {
+
+namespace {
+
+std::string workgroup_matrix(DType dtype, int rows, int columns, const char* use) {
+  return fmt::format("coopmat<{}, gl_ScopeWorkgroup, {}, {}, gl_MatrixUse{}>", component(dtype), rows, columns, use);
+}
+
+}  // namespace
 
 Result<void> MatmulEmitter::result_of_workgroup_tile() {
   const std::string where =
@@ -15,7 +26,7 @@ Result<void> MatmulEmitter::result_of_workgroup_tile() {
     Scope scope = part_scope(results_);
     VKF_TRY(groups, load_chunk(scope, results_));
     std::vector<std::string> passed = arguments(scope, results_, 0, groups);
-    for (ValueId id : results_known_)
+    for (ValueId id : results_.known)
       passed.push_back(known_name(id, {}, 0, [](std::size_t, int) { return "product"; }));
     passed.emplace_back("whole");
     main_.line("float whole;");
@@ -33,76 +44,67 @@ void MatmulEmitter::layout_of(const std::string& name, std::int64_t rows, std::i
   main_.line("{0} = setTensorLayoutStrideNV({0}, {1}, 1u);", name, numbers_.size(stride));
 }
 
-Result<void> MatmulEmitter::workgroup_tile_main() {
-  const auto matrix = [&](DType type, int rows, int columns, const char* use) {
-    return fmt::format("coopmat<{}, gl_ScopeWorkgroup, {}, {}, gl_MatrixUse{}>", component(type), rows, columns, use);
-  };
-  main_.open("void main() {{");
-  locate_tile();
-  main_.line("uint first_m = tile_m * {}u;", shape_.m);
-  main_.line("uint first_n = tile_n * {}u;", shape_.n);
+/// Names the layout of an operand's rows in memory, and where a tile's begin.
+MatmulEmitter::TensorLoad MatmulEmitter::locate_rows(const TileOperand& tile_operand) {
+  const bool second = tile_operand.across == kN;
+  const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
+  const Value& load = loops_.values[id];
+  const std::string& buffer = node_names_.at(load.node);
+  const std::string name = unique(value_names_[id] + "_rows");
+  const bool along_k = tile_operand.along_k();
   const std::int64_t depth = count(tile_.k);
-  std::vector<std::string> loads;
-  bool turns = false;
-  for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
-    const TileOperand& tile_operand = tile_operands_[i];
-    const bool second = tile_operand.across == kN;
-    const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
-    const Value& load = loops_.values[id];
-    const std::string& buffer = node_names_.at(load.node);
-    const std::string name = unique(value_names_[id] + "_rows");
-    const bool along_k = tile_operand.along_k();
-    const std::vector<int>& own = second ? tile_.n : tile_.m;
-    const std::int64_t stride = *schedule::row_stride(loops_, load.offset, along_k ? own : tile_.k,
-                                                      along_k ? tile_.k : own, 16 / size_of(dtype(load.node)));
-    layout_of(name, along_k ? tile_operand.extent : depth, along_k ? depth : tile_operand.extent, stride);
-    main_.line("uint {}_at;", name);
-    main_.open("{{");
-    if (along_k) {
-      main_.line("uint {} = {};", second ? "n" : "m", second ? "first_n" : "first_m");
-      main_.line("uint chunk = 0u;");
-    } else {
-      main_.line("uint chunk = {} / {}u;", second ? "first_n" : "first_m", tile_operand.part.elements);
-      main_.line("uint k = 0u;");
-    }
-    use_chunks_of(tile_operand.part);
-    Scope scope = part_scope(tile_operand.part);
-    main_.line("{}_at = {};", name,
-               scoped(scope, chunk_vector(scope, load.offset, buffer_bytes(load.node) / size_of(dtype(load.node)))));
-    main_.close();
-    // A first operand is (m, k), a second one (k, n).
-    const bool turned = along_k == second;
-    turns = turns || turned;
-    const std::string slice = along_k ? fmt::format("0u, {}u, k, {}u", tile_operand.extent, shape_.k)
-                                      : fmt::format("k, {}u, 0u, {}u", shape_.k, tile_operand.extent);
-    loads.push_back(fmt::format("coopMatLoadTensorNV({}, {}.w, {}_at, sliceTensorLayoutNV({}, {}){});",
-                                tile_operand.part.name, buffer, name, name, slice, turned ? ", turned" : ""));
+  const std::vector<int>& own = second ? tile_.n : tile_.m;
+  const std::int64_t stride = *schedule::row_stride(loops_, load.offset, along_k ? own : tile_.k,
+                                                    along_k ? tile_.k : own, 16 / size_of(dtype(load.node)));
+  layout_of(name, along_k ? tile_operand.extent : depth, along_k ? depth : tile_operand.extent, stride);
+  main_.line("uint {}_at;", name);
+  main_.open("{{");
+  if (along_k) {
+    main_.line("uint {} = {};", second ? "n" : "m", second ? "first_n" : "first_m");
+    main_.line("uint chunk = 0u;");
+  } else {
+    main_.line("uint chunk = {} / {}u;", second ? "first_n" : "first_m", tile_operand.part.elements);
+    main_.line("uint k = 0u;");
   }
-  if (turns) main_.line("tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);");
-  const std::string sums = sums_[0];
-  const std::string type = matrix(tile_.mma()->c, shape_.m, shape_.n, "Accumulator");
-  main_.line("{0} {1} = {0}(0.0);", type, sums);
-  main_.open("for (uint k = 0u; k < {}; k += {}u) {{", numbers_.size(depth), shape_.k);
+  use_chunks_of(tile_operand.part);
+  Scope scope = part_scope(tile_operand.part);
+  main_.line("{}_at = {};", name,
+             scoped(scope, chunk_vector(scope, load.offset, buffer_bytes(load.node) / size_of(dtype(load.node)))));
+  main_.close();
+  const bool turned = along_k == second;  // a first operand is (m, k), a second one (k, n)
+  const std::string slice = along_k ? fmt::format("0u, {}u, k, {}u", tile_operand.extent, shape_.k)
+                                    : fmt::format("k, {}u, 0u, {}u", shape_.k, tile_operand.extent);
+  return {fmt::format("coopMatLoadTensorNV({}, {}.w, {}_at, sliceTensorLayoutNV({}, {}){});", tile_operand.part.name,
+                      buffer, name, name, slice, turned ? ", turned" : ""),
+          turned};
+}
+
+void MatmulEmitter::multiply_workgroup_tile(const std::vector<TensorLoad>& loads) {
+  main_.line("{0} {1} = {0}(0.0);", workgroup_matrix(tile_.mma()->c, shape_.m, shape_.n, "Accumulator"), sums_[0]);
+  main_.open("for (uint k = 0u; k < {}; k += {}u) {{", numbers_.size(count(tile_.k)), shape_.k);
   std::string names[2];
   for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
     const bool second = tile_operands_[i].across == kN;
     names[second ? 1 : 0] = tile_operands_[i].part.name;
-    main_.line(
-        "{} {};",
-        second ? matrix(tile_.mma()->a, shape_.k, shape_.n, "B") : matrix(tile_.mma()->a, shape_.m, shape_.k, "A"),
-        tile_operands_[i].part.name);
-    main_.line("{}", loads[i]);
+    main_.line("{} {};",
+               second ? workgroup_matrix(tile_.mma()->a, shape_.k, shape_.n, "B")
+                      : workgroup_matrix(tile_.mma()->a, shape_.m, shape_.k, "A"),
+               tile_operands_[i].part.name);
+    main_.line("{}", loads[i].statement);
   }
-  main_.line("{0} = coopMatMulAdd({1}, {2}, {0});", sums, names[0], names[1]);
+  main_.line("{0} = coopMatMulAdd({1}, {2}, {0});", sums_[0], names[0], names[1]);
   main_.close();
+}
+
+void MatmulEmitter::store_workgroup_tile() {
   const segment::Store& store = loops_.stores[0];
   const DType stored = dtype(store.node);
-  std::string results = sums;
+  std::string results = sums_[0];
   main_.line("coopMatPerElementNV({0}, {0}, result_at, {1}first_m, first_n);", results,
              tile_.batch.empty() ? "" : "batch, ");
   if (stored != DType::f32) {
     const std::string rounded = unique("rounded");
-    main_.line("{0} {1} = {0}({2});", matrix(stored, shape_.m, shape_.n, "Accumulator"), rounded, results);
+    main_.line("{0} {1} = {0}({2});", workgroup_matrix(stored, shape_.m, shape_.n, "Accumulator"), rounded, results);
     results = rounded;
   }
   const std::string& buffer = node_names_.at(store.node);
@@ -116,6 +118,19 @@ Result<void> MatmulEmitter::workgroup_tile_main() {
   main_.line("coopMatStoreTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", results, buffer,
              scoped(scope, chunk_vector(scope, store.offset, buffer_bytes(store.node) / size_of(stored))), rows,
              shape_.m, shape_.n);
+}
+
+Result<void> MatmulEmitter::workgroup_tile_main() {
+  main_.open("void main() {{");
+  locate_tile();
+  main_.line("uint first_m = tile_m * {}u;", shape_.m);
+  main_.line("uint first_n = tile_n * {}u;", shape_.n);
+  std::vector<TensorLoad> loads;
+  for (const TileOperand& tile_operand : tile_operands_) loads.push_back(locate_rows(tile_operand));
+  if (std::any_of(loads.begin(), loads.end(), [](const TensorLoad& load) { return load.turned; }))
+    main_.line("tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);");
+  multiply_workgroup_tile(loads);
+  store_workgroup_tile();
   main_.close();
   return {};
 }

@@ -15,7 +15,7 @@ using segment::ValueId;
 
 namespace {
 
-/// Whether a thread can fold such values one by one.
+/// Whether a thread can reduce such values one by one.
 bool reduces_plainly(const ir::Graph& graph, const Value& reduction) {
   const ops::Reduction& how = graph.node(reduction.node).op->reduction;
   return (how.kind == ops::Reduction::Kind::plain || how.kind == ops::Reduction::Kind::mean) &&
@@ -43,7 +43,7 @@ bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others
   return true;
 }
 
-/// Tails fold the innermost axes of n.
+/// Epilogue reductions are over the innermost axes of n.
 bool match_epilogues(const ir::Graph& graph, const Loops& loops, MatmulParams& tile) {
   AxisSet over = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
@@ -72,78 +72,115 @@ bool match_epilogues(const ir::Graph& graph, const Loops& loops, MatmulParams& t
   return has_vectors(graph.node(loops.values[tile.kept].node).type.dtype);
 }
 
-}  // namespace
+/// The sets of loop axes that tell operands apart.
+struct AxisSets {
+  AxisSet columns = 0;  ///< k
+  AxisSet rows = 0;     ///< all others that results have
+  AxisSet m = 0, n = 0;
+};
 
-std::optional<MatmulParams> match_matmul(const ir::Graph& graph, const Loops& loops) {
-  const AxisSet columns = loops.columns();
-  const AxisSet rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~columns & ~loops.inner();
-  if (loops.keys() != 0 || loops.passes != 1) return std::nullopt;
-  MatmulParams tile;
-  AxisSet m = 0;
-  AxisSet n = 0;
-  std::vector<ValueId> others;
-  const auto tile_operand = [&](ValueId value, bool second) {
-    for (std::size_t i = 0; i < tile.tile_operands.size(); ++i) {
-      if (tile.tile_operands[i].value == value && tile.tile_operands[i].second == second) return static_cast<int>(i);
-    }
-    tile.tile_operands.push_back({value, second, false, 1});
-    return static_cast<int>(tile.tile_operands.size()) - 1;
-  };
+/// The number of an operand, which is added where it is new.
+int number_of_operand(MatmulParams& tile, ValueId value, bool second) {
+  for (std::size_t i = 0; i < tile.tile_operands.size(); ++i) {
+    if (tile.tile_operands[i].value == value && tile.tile_operands[i].second == second) return static_cast<int>(i);
+  }
+  tile.tile_operands.push_back({value, second, false, 1});
+  return static_cast<int>(tile.tile_operands.size()) - 1;
+}
+
+/// The innermost axis of what is stored: threads beside each other store elements beside each other, and those of one
+/// row of an epilogue reduction are beside each other.
+int innermost_stored_axis(const Loops& loops, AxisSet rows) {
+  const std::vector<int> order =
+      loops.stores.empty() ? std::vector<int>() : memory_order(loops, loops.stores.front().offset);
+  int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
+  for (const Value& epilogue : loops.values) {
+    if (epilogue.kind == Value::Kind::epilogue) last = static_cast<int>(std::bit_width(epilogue.over)) - 1;
+  }
+  return last;
+}
+
+/// Of the first contraction, m and n: what its operands have alone; n has the innermost axis of what is stored. False
+/// of a sum of squares, say.
+bool match_m_and_n(const Loops& loops, AxisSet first, AxisSet second, AxisSets& sets) {
+  const AxisSet m = first & ~second;
+  const AxisSet n = second & ~first;
+  if (m == 0 || n == 0) return false;
+  sets.m = m;
+  sets.n = n;
+  if (((m >> innermost_stored_axis(loops, sets.rows)) & 1u) != 0) std::swap(sets.m, sets.n);
+  return true;
+}
+
+/// Adds a contraction's sum to the tile; false where its operands do not run along m and n as those before do.
+bool match_sum(const Loops& loops, ValueId id, const AxisSets& sets, MatmulParams& tile) {
+  std::vector<ValueId> operands = loops.values[loops.values[id].operands[0]].operands;
+  const auto axes = [&](std::size_t i) { return loops.values[operands[i]].axes; };
+  if ((axes(0) & sets.n) != 0) std::swap(operands[0], operands[1]);
+  if ((axes(0) & sets.n) != 0 || (axes(1) & sets.m) != 0) return false;
+  if ((axes(0) & sets.columns) == 0 || (axes(1) & sets.columns) == 0) return false;
+  const int first = number_of_operand(tile, operands[0], false);
+  tile.sums.push_back({id, first, number_of_operand(tile, operands[1], true)});
+  return true;
+}
+
+/// The contractions; all other reductions are in `others`.
+bool match_sums(const ir::Graph& graph, const Loops& loops, AxisSets& sets, MatmulParams& tile,
+                std::vector<ValueId>& others) {
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& reduction = loops.values[id];
-    if (reduction.kind == Value::Kind::scan) return std::nullopt;
+    if (reduction.kind == Value::Kind::scan) return false;
     if (reduction.kind != Value::Kind::reduction) continue;
     if (!sums_own_products(graph, loops, reduction)) {
       others.push_back(id);
       continue;
     }
-    std::vector<ValueId> tile_operands = loops.values[reduction.operands[0]].operands;
-    const auto own = [&](int i) { return loops.values[tile_operands[static_cast<std::size_t>(i)]].axes & rows; };
-    if (m == 0) {
-      m = own(0) & ~own(1);
-      n = own(1) & ~own(0);
-      if (m == 0 || n == 0) {  // a sum of squares, say
-        m = n = 0;
-        others.push_back(id);
-        continue;
-      }
-      // Threads beside each other store elements beside each other: n has the innermost axis of what is stored.
-      const std::vector<int> order =
-          loops.stores.empty() ? std::vector<int>() : memory_order(loops, loops.stores.front().offset);
-      int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
-      for (const Value& epilogue : loops.values) {
-        if (epilogue.kind == Value::Kind::epilogue)
-          last = static_cast<int>(std::bit_width(epilogue.over)) - 1;  // those of one row are beside each other
-      }
-      if (((m >> last) & 1u) != 0) std::swap(m, n);
+    const std::vector<ValueId>& operands = loops.values[reduction.operands[0]].operands;
+    if (sets.m == 0 && !match_m_and_n(loops, loops.values[operands[0]].axes & sets.rows,
+                                      loops.values[operands[1]].axes & sets.rows, sets)) {
+      others.push_back(id);
+      continue;
     }
-    if ((own(0) & n) != 0) std::swap(tile_operands[0], tile_operands[1]);
-    if ((own(0) & n) != 0 || (own(1) & m) != 0) return std::nullopt;
-    const auto reduced = [&](int i) {
-      return (loops.values[tile_operands[static_cast<std::size_t>(i)]].axes & columns) != 0;
-    };
-    if (!reduced(0) || !reduced(1)) return std::nullopt;
-    const int first = tile_operand(tile_operands[0], false);
-    tile.sums.push_back({id, first, tile_operand(tile_operands[1], true)});
+    if (!match_sum(loops, id, sets, tile)) return false;
   }
-  if (tile.sums.empty()) return std::nullopt;
+  return !tile.sums.empty();
+}
+
+/// Reductions beside the sums are of rows of the first operand.
+bool match_row_reductions(const ir::Graph& graph, const Loops& loops, const AxisSets& sets,
+                          const std::vector<ValueId>& others, MatmulParams& tile) {
+  const auto first = std::find_if(tile.tile_operands.begin(), tile.tile_operands.end(),
+                                  [](const TileOperand& one) { return !one.second; });
+  const int operand = static_cast<int>(first - tile.tile_operands.begin());
   for (ValueId id : others) {
     const Value& reduction = loops.values[id];
     const AxisSet own = loops.values[reduction.operands[0]].axes;
-    if (!reduces_plainly(graph, reduction) || (own & n) != 0 || (own & columns) == 0) return std::nullopt;
-    const auto first = std::find_if(tile.tile_operands.begin(), tile.tile_operands.end(),
-                                    [](const TileOperand& one) { return !one.second; });
-    tile.row_reductions.push_back(
-        {id, static_cast<int>(first - tile.tile_operands.begin()), sums_in_two_parts(graph, loops, id) ? 2 : 1});
+    if (!reduces_plainly(graph, reduction) || (own & sets.n) != 0 || (own & sets.columns) == 0) return false;
+    tile.row_reductions.push_back({id, operand, sums_in_two_parts(graph, loops, id) ? 2 : 1});
   }
-  for (const segment::Store& store : loops.stores) {
-    if ((store.axes & columns) != 0) return std::nullopt;
-  }
-  tile.m = axes_in(loops, m);
-  tile.n = axes_in(loops, n);
-  tile.k = axes_in(loops, columns);
-  tile.batch = axes_in(loops, rows & ~m & ~n);
-  if (!match_row_values(graph, loops, n | columns, tile) || !match_epilogues(graph, loops, tile)) return std::nullopt;
+  return true;
+}
+
+}  // namespace
+
+std::optional<MatmulParams> match_matmul(const ir::Graph& graph, const Loops& loops) {
+  if (loops.keys() != 0 || loops.passes != 1) return std::nullopt;
+  AxisSets sets;
+  sets.columns = loops.columns();
+  sets.rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~sets.columns & ~loops.inner();
+  MatmulParams tile;
+  std::vector<ValueId> others;
+  if (!match_sums(graph, loops, sets, tile, others) || !match_row_reductions(graph, loops, sets, others, tile))
+    return std::nullopt;
+  if (std::any_of(loops.stores.begin(), loops.stores.end(),
+                  [&](const segment::Store& store) { return (store.axes & sets.columns) != 0; }))
+    return std::nullopt;
+  tile.m = axes_in(loops, sets.m);
+  tile.n = axes_in(loops, sets.n);
+  tile.k = axes_in(loops, sets.columns);
+  tile.batch = axes_in(loops, sets.rows & ~sets.m & ~sets.n);
+  if (!match_row_values(graph, loops, sets.n | sets.columns, tile) || !match_epilogues(graph, loops, tile))
+    return std::nullopt;
   return tile;
 }
 

@@ -9,6 +9,6 @@ namespace vkfuse::schedule {
 std::optional<MatmulParams> match_matmul(const ir::Graph& graph, const segment::Loops& loops);
 
 /// Along which axes the chunks of operands and results lie, and how many elements they have.
-void choose_vectors(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, MatmulParams& tile);
+void choose_vectors(const Problem& problem, MatmulParams& tile);
 
 }  // namespace vkfuse::schedule

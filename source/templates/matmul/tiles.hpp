@@ -17,7 +17,7 @@ std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape
 std::vector<segment::ValueId> backward_slice_of_operand(const segment::Loops& loops, const MatmulParams& tile,
                                                         const TileOperand& tile_operand);
 
-/// Whether a workgroup can multiply the tile's shape as one: operands are as they lie in memory, all tiles are whole,
+/// Whether a workgroup can multiply the tile's shape as one: operands are as they lie in memory, all tiles are full,
 /// there is one result, nothing is reduced beside the sum, and there are products enough unless it is `forced`.
 bool has_workgroup_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                          const MatmulParams& tile, bool forced);

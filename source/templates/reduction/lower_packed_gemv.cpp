@@ -194,9 +194,9 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const std:
   main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);",
              depth / 8, pitch);
   main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
-  for (const std::string& line : fragment_products(packed.mma, function, "bits", "vector_halves", "at", "low", "high",
-                                                   packed.offset, packed.scale ? "part_sums" : "sums"))
-    main_.line("{}", line);
+  const FragmentProducts products{function, "bits", "vector_halves", "at",
+                                  "low",    "high", packed.offset,   packed.scale ? "part_sums" : "sums"};
+  for (const std::string& line : fragment_products(packed.mma, products)) main_.line("{}", line);
   main_.close();
   if (packed.scale) {
     main_.line("{} scale;", sum_type);

@@ -1,0 +1,239 @@
+// Parts: what is computed together for chunks of neighbouring elements, as functions of one element and calls of them.
+#include <algorithm>
+#include <set>
+
+#include "lowering/tile_operands.hpp"
+
+namespace vkfuse::lowering {
+
+using index::Expr;
+using schedule::AccessKind;
+
+OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
+  Part part;
+  part.name = std::move(spec.name);
+  part.own = spec.own;
+  part.along = spec.along;
+  part.elements = spec.elements;
+  part.known = std::move(spec.known);
+  const std::vector<ValueId>& known = part.known;
+  std::set<ValueId> used(spec.requested.begin(), spec.requested.end());  // by the function
+  // What depends on what is passed is computed nowhere else.
+  std::set<ValueId> after(known.begin(), known.end());
+  const auto is_after = [&](ValueId operand) { return after.count(operand) != 0; };
+  for (ValueId id : spec.values) {
+    const Value& value = loops_.values[id];
+    if (is_literal(id) || std::find(known.begin(), known.end(), id) != known.end()) continue;
+    const bool summed = std::any_of(value.operands.begin(), value.operands.end(), is_after) ||
+                        std::any_of(value.data.begin(), value.data.end(), is_after);
+    if (summed) after.insert(id);
+    if (value.kind == Value::Kind::load && (schedule_.loads[id].kind == AccessKind::vector || is_unaligned(id))) {
+      part.vectors.push_back(id);
+    } else if (summed || (value.axes & part.along) != 0) {
+      part.per_element.push_back(id);
+    } else {
+      part.per_chunk.push_back(id);
+    }
+  }
+  for (ValueId id : part.per_element) {
+    used.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
+    used.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+  }
+  for (const std::vector<ValueId>* list : {&part.vectors, &part.per_chunk}) {
+    for (ValueId id : *list) {
+      if (used.count(id) != 0) part.function_inputs.push_back(id);
+    }
+  }
+  part.function_inputs.insert(part.function_inputs.end(), known.begin(), known.end());
+  return part;
+}
+
+const OperandEmitter::Counted& OperandEmitter::counted(index::AxisId id) const {
+  return *std::find_if(counted_.begin(), counted_.end(), [id](const Counted& one) { return one.id == id; });
+}
+
+std::vector<std::pair<index::AxisId, std::string>> OperandEmitter::own_axes(const Part& part) const {
+  std::vector<std::pair<index::AxisId, std::string>> all;
+  for (const Counted& one : counted_) all.emplace_back(one.id, part.own == one.id ? "chunk" : one.name);
+  all.emplace_back(kElement, "j");
+  return all;
+}
+
+void OperandEmitter::set_axes(Scope& scope, const Part& part, bool element) const {
+  for (const Counted& one : counted_) {
+    Sizes sizes;
+    for (int axis : one.axes) sizes.push_back(loops_.axes[static_cast<std::size_t>(axis)].size);
+    if (sizes.empty()) continue;
+    std::int64_t all = 1;
+    for (std::int64_t size : sizes) all *= size;
+    if (part.own == one.id && part.flattened) {
+      Expr place = Expr::axis(one.id, std::max<std::int64_t>(all / part.elements, 2)) * part.elements;
+      if (element) place = place + Expr::axis(kElement, part.elements);
+      const std::vector<Expr> digits = index::delinearize(place, sizes);
+      for (std::size_t i = 0; i < one.axes.size(); ++i) scope.axes.emplace(one.axes[i], digits[i]);
+      continue;
+    }
+    if (part.own == one.id) {
+      sizes.back() /= part.elements;
+      all /= part.elements;
+    }
+    const std::vector<Expr> digits = index::delinearize(Expr::axis(one.id, std::max<std::int64_t>(all, 2)), sizes);
+    for (std::size_t i = 0; i < one.axes.size(); ++i) scope.axes.emplace(one.axes[i], digits[i]);
+    if (part.own != one.id) continue;
+    Expr& inner = scope.axes.at(one.axes.back());
+    inner = inner * part.elements;
+    if (element && part.elements > 1) inner = inner + Expr::axis(kElement, part.elements);
+  }
+}
+
+Scope OperandEmitter::part_scope(const Part& part) {
+  Scope scope;
+  scope.out = &main_;
+  for (const auto& [axis, name] : own_axes(part)) scope.axis_names.emplace(axis, name);
+  set_axes(scope, part, false);
+  return scope;
+}
+
+void OperandEmitter::use_chunks_of(const Part& part) {
+  elements_ = part.elements;
+  group_ = std::min(4, elements_);
+  groups_ = elements_ / group_;
+}
+
+Result<void> OperandEmitter::element_function(Part& part, const std::function<void(Scope&)>& last,
+                                              const std::vector<std::string>& results) {
+  Scope scope;
+  Writer body;
+  scope.out = &body;
+  set_axes(scope, part, true);
+  const auto own = own_axes(part);
+  for (const auto& [axis, name] : own) scope.axis_names.emplace(axis, name);
+  for (ValueId id : part.function_inputs) scope.names[id] = value_names_[id];
+  body.indent();
+  for (ValueId id : part.function_inputs) {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::reduction && value.kind != Value::Kind::nested &&
+        value.kind != Value::Kind::epilogue)
+      continue;
+    const DType type = dtype(value.node);
+    if (is_float(type) && options_.numerics != Numerics::strict) continue;
+    const std::string text = ops::narrow(type, value_names_[id]);
+    if (text != value_names_[id]) body.line("{} = {};", value_names_[id], text);
+  }
+  VKF_CHECK_OK(emit_values(scope, part.per_element));
+  last(scope);
+  const std::string text = body.take();
+  std::vector<std::string> parameters;
+  for (const auto& axis : own) {
+    if (!mentions(text, axis.second)) continue;
+    parameters.push_back("uint " + axis.second);
+    part.coordinates.push_back(axis.second);
+  }
+  for (ValueId id : part.function_inputs)
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  parameters.insert(parameters.end(), results.begin(), results.end());
+  functions_.open("void {}_element({}) {{", part.name, fmt::join(parameters, ", "));
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+  return {};
+}
+
+Result<void> OperandEmitter::result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here) {
+  std::vector<std::string> parameters;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (stores_here && !stores_here(i)) continue;
+    part.stores.push_back(i);
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+  }
+  functions_.line("// One element of the results.");
+  return element_function(
+      part,
+      [&](Scope& scope) {
+        for (const std::size_t i : part.stores) {
+          const std::string value = use(scope, loops_.stores[i].value);
+          if (schedule_.stores[i].kind == AccessKind::vector) {
+            scope.out->line("{} = {};", result_name(i), value);
+          } else {
+            store_scalar(scope, i, value);
+          }
+        }
+      },
+      parameters);
+}
+
+/// Element `element` of the chunk of which main() knows the vectors' groups.
+std::vector<std::string> OperandEmitter::arguments(Scope& scope, const Part& part, int element,
+                                                   const std::map<ValueId, std::string>& groups) const {
+  std::vector<std::string> all;
+  for (const std::string& name : part.coordinates) all.push_back(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : part.function_inputs) {
+    const bool passed = groups.count(id) == 0 && scope.names.count(id) == 0 && !is_literal(id);
+    if (passed) continue;  // the caller adds it
+    const auto group = groups.find(id);
+    all.push_back(group != groups.end() ? element_of(group->second, element % group_, group_) : use(scope, id));
+  }
+  return all;
+}
+
+Result<std::map<ValueId, std::string>> OperandEmitter::load_chunk(Scope& scope, const Part& part,
+                                                                  const std::string& loaded) {
+  VKF_CHECK_OK(emit_values(scope, part.per_chunk));
+  for (ValueId id : part.vectors) {
+    if (loaded.empty()) load_vectors(scope, id, "");
+  }
+  return unpack_group(part, 0, loaded);
+}
+
+std::map<ValueId, std::string> OperandEmitter::unpack_group(const Part& part, int group,
+                                                            const std::string& register_index) {
+  std::map<ValueId, std::string> groups;
+  for (ValueId id : part.vectors) {
+    groups[id] = fmt::format("{}_{}", value_names_[id], group);
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, register_index));
+  }
+  return groups;
+}
+
+Result<void> OperandEmitter::store_chunk(const Part& part,
+                                         const std::function<std::vector<std::string>(int element)>& known,
+                                         const std::string& loaded) {
+  Scope scope = part_scope(part);
+  VKF_TRY(groups, load_chunk(scope, part, loaded));
+  for (const std::size_t s : part.stores) {
+    if (schedule_.stores[s].kind == AccessKind::vector)
+      main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
+  }
+  for (int e = 0; e < part.elements; ++e) {
+    std::vector<std::string> passed = arguments(scope, part, e, groups);
+    for (std::string& one : known(e)) passed.push_back(std::move(one));
+    for (const std::size_t s : part.stores) {
+      if (schedule_.stores[s].kind == AccessKind::vector) passed.push_back(element_of(result_group(s, 0), e, group_));
+    }
+    main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+  }
+  for (const std::size_t s : part.stores) {
+    if (schedule_.stores[s].kind == AccessKind::vector) store_vectors(scope, s, "", "");
+  }
+  return {};
+}
+
+Result<void> OperandEmitter::of_element(const std::string& name, const std::string& parameters,
+                                        const std::function<Result<void>()>& body) {
+  functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
+  std::swap(functions_, main_);  // what computes positions and loads writes to main()
+  const Result<void> done = body();
+  std::swap(functions_, main_);
+  functions_.close();
+  functions_.blank();
+  return done;
+}
+
+void OperandEmitter::locate_workgroup() {
+  main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
+  main_.line("if (workgroup >= p.chunks) return;");
+  main_.line("uint thread = gl_LocalInvocationID.x;");
+}
+
+}  // namespace vkfuse::lowering

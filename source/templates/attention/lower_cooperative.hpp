@@ -1,0 +1,86 @@
+// The emitter of attention with cooperative matrices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "templates/attention/lower_emitter.hpp"
+
+namespace vkfuse::lowering {
+
+class CooperativeAttentionEmitter : public AttentionBase {
+ public:
+  explicit CooperativeAttentionEmitter(const LoweringInput& in)
+      : AttentionBase(in), mapping_(*tile_.cooperative()), fragment_(mapping_.mma) {
+    tiles_ = unique("tiles");
+    scores_ = unique("scores");
+    prefetched_words_ = unique("coming_scores");
+    weights_ = unique("weights");
+    third_.tile = tiles_;
+    if (first_) {
+      first_->staging.prefetched = first_->staging.unrolled = false;
+      first_->tile = second_->tile = tiles_;
+      third_.begin = second_->rows() * second_->row_words();
+    }
+    k_fragments_ = first_ ? first_->k_extent / static_cast<int>(fragment_.k) : 0;
+    wide_ = third_.extent / static_cast<int>(fragment_.n);
+    for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
+  }
+
+  Result<std::vector<RelocatableKernel>> run();
+
+ private:
+  [[nodiscard]] std::string sum_type() const { return fragment(fragment_.c, fragment_.m, fragment_.n, "Accumulator"); }
+  Result<void> element_functions();
+  Result<void> reduction_functions();
+  Result<void> softmax_functions();
+  Result<void> rounding_function();
+  void locate_element();
+  Result<void> score_function(const std::string& where);
+  /// A load beside the scores: matrices, one for each fragment of k, which hold what it reads as f16 or f32.
+  struct Beside {
+    ValueId id = 0;
+    std::string matrices;
+    Part part;
+    /// Between rows in memory, in elements, where fragments are loaded as they lie there; else 0.
+    std::int64_t stride = 0;
+    bool halves = false;  ///< matrices are of f16
+  };
+  [[nodiscard]] Beside make_beside(ValueId id);
+  [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
+  Result<void> beside_function(Beside& beside, const std::string& where);
+  [[nodiscard]] std::string beside_element(const Beside& beside) const;
+  Result<void> load_beside();
+  /// The score or the weight at (m, chunk), from what the function is passed.
+  Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
+  Result<void> main_function();
+  Result<void> load_first();
+  /// The blocks of k that the workgroup walks along.
+  struct BlockWalk {
+    Walk blocks;
+    std::string all;  ///< as many as there are, masked or not
+  };
+  Result<void> fetch_first_block(const BlockWalk& walk);
+  Result<void> fetch_next_block(const BlockWalk& walk);
+  Result<void> block(const BlockWalk& walk);
+  void multiply(const std::string& scores);
+  void find_scores();
+  void weigh();
+  void add_up();
+  Result<void> store_results();
+  void put_subtile(int iterations);
+  [[nodiscard]] std::string limits_of_results();
+  Result<void> store_subtile_chunk(int per_vec4);
+  [[nodiscard]] bool keys_prefetched() const { return second_ && second_->staging.prefetched; }
+  /// Of a position, as an argument.
+  [[nodiscard]] std::string place() const { return tile_.axes.batch.empty() ? "" : "batch, "; }
+
+  const schedule::CooperativeAttention& mapping_;
+  const MatrixShape& fragment_;
+  std::vector<Beside> loads_beside_;
+  std::string tiles_, scores_, prefetched_words_, weights_;
+  int k_fragments_ = 0;  ///< fragments along d
+  int wide_ = 0;         ///< fragments along n
+};
+
+}  // namespace vkfuse::lowering

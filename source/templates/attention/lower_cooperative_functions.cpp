@@ -1,0 +1,169 @@
+// What attention takes matrices through element by element: reductions of rows, the softmax, scores and weights, and
+// what is loaded beside the scores.
+#include "templates/attention/lower_cooperative.hpp"
+
+namespace vkfuse::lowering {
+
+Result<void> CooperativeAttentionEmitter::call(const Part& part, const std::string& name,
+                                               const std::vector<std::string>& known) {
+  use_chunks_of(part);
+  Scope scope = part_scope(part);
+  VKF_CHECK_OK(emit_values(scope, part.per_chunk));
+  for (ValueId id : part.vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
+  std::vector<std::string> passed = arguments(scope, part, 0, groups);
+  passed.insert(passed.end(), known.begin(), known.end());
+  main_.line("float {};", name);
+  passed.push_back(name);
+  main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+  return {};
+}
+
+Result<void> CooperativeAttentionEmitter::reduction_functions() {
+  functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
+  functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
+  functions_.open("float larger(const in float a, const in float b) {{");
+  functions_.line("return max(a, b);");
+  functions_.close();
+  functions_.blank();
+  functions_.open("float added(const in float a, const in float b) {{");
+  functions_.line("return a + b;");
+  functions_.close();
+  functions_.blank();
+  return of_element("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
+    main_.line("return max(a, b);");
+    return {};
+  });
+}
+
+Result<void> CooperativeAttentionEmitter::softmax_functions() {
+  const bool finite =
+      softcapped() && softcap_->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
+  if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
+  VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
+    main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
+    return {};
+  }));
+  if (softcapped()) functions_.line("// Scores that are capped have the factor log2(e) already.");
+  return of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
+    main_.line("precise float fallen = score - base;");
+    main_.line("return {};", softcapped() ? "exp2(fallen)" : apply("exp", {"fallen"}));
+    return {};
+  });
+}
+
+Result<void> CooperativeAttentionEmitter::rounding_function() {
+  if (fragment_.a != DType::bf16) return {};
+  functions_.line(
+      "// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
+  return of_element("rounded", "const in float weight", [&]() -> Result<void> {
+    main_.line(
+        "return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
+    return {};
+  });
+}
+
+/// Names the element of the scores that is `row` and `column` of a fragment.
+void CooperativeAttentionEmitter::locate_element() {
+  main_.line("uint m = {};", limited("first_m + row", extent(tile_.axes.m), tile_.tile_m()));
+  main_.line("uint chunk = {};", limited("first_k + column", extent(tile_.axes.k), tile_.tile_k()));
+}
+
+/// What the score's function is passed, of f32 that a matrix holds.
+std::string CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
+  const std::string& name = value_names_[beside.id];
+  if (dtype_of(loops_.values[beside.id]) == DType::boolean) return name + " != 0.0";
+  const std::string type_name = scalar_type(loops_.values[beside.id].node);
+  return type_name == "float" ? name : fmt::format("{}({})", type_name, name);
+}
+
+Result<void> CooperativeAttentionEmitter::score_function(const std::string& where) {
+  std::string given = "const in float product, ";
+  for (Beside& beside : loads_beside_) {
+    VKF_CHECK_OK(beside_function(beside, where));
+    given += fmt::format("const in float {}, ", value_names_[beside.id]);
+  }
+  return of_element("score_at", given + where, [&]() -> Result<void> {
+    locate_element();
+    std::vector<std::string> known;
+    if (tile_.values.contract) known.emplace_back("product");
+    for (const Beside& beside : loads_beside_) known.push_back(beside_element(beside));
+    VKF_CHECK_OK(call(score_, "score", known));
+    const Extent positions = extent(tile_.axes.k);
+    main_.line("return {}score;", divides(tile_.tile_k(), positions)
+                                      ? ""
+                                      : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ",
+                                                    numbers_.size(positions.count)));
+    return {};
+  });
+}
+
+Result<void> CooperativeAttentionEmitter::element_functions() {
+  VKF_CHECK_OK(reduction_functions());
+  VKF_CHECK_OK(softmax_functions());
+  VKF_CHECK_OK(rounding_function());
+  const std::string where = std::string(tile_.axes.batch.empty() ? "" : "const in uint batch, ") +
+                            "const in uint first_m, const in uint first_k";
+  VKF_CHECK_OK(score_function(where));
+  if (!changes_weight()) return {};
+  return of_element("weight_at", "const in float power, " + where, [&]() -> Result<void> {
+    locate_element();
+    VKF_CHECK_OK(call(weight_, "weight", {"power"}));
+    main_.line("return weight;");
+    return {};
+  });
+}
+
+CooperativeAttentionEmitter::Beside CooperativeAttentionEmitter::make_beside(ValueId id) {
+  Beside beside;
+  beside.id = id;
+  beside.matrices = unique(value_names_[id] + "_beside");
+  beside.part = make_part({.name = beside.matrices,
+                           .own = kK,
+                           .along = segment::AxisSet{1} << tile_.axes.k.back(),
+                           .values = {id},
+                           .requested = {id}});
+  beside.stride = stride_of_fragments(id);
+  beside.halves = beside.stride != 0 && dtype_of(loops_.values[id]) == DType::f16;
+  return beside;
+}
+
+/// Of rows in memory whose fragments a matrix can be loaded from: they are whole, lie side by side along k and begin at
+/// multiples of 16 bytes. 0 where that is not so.
+std::int64_t CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const {
+  const Value& load = loops_.values[id];
+  const DType type = dtype_of(load);
+  if (tile_.axes.m.empty() || options_.hoist_sizes) return 0;  // a text that serves several sizes knows no stride
+  const int last_m = tile_.axes.m.back();
+  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
+  const std::int64_t positions = count(tile_.axes.k);
+  if ((type != DType::f16 && type != DType::f32) || !load.predicates.empty() || tile_.axes.k.size() != 1) return 0;
+  if (positions % tile_.tile_k() != 0 || count(tile_.axes.m) % tile_.tile_m() != 0 || rows % fragment_.m != 0) return 0;
+  const auto stride = index::stride_of(load.offset, last_m);
+  if (!stride || *stride <= 0 || index::stride_of(load.offset, tile_.axes.k.back()) != 1) return 0;
+  const std::int64_t aligned = 16 / size_of(type);
+  const index::Expr corner = index::substitute(
+      load.offset,
+      {{last_m, index::Expr::axis(last_m, rows / fragment_.m) * fragment_.m},
+       {tile_.axes.k.back(), index::Expr::axis(tile_.axes.k.back(), positions / fragment_.n) * fragment_.n}});
+  return *stride % aligned == 0 && index::alignment_of(corner, aligned) >= aligned ? *stride : 0;
+}
+
+/// What is loaded element by element: a function that gives one.
+Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const std::string& where) {
+  if (beside.stride != 0) return {};
+  return of_element(beside.matrices + "_at", "const in float before, " + where, [&]() -> Result<void> {
+    locate_element();
+    use_chunks_of(beside.part);
+    Scope scope = part_scope(beside.part);
+    VKF_CHECK_OK(emit_values(scope, beside.part.per_chunk));
+    VKF_CHECK_OK(emit_values(scope, beside.part.per_element));
+    for (ValueId id : beside.part.vectors) load_vectors(scope, id, "");
+    const std::map<ValueId, std::string> groups = unpack_group(beside.part, 0, "");
+    main_.line("return float({});",
+               groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, group_));
+    return {};
+  });
+}
+
+}  // namespace vkfuse::lowering

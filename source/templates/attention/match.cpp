@@ -1,0 +1,164 @@
+#include "templates/attention/match.hpp"
+
+#include <algorithm>
+
+#include "schedule/operands.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::AxisSet;
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+namespace {
+
+constexpr std::int64_t kMostElements = 256;  // of d and of n: a thread has its share of n in registers
+
+bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
+  return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
+}
+
+/// The reductions: one maximum, the sum of exponentials below it, one contraction.
+bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  int most = 0, total = 0, sums = 0;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
+    if (value.kind == Value::Kind::nested) {
+      if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
+      tile.values.contract = id;
+    }
+    if (value.kind != Value::Kind::reduction) continue;
+    if (value.online == Value::Online::softmax) {
+      tile.values.total = id;
+      ++total;
+    } else if (sums_own_products(graph, loops, value)) {
+      tile.values.sum = id;
+      ++sums;
+    } else if (graph.node(value.node).op->reduction.join == "max" &&
+               graph.node(value.node).op->reduction.kind == ops::Reduction::Kind::plain) {
+      tile.values.most = id;
+      ++most;
+    } else {
+      return false;
+    }
+  }
+  return most == 1 && total == 1 && sums == 1 && loops.values[tile.values.total].partner == tile.values.most;
+}
+
+bool contains(const std::vector<ValueId>& backward_slice, ValueId id) {
+  return std::find(backward_slice.begin(), backward_slice.end(), id) != backward_slice.end();
+}
+
+bool converts_floats(const ir::Graph& graph, const ir::Node& cast) {
+  return is_float(cast.type.dtype) && is_float(graph.node(cast.operands[0]).type.dtype);
+}
+
+/// Whether a value is the exponential times something that is not made of it: sums of these weights are rescaled as the
+/// exponential is.
+bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
+  if (id == exponential) return true;
+  const Value& value = loops.values[id];
+  if (value.kind != Value::Kind::compute) return false;
+  const ir::Node& node = graph.node(value.node);
+  const auto made_of_it = [&](std::size_t k) {
+    return contains(backward_slice_of(loops, value.operands[k]), exponential);
+  };
+  const auto through = [&](std::size_t k) { return scales(graph, loops, value.operands[k], exponential); };
+  const std::string_view op = node.op->name;
+  if (op == "neg") return through(0);
+  if (op == "cast") return converts_floats(graph, node) && through(0);
+  if (op == "mul") return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
+  if (op == "div") return !made_of_it(1) && through(0);
+  if (op != "select" || made_of_it(0)) return false;
+  if (number_of(graph, loops.values[value.operands[2]]) == 0.0) return through(1);
+  return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
+}
+
+/// The exponential of the score less its maximum, which one operand of the products is computed from.
+bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  tile.values.score = loops.values[tile.values.most].operands[0];
+  const Value& product = loops.values[loops.values[tile.values.sum].operands[0]];
+  std::optional<ValueId> weight;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, product.operands[side]);
+    for (ValueId id : backward_slice) {
+      const Value& value = loops.values[id];
+      if (!is_op(graph, value, "exp") || !is_op(graph, loops.values[value.operands[0]], "sub")) continue;
+      const Value& apart = loops.values[value.operands[0]];
+      if (apart.operands[0] != tile.values.score || apart.operands[1] != tile.values.most) continue;
+      if (weight && *weight != product.operands[side]) return false;
+      weight = product.operands[side];
+      tile.values.exponential = id;
+      tile.value.value = product.operands[1 - side];
+    }
+  }
+  if (!weight || !scales(graph, loops, *weight, tile.values.exponential)) return false;
+  tile.values.weight = *weight;
+  // Only the exponential waits for the reductions.
+  const ValueId stops[] = {tile.values.exponential};
+  const auto waits = [&](ValueId id) {
+    const Value& value = loops.values[id];
+    return std::any_of(value.operands.begin(), value.operands.end(),
+                       [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::reduction; });
+  };
+  const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::nested; };
+  for (ValueId root : {tile.values.weight, tile.value.value}) {
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, root, stops);
+    if (std::any_of(backward_slice.begin(), backward_slice.end(), waits) ||
+        std::any_of(backward_slice.begin(), backward_slice.end(), contracts))
+      return false;
+  }
+  const std::vector<ValueId> third = backward_slice_of(loops, tile.value.value);
+  return std::find(third.begin(), third.end(), tile.values.exponential) == third.end() &&
+         loops.values[tile.values.score].level == 0;
+}
+
+/// The operands of the contraction that the score is computed from: the one along k is the second.
+bool find_contraction(const ir::Graph& graph, const Loops& loops, AxisSet m, AxisSet n, AttentionParams& tile) {
+  const Value& product = loops.values[loops.values[*tile.values.contract].operands[0]];
+  const auto reduced = [&](std::size_t side) {
+    return (loops.values[product.operands[side]].axes & loops.columns()) != 0;
+  };
+  if (reduced(0) == reduced(1) || !has_vectors(graph.node(product.node).type.dtype) ||
+      !is_float(graph.node(product.node).type.dtype))
+    return false;
+  tile.query.value = product.operands[reduced(0) ? 1 : 0];
+  tile.key.value = product.operands[reduced(0) ? 0 : 1];
+  return contains(backward_slice_of(loops, tile.values.score), *tile.values.contract) &&
+         (loops.values[tile.query.value].axes & n) == 0 && (loops.values[tile.key.value].axes & (n | m)) == 0;
+}
+
+bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  const AxisSet columns = loops.columns();
+  const AxisSet inner = loops.inner();
+  const AxisSet all = (AxisSet{1} << loops.axes.size()) - 1;
+  const AxisSet rows = all & ~columns & ~inner & ~loops.keys();
+  const AxisSet weight = loops.values[tile.values.weight].axes & rows;
+  const AxisSet third = loops.values[tile.value.value].axes & rows;
+  const AxisSet n = third & ~weight;
+  const AxisSet m = weight & ~third;
+  if (loops.keys() != 0 || n == 0 || (loops.values[tile.value.value].axes & columns) == 0) return false;
+  tile.axes.batch = axes_in(loops, rows & ~m & ~n);
+  tile.axes.m = axes_in(loops, m);
+  tile.axes.n = axes_in(loops, n);
+  tile.axes.k = axes_in(loops, columns);
+  tile.axes.d = axes_in(loops, inner);
+  if (count_along(loops, tile.axes.n) > kMostElements || count_along(loops, tile.axes.d) > kMostElements) return false;
+  if (std::any_of(loops.stores.begin(), loops.stores.end(),
+                  [&](const segment::Store& store) { return (store.axes & columns) != 0; }))
+    return false;
+  return tile.values.contract ? find_contraction(graph, loops, m, n, tile) : inner == 0;
+}
+
+}  // namespace
+
+std::optional<AttentionParams> match_attention(const ir::Graph& graph, const Loops& loops) {
+  AttentionParams tile;
+  if (!find_reductions(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
+    return std::nullopt;
+  return tile;
+}
+
+}  // namespace vkfuse::schedule
