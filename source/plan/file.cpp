@@ -302,11 +302,11 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(name, member<std::string>(json, "graph"));
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
-  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
+  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.memory.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
   // The plan may be of a rewrite of the graph.
   if (graph_digest != digest_of(graph)) {
-    std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.storage_buffers);
+    std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.memory.storage_buffers);
     const auto same = std::find_if(rewrites.begin(), rewrites.end(),
                                    [&](const ir::Graph& rewrite) { return graph_digest == digest_of(rewrite); });
     if (same != rewrites.end()) graph = std::move(*same);

@@ -334,7 +334,7 @@ bool stores_sub32(const ir::Graph& graph, const Loops& loops, const Target& targ
                   ir::NodeId node) {
   const int bytes = size_of(graph.node(node).type.dtype);
   const bool offered = target.has(FeatureTier::float16) &&
-                       (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
+                       (bytes == 2 ? target.caps.memory.storage_16bit : bytes == 1 && target.caps.memory.storage_8bit);
   const auto reads = [&](const Value& value) { return value.kind == Value::Kind::load && value.node == node; };
   if (!offered || std::any_of(loops.values.begin(), loops.values.end(), reads)) return false;
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
@@ -358,11 +358,11 @@ namespace {
 Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
                                 const Schedule& schedule) {
   if (schedule.scratch_bytes > 0 &&
-      static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
+      static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.memory.storage_buffer_range) {
     return unsupported(
         "The segment leaves {} bytes of partial results, and one storage buffer of this device holds {} "
         "(storage_range).",
-        schedule.scratch_bytes, target.caps.storage_buffer_range);
+        schedule.scratch_bytes, target.caps.memory.storage_buffer_range);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
     // Loops know no zeros: of nothing they count the other dimensions.
@@ -371,11 +371,11 @@ Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, cons
     // A load whose guards never hold may name positions before the buffer alone.
     const std::int64_t bytes =
         index::saturating_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
-    if (static_cast<std::uint64_t>(bytes) <= target.caps.storage_buffer_range) return {};
+    if (static_cast<std::uint64_t>(bytes) <= target.caps.memory.storage_buffer_range) return {};
     return make_error(
         ErrorCode::out_of_memory,
         "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-        to_text(graph.node(id).type), bytes, target.caps.storage_buffer_range);
+        to_text(graph.node(id).type), bytes, target.caps.memory.storage_buffer_range);
   };
   for (const Value& value : loops.values) {
     if (value.kind == Value::Kind::load)
@@ -395,25 +395,25 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   std::set<ir::NodeId> written;
   for (const segment::Store& store : loops.stores) written.insert(store.node);
   const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
-  if (buffers > target.caps.storage_buffers) {
+  if (buffers > target.caps.memory.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
-                       target.caps.storage_buffers);
+                       target.caps.memory.storage_buffers);
   }
   // Of nothing the other dimensions are counted, and nothing is launched.
   if (!loops.empty) VKF_CHECK_OK(check_buffer_sizes(graph, loops, target, schedule));
-  const std::uint32_t largest = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
+  const std::uint32_t largest = std::min(target.caps.workgroup.max_invocations, target.caps.workgroup.max_x);
   if (schedule.workgroup > static_cast<std::int64_t>(largest)) {
     return unsupported(
         "The segment needs workgroups of {} invocations, and this device has {} (max_invocations, max_workgroup_x).",
         schedule.workgroup, largest);
   }
-  if (schedule.shared_bytes > static_cast<std::int64_t>(target.caps.shared_memory_bytes)) {
+  if (schedule.shared_bytes > static_cast<std::int64_t>(target.caps.workgroup.shared_memory_bytes)) {
     return unsupported(
         "The segment needs {} bytes of shared memory, and a workgroup of this device has {} (shared_memory_bytes).",
-        schedule.shared_bytes, target.caps.shared_memory_bytes);
+        schedule.shared_bytes, target.caps.workgroup.shared_memory_bytes);
   }
   const std::int64_t groups_limit =
-      static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
+      static_cast<std::int64_t>(target.caps.workgroup.max_groups_per_axis) * target.caps.workgroup.max_groups_per_axis;
   if (schedule.launch.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.",
                        schedule.launch.workgroups, groups_limit);

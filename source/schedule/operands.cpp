@@ -139,7 +139,7 @@ int loads_in_flight(int chunks) {
 
 bool has_few_registers(const Target& target) {
   constexpr std::uint32_t kFew = 64;  // 32 of them are sums and scores of an attention
-  return target.caps.registers_per_thread <= kFew;
+  return target.caps.registers.per_thread <= kFew;
 }
 
 double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {

@@ -42,11 +42,11 @@ CostModel costs_of(const Target& target) { return target.costs.value_or(default_
 int thread_register_limit(const Target& target) {
   // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
   constexpr int kShort = 4;
-  return static_cast<int>(target.caps.registers_per_thread) - kShort;
+  return static_cast<int>(target.caps.registers.per_thread) - kShort;
 }
 
 int registers_over(const Target& target, int estimated) {
-  if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return 0;
+  if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return 0;
   return std::max(0, estimated - thread_register_limit(target));
 }
 

@@ -251,7 +251,7 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
   if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d)))
     return std::nullopt;
   if (!fits(tile.value, tile.extent_n(problem.loops), tile.tile_k()) || workgroup > limit ||
-      shared_bytes(problem.loops, tile) > problem.target.caps.shared_memory_bytes)
+      shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes)
     return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();
@@ -266,7 +266,7 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
                                                          count_along(problem.loops, tile.axes.batch);
   schedule.launch.chunks = schedule.launch.workgroups;
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(problem.loops, tile);
   schedule.params = std::move(tile);
   plan_all(problem.graph, problem.loops, problem.tuning, schedule);
@@ -327,11 +327,11 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
   const int n = tile.extent_n(problem.loops);
   const auto un = static_cast<int>(mma.n);
   for (mapping.subtile = un * std::max(1, std::min(n, 64) / un);
-       mapping.subtile > un &&
-       (n % mapping.subtile != 0 || shared_bytes(problem.loops, tile) > problem.target.caps.shared_memory_bytes);
+       mapping.subtile > un && (n % mapping.subtile != 0 ||
+                                shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes);
        mapping.subtile -= un) {
   }
-  auto one = with_tile(problem, tile, form.subgroups * static_cast<int>(problem.target.caps.subgroup_size));
+  auto one = with_tile(problem, tile, form.subgroups * static_cast<int>(problem.target.caps.subgroup.size));
   if (one && problem.target.type != DeviceType::cpu &&
       one->cost.registers > device_model(problem.target).matrices.kernels.attention_registers)
     return std::nullopt;

@@ -12,11 +12,11 @@ Result<Schedule> best_custom(const Problem& problem) {
   const ir::NodeId node = loops.stores[0].node;
   const auto& kernel = std::get<ir::KernelPayload>(graph.node(node).payload);
   const std::size_t buffers = graph.node(node).operands.size() + 1;
-  if (buffers > target.caps.storage_buffers) {
+  if (buffers > target.caps.memory.storage_buffers) {
     return unsupported("The custom kernel '{}' needs {} storage buffers, and the device allows {} per shader.",
-                       kernel.name, buffers, target.caps.storage_buffers);
+                       kernel.name, buffers, target.caps.memory.storage_buffers);
   }
-  const auto most = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
+  const auto most = std::min(target.caps.workgroup.max_invocations, target.caps.workgroup.max_x);
   if (static_cast<std::uint32_t>(kernel.workgroup) > most) {
     return unsupported("The custom kernel '{}' has workgroups of {} invocations, and the device allows {}.",
                        kernel.name, kernel.workgroup, most);
@@ -29,11 +29,11 @@ Result<Schedule> best_custom(const Problem& problem) {
     return elements * size_of(graph.node(id).type.dtype);
   };
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
-    if (static_cast<std::uint64_t>(bytes_of(id, elements)) <= target.caps.storage_buffer_range) return {};
+    if (static_cast<std::uint64_t>(bytes_of(id, elements)) <= target.caps.memory.storage_buffer_range) return {};
     return make_error(
         ErrorCode::out_of_memory,
         "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-        to_text(graph.node(id).type), bytes_of(id, elements), target.caps.storage_buffer_range);
+        to_text(graph.node(id).type), bytes_of(id, elements), target.caps.memory.storage_buffer_range);
   };
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const segment::Value& value = loops.values[i];
@@ -54,10 +54,10 @@ Result<Schedule> best_custom(const Problem& problem) {
   for (std::size_t i = 0; i < kernel.tile.size(); ++i) {
     std::int64_t& groups = i + 1 == kernel.tile.size() ? across : down;
     groups *= ceil_div(loops.axes[i].size, kernel.tile[i]);
-    if (groups > static_cast<std::int64_t>(target.caps.max_groups_per_axis)) {
+    if (groups > static_cast<std::int64_t>(target.caps.workgroup.max_groups_per_axis)) {
       return unsupported(
           "The custom kernel '{}' takes {} workgroups along an axis of its launch, and the device allows {}.",
-          kernel.name, groups, target.caps.max_groups_per_axis);
+          kernel.name, groups, target.caps.workgroup.max_groups_per_axis);
     }
   }
   schedule.launch.workgroups_x = elements == 0 ? 0 : across;

@@ -88,7 +88,7 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
 Result<RelocatableKernel> MatmulEmitter::run() {
   const std::int64_t joins = schedule::ceil_div(results_in_chunks(), schedule_.workgroup);
   const std::int64_t workgroups = dispatch_ == 0 ? schedule_.launch.workgroups * schedule_.splits : joins;
-  const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
+  const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.workgroup.max_groups_per_axis);
   numbers_.named("chunks", static_cast<std::uint32_t>(workgroups),
                  dispatch_ != 0         ? "workgroups"
                  : schedule_.splits > 1 ? "parts of tiles of all matrices"

@@ -24,7 +24,7 @@ bool has_workgroup_tiles(const ir::Graph& graph, const Loops& loops, const Targe
                          bool forced) {
   const TileShape& shape = tile.shape;
   if (!tile.mma() || !is_float(tile.mma()->a) || tile.mma()->c != DType::f32 ||
-      !target.has(FeatureTier::cooperative_matrix2) || !target.caps.matrix2_workgroup_tiles() ||
+      !target.has(FeatureTier::cooperative_matrix2) || !target.caps.matrix2.workgroup_tiles() ||
       target.type == DeviceType::cpu)
     return false;
   if (tile.sums.size() != 1 || tile.tile_operands.size() != 2 || loops.stores.size() != 1 ||

@@ -183,7 +183,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
 /// results beside what was loaded.
 int requested_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
-  const bool known = target.caps.registers_per_thread != kUnknownRegistersPerThread;
+  const bool known = target.caps.registers.per_thread != kUnknownRegistersPerThread;
   const auto beside = params.persistent ? params.iterations * (words_of_iteration(graph, loops, target, schedule) -
                                                                resident_words(graph, loops, schedule).words)
                                         : 0;
@@ -193,7 +193,7 @@ int requested_registers(const ir::Graph& graph, const Loops& loops, const Target
 
 /// Of what is kept between passes, words that a thread has room for.
 int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
-  if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
+  if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
   Schedule empty = schedule;
   empty.as<ReductionParams>().iterations = 0;
   empty.as<ReductionParams>().persistent = true;
@@ -205,15 +205,15 @@ void choose_threads(const Problem& problem, Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(problem.target.caps));
   const bool cpu = problem.target.type == DeviceType::cpu;
   const DeviceModel& model = device_model(problem.target);
-  const bool shuffles = problem.target.has(FeatureTier::subgroup) && problem.target.caps.subgroup_shuffle &&
-                        problem.target.caps.full_subgroups && !params.vector_rows;
-  schedule.subgroup = shuffles ? static_cast<int>(problem.target.caps.subgroup_size) : 0;
-  const int subgroup = static_cast<int>(std::max(1u, problem.target.caps.subgroup_size));
+  const bool shuffles = problem.target.has(FeatureTier::subgroup) && problem.target.caps.subgroup.shuffle &&
+                        problem.target.caps.subgroup.full && !params.vector_rows;
+  schedule.subgroup = shuffles ? static_cast<int>(problem.target.caps.subgroup.size) : 0;
+  const int subgroup = static_cast<int>(std::max(1u, problem.target.caps.subgroup.size));
   const std::int64_t chunks = schedule.launch.reduction_chunks;
   Resident resident = resident_words(problem.graph, problem.loops, schedule);
   resident.words = words_of_iteration(problem.graph, problem.loops, problem.target, schedule);
   const int most_resident = most_resident_words(problem.graph, problem.loops, problem.target, schedule);
-  const std::int64_t registers = problem.target.caps.workgroup_registers;
+  const std::int64_t registers = problem.target.caps.registers.per_workgroup;
   const bool scans = has_scans(problem.loops);
   int threads = 1;
   if (params.vector_rows) {
@@ -315,7 +315,7 @@ void choose_threads(const Problem& problem, Schedule& schedule) {
 bool has_room_for_partials(const Loops& loops, const Target& target) {
   std::set<ir::NodeId> written;
   for (const segment::Store& store : loops.stores) written.insert(store.node);
-  return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
+  return buffers_read(loops).size() + written.size() < target.caps.memory.storage_buffers;
 }
 
 /// Bytes that a thread loads as vectors for a chunk.
@@ -401,7 +401,7 @@ void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedul
 void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const DeviceModel& model = device_model(target);
   count_bytes(graph, loops, schedule);
-  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
   const std::int64_t element_chunks = schedule.launch.parallel_chunks * schedule.launch.reduction_chunks;
   double traffic = static_cast<double>(schedule.cost.bytes_written);
   // What is read again comes from cache if the rows in flight fit there.
@@ -510,7 +510,7 @@ Result<Schedule> with_loops(const Problem& problem, int merged_reduction_axes, i
   choose_parts(problem, schedule);
   const Loops staged = schedule.splits > 1 ? segment::with_split_scans(problem.loops) : problem.loops;
   choose_memory(problem.graph, staged, schedule);
-  while (schedule.shared_bytes > problem.target.caps.shared_memory_bytes && params.reduction_threads > 1) {
+  while (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes && params.reduction_threads > 1) {
     params.reduction_threads /= 2;
     schedule.workgroup = params.parallel_threads * params.reduction_threads;
     params.iterations = ceil_div(schedule.launch.reduction_chunks, params.reduction_threads);
@@ -526,7 +526,7 @@ Result<Schedule> with_loops(const Problem& problem, int merged_reduction_axes, i
   schedule.dispatches = schedule.splits == 1 ? 1 : params.passes + (finishes ? 1 : 0);
   schedule.launch.workgroups = ceil_div(schedule.launch.parallel_chunks, params.parallel_threads) * schedule.splits;
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   VKF_CHECK_OK(check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)));
   model_reduction(problem.graph, staged, problem.target, schedule);
   return schedule;
@@ -619,11 +619,11 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   if (!unrolled) schedule.as<ReductionParams>().iterations = std::max<std::int64_t>(iterations, 2);
   const Loops staged = schedule.splits > 1 ? segment::with_split_scans(problem.loops) : problem.loops;
   choose_memory(problem.graph, staged, schedule);
-  if (schedule.shared_bytes > problem.target.caps.shared_memory_bytes) return std::nullopt;
+  if (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes) return std::nullopt;
   schedule.launch.workgroups =
       ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   if (!check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)).ok())
     return std::nullopt;
   schedule.cost.bytes_read = schedule.cost.bytes_written = schedule.cost.bytes_read_again =

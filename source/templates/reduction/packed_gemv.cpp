@@ -114,7 +114,7 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
   const Loops& counted = problem.loops;
   const Target& target = problem.target;
   const Tuning& tuning = problem.tuning;
-  if (!target.has(FeatureTier::cooperative_matrix) || !target.caps.matrix_sub_byte || rows.launch.elements == 0 ||
+  if (!target.has(FeatureTier::cooperative_matrix) || !target.caps.matrix.sub_byte || rows.launch.elements == 0 ||
       rows.wide || !tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu) || is_of_threads(tuning))
     return std::nullopt;
   const Loops loops = rows.transforms.merged_reduction_axes > 1
@@ -122,11 +122,11 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
                           : counted;
   std::optional<PackedGemvTile> posed = match(graph, loops, rows);
   if (!posed) return std::nullopt;
-  posed->mma = *target.caps.matrix_sub_byte;
+  posed->mma = *target.caps.matrix.sub_byte;
   const std::int64_t columns = loops.reduction_count();
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(rows.vector_axis)].size;
   const int fragment = 4 * static_cast<int>(posed->mma.k);
-  const int threads = static_cast<int>(target.caps.subgroup_size);
+  const int threads = static_cast<int>(target.caps.subgroup.size);
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), posed->mma.m));
   const CostModel costs = costs_of(target);
   const DeviceModel& model = device_model(target);
@@ -151,7 +151,7 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
     while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
     if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
       continue;
-    if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
+    if (shared_bytes(tile, columns) > target.caps.workgroup.shared_memory_bytes) continue;
     const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
     const double tile_bytes = static_cast<double>(rows.cost.bytes_read) / tiles;
     double us = costs.launch_us;
@@ -172,7 +172,8 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
   schedule.as<ReductionParams>().reduction_threads = 1;
   schedule.workgroup = best->subgroups * threads;
   schedule.launch.workgroups = ceil_div(loops.parallel_count(), best->rows());
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
   schedule.as<ReductionParams>().iterations =
       ceil_div(schedule.launch.reduction_chunks, std::int64_t{best->subgroups} * best->k_slice);
   schedule.splits = schedule.dispatches = schedule.unroll_factor = 1;
