@@ -8,6 +8,7 @@
 #include "lowering/emitter.hpp"
 #include "lowering/names.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 

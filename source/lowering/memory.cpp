@@ -4,6 +4,7 @@
 #include "base/mutations.hpp"
 #include "lowering/emitter.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 

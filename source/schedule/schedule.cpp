@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::schedule {
 
@@ -53,12 +54,6 @@ int registers_over(const Target& target, int estimated) {
 double cost_of_spilling(const Target& target, int estimated) {
   constexpr double kOfEach = 0.1;  // stored and loaded again in every step
   return 1 + kOfEach * registers_over(target, estimated);
-}
-
-double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
-  const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
-  const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;
-  return dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
 }
 
 namespace {

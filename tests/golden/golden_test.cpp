@@ -15,6 +15,7 @@
 #include "plan/plan.hpp"
 #include "schedule/access.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "spirv/compile.hpp"
 #include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"

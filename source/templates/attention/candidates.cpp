@@ -4,6 +4,7 @@
 #include <set>
 
 #include "device_model/device_model.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/operands.hpp"
 #include "templates/attention/candidates.hpp"
 #include "templates/attention/cost.hpp"
@@ -159,7 +160,7 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
   const auto choose = [&](AttentionOperand& side, const std::vector<int>& depth, const std::vector<int>& across) {
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, side.value);
     const auto wide = [&](const std::vector<int>& axes) {
-      return axes.empty() ? Along() : along(graph, loops, backward_slice, axes.back(), tuning);
+      return axes.empty() ? Along() : along(graph, loops, backward_slice, RunAxis{axes.back()}, tuning);
     };
     const Along deep = wide(depth);
     const Along wise = wide(across);

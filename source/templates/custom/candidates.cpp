@@ -2,6 +2,7 @@
 // once.
 #include "templates/custom/candidates.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::schedule {
 

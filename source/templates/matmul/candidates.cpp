@@ -9,6 +9,7 @@
 
 #include "base/numerics.hpp"
 #include "device_model/device_model.hpp"
+#include "schedule/limits.hpp"
 #include "templates/matmul/candidates.hpp"
 #include "templates/matmul/cost.hpp"
 #include "templates/matmul/match.hpp"

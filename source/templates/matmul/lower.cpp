@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 

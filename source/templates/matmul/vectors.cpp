@@ -27,11 +27,11 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
       std::int64_t size = 1;
     };
     const auto choice = [&](const std::vector<int>& axes) {
-      Choice innermost{along(graph, loops, backward_slice, axes.back(), tuning, true), false,
+      Choice innermost{along(graph, loops, backward_slice, RunAxis{axes.back(), true}, tuning), false,
                        loops.axes[static_cast<std::size_t>(axes.back())].size};
       if (axes.size() < 2) return innermost;
       const Loops merged = segment::with_axes_merged(loops, axes, axes.back());
-      Choice all{along(graph, merged, backward_slice, axes.back(), tuning, true), true,
+      Choice all{along(graph, merged, backward_slice, RunAxis{axes.back(), true}, tuning), true,
                  merged.axes[static_cast<std::size_t>(axes.back())].size};
       return all.run.bytes >= innermost.run.bytes && all.run.elements > innermost.run.elements ? all : innermost;
     };
@@ -80,8 +80,8 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     if (tile_operand.along_k) return;
     tile_operand.along_k = true;
     tile_operand.flattened = false;
-    tile_operand.elements =
-        std::max(1, along(graph, loops, backward_slice_of(loops, tile_operand.value), tile.k.back(), tuning).elements);
+    tile_operand.elements = std::max(
+        1, along(graph, loops, backward_slice_of(loops, tile_operand.value), RunAxis{tile.k.back()}, tuning).elements);
   };
   for (const MatmulParams::RowReduction& reduction : tile.row_reductions)
     read_along_k(tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)]);

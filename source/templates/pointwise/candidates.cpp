@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/pointwise/candidates.hpp"
 
 namespace vkfuse::schedule {

@@ -8,8 +8,10 @@
 #include "base/numerics.hpp"
 #include "device_model/device_model.hpp"
 #include "schedule/budget.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/means.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/reduction/candidates.hpp"
 #include "templates/reduction/packed_gemv.hpp"
 

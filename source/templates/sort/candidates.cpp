@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/sort/candidates.hpp"
 
 namespace vkfuse::schedule {

@@ -6,6 +6,8 @@
 
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/transpose/candidates.hpp"
 #include "templates/transpose/geometry.hpp"
 
