@@ -10,6 +10,14 @@ namespace vkfuse::schedule {
 using segment::Loops;
 using segment::Value;
 
+Result<void> check_buffer_size(const ir::Graph& graph, const Target& target, ir::NodeId id, std::int64_t bytes) {
+  if (static_cast<std::uint64_t>(bytes) <= target.caps.memory.storage_buffer_range) return {};
+  return make_error(
+      ErrorCode::out_of_memory,
+      "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
+      to_text(graph.node(id).type), bytes, target.caps.memory.storage_buffer_range);
+}
+
 namespace {
 
 /// Whether every buffer of the segment, and what it leaves for a later dispatch, is within what can be bound.
@@ -29,11 +37,7 @@ Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, cons
     // A load whose guards never hold may name positions before the buffer alone.
     const std::int64_t bytes =
         index::saturating_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
-    if (static_cast<std::uint64_t>(bytes) <= target.caps.memory.storage_buffer_range) return {};
-    return make_error(
-        ErrorCode::out_of_memory,
-        "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-        to_text(graph.node(id).type), bytes, target.caps.memory.storage_buffer_range);
+    return check_buffer_size(graph, target, id, bytes);
   };
   for (const Value& value : loops.values) {
     if (value.kind == Value::Kind::load)
