@@ -87,8 +87,9 @@ std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const Loop
   const DType type = graph.node(value.node).type.dtype;
   if (!is_small_integer(type)) return std::nullopt;
   if (value.kind == Value::Kind::load) {
-    const bool is_byte = type == DType::u8 && value.data.empty();
-    return is_byte ? std::optional(SubByteField{.load = id}) : std::nullopt;
+    SubByteField field;
+    field.load = id;
+    return type == DType::u8 && value.data.empty() ? std::optional(field) : std::nullopt;
   }
   if (value.kind != Value::Kind::compute) return std::nullopt;
   std::optional<SubByteField> field = sub_byte_field_of(graph, loops, value.operands[0]);
