@@ -36,7 +36,7 @@ std::uint64_t rotation_bytes(const Session& session) { return session.on_cpu() ?
 /// Less a margin: pools are a little longer than the inputs they are for.
 std::uint64_t largest_buffer(const Session& session) {
   const Caps& caps = session.context->device()->caps();
-  return std::min(caps.storage_buffer_range, caps.max_allocation) - 16 * kMiB;
+  return std::min(caps.memory.storage_buffer_range, caps.memory.max_allocation) - 16 * kMiB;
 }
 
 /// Whether one element of every output can be checked in time.

@@ -27,9 +27,10 @@ declare -A allowed=(
   [spirv]="base"
   [store]="base"
   [vulkan]="base"
-  [runtime]="vulkan spirv store emission lowering kernel plan partition planning schedule params segment device_model passes
-             ir ops index base"
-  [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment passes ir ops index base"
+  [runtime]="vulkan spirv store emission lowering kernel plan partition planning schedule params segment device_model
+             passes ir ops index base"
+  [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment
+         passes ir ops index base"
   [c]="api ir ops base"
   [onnx]="api reference ir ops base"
   [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lines of each folder that the tests of the compiler run on lavapipe, as gcov counts them, and the files of which they
-# run the least. Fails where a test fails, and where less than 90 % of index, ir, passes, partition, schedule, kernel, lowering or templates
-# run.
+# run the least. Fails where a test fails, and where less than 90 % of index, ir, passes, partition, schedule, kernel,
+# lowering or templates run.
 #   usage: scripts/coverage.sh [--report]      --report: only count what earlier runs left
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -107,7 +107,7 @@ namespace {
 Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes,
                              std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
   const std::int64_t each =
-      schedule::bytes_of_each_buffer(element_bytes, sizes, context->opened().caps().max_allocation);
+      schedule::bytes_of_each_buffer(element_bytes, sizes, context->opened().caps().memory.max_allocation);
   // Of several pieces the first ones would be taken for nothing.
   const std::uint64_t left = context->memory().left(vulkan::BufferKind::device);
   if (bytes > left && bytes > static_cast<std::uint64_t>(each)) {

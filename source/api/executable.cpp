@@ -173,7 +173,7 @@ namespace {
 /// Registers, spills and code size under whatever names the driver has for them.
 plan::KernelFigures figures_of(runtime::Context& context, const lowering::Kernel& kernel) {
   plan::KernelFigures figures;
-  if (!context.device()->caps().executable_statistics) return figures;
+  if (!context.device()->caps().profiling.executable_statistics) return figures;
   auto all = context.kernels().statistics(kernel);
   if (!all) return figures;
   for (const vulkan::Statistic& one : *all) {

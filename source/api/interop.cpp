@@ -52,7 +52,7 @@ Result<Device> Device::adopt(const HostDevice& host, const DeviceOptions& option
 Result<Buffer> Device::wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<Buffer> {
     const std::shared_ptr<vulkan::Device>& device = state_->context->device();
-    const std::uint32_t alignment = device->caps().offset_alignment;
+    const std::uint32_t alignment = device->caps().memory.offset_alignment;
     if (offset % alignment != 0)
       return invalid("A buffer is wrapped from offset {}, but '{}' binds at multiples of {}.", offset,
                      device->info().name, alignment);

@@ -2,54 +2,75 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 namespace vkfuse {
 
 namespace {
 
+/// A row of the member of one of the groups of Caps.
+template <auto group, auto member>
+constexpr LimitRow limit(std::string_view name, Visibility visibility = Visibility::user) {
+  return {name, [](const Caps& caps) -> std::uint64_t { return caps.*group.*member; },
+          [](Caps& caps, std::uint64_t value) {
+            auto& number = caps.*group.*member;
+            number = static_cast<std::remove_reference_t<decltype(number)>>(value);
+          },
+          visibility};
+}
+
+template <auto group, auto member>
+constexpr FeatureRow feature(std::string_view name, Visibility visibility = Visibility::user,
+                             bool shapes_kernels = true) {
+  return {name, [](const Caps& caps) { return caps.*group.*member; },
+          [](Caps& caps, bool value) { caps.*group.*member = value; }, visibility, shapes_kernels};
+}
+
 constexpr LimitRow kLimits[] = {
-    {"max_invocations", &Caps::max_invocations},
-    {"max_workgroup_x", &Caps::max_workgroup_x},
-    {"max_groups_per_axis", &Caps::max_groups_per_axis},
-    {"shared_memory_bytes", &Caps::shared_memory_bytes},
-    {"storage_buffers", &Caps::storage_buffers},
-    {"push_constant_bytes", &Caps::push_constant_bytes},
-    {"storage_range", &Caps::storage_buffer_range},
-    {"max_allocation", &Caps::max_allocation},
-    {"subgroup_size", &Caps::subgroup_size},
-    {"registers_per_thread", &Caps::registers_per_thread},
-    {"workgroup_registers", &Caps::workgroup_registers},
-    {"offset_alignment", &Caps::offset_alignment, Visibility::internal},
-    {"subgroup_size_min", &Caps::subgroup_size_min, Visibility::internal},
-    {"subgroup_size_max", &Caps::subgroup_size_max, Visibility::internal},
+    limit<&Caps::workgroup, &WorkgroupLimits::max_invocations>("max_invocations"),
+    limit<&Caps::workgroup, &WorkgroupLimits::max_x>("max_workgroup_x"),
+    limit<&Caps::workgroup, &WorkgroupLimits::max_groups_per_axis>("max_groups_per_axis"),
+    limit<&Caps::workgroup, &WorkgroupLimits::shared_memory_bytes>("shared_memory_bytes"),
+    limit<&Caps::memory, &MemoryCaps::storage_buffers>("storage_buffers"),
+    limit<&Caps::memory, &MemoryCaps::push_constant_bytes>("push_constant_bytes"),
+    limit<&Caps::memory, &MemoryCaps::storage_buffer_range>("storage_range"),
+    limit<&Caps::memory, &MemoryCaps::max_allocation>("max_allocation"),
+    limit<&Caps::subgroup, &SubgroupCaps::size>("subgroup_size"),
+    limit<&Caps::registers, &RegisterLimits::per_thread>("registers_per_thread"),
+    limit<&Caps::registers, &RegisterLimits::per_workgroup>("workgroup_registers"),
+    limit<&Caps::memory, &MemoryCaps::offset_alignment>("offset_alignment", Visibility::internal),
+    limit<&Caps::subgroup, &SubgroupCaps::size_min>("subgroup_size_min", Visibility::internal),
+    limit<&Caps::subgroup, &SubgroupCaps::size_max>("subgroup_size_max", Visibility::internal),
 };
 
 constexpr FeatureRow kFeatures[] = {
-    {"subgroup_shuffle", &Caps::subgroup_shuffle},
-    {"subgroup_size_control", &Caps::subgroup_size_control},
-    {"full_subgroups", &Caps::full_subgroups},
-    {"storage_16bit", &Caps::storage_16bit},
-    {"storage_8bit", &Caps::storage_8bit},
-    {"float16", &Caps::float16},
-    {"round_to_even_f16", &Caps::round_to_even_f16},
-    {"keep_nan_f32", &Caps::keep_nan_f32},
-    {"keep_nan_f64", &Caps::keep_nan_f64},
-    {"keep_denorms_f16", &Caps::keep_denorms_f16},
-    {"int8", &Caps::int8},
-    {"int16", &Caps::int16},
-    {"int64", &Caps::int64},
-    {"float64", &Caps::float64},
-    {"executable_statistics", &Caps::executable_statistics, Visibility::user, false},
-    {"subgroup_16bit", &Caps::subgroup_16bit, Visibility::internal},
-    {"exp_of_nan", &Caps::exp_of_nan, Visibility::internal},
-    {"dot_product_i8", &Caps::dot_product_i8, Visibility::internal},
-    {"dot_product_i8_accelerated", &Caps::dot_product_i8_accelerated, Visibility::internal},
-    {"matrix_bf16", &Caps::matrix_bf16, Visibility::internal},
-    {"matrix2_reductions", &Caps::matrix2_reductions, Visibility::internal},
-    {"matrix2_conversions", &Caps::matrix2_conversions, Visibility::internal},
-    {"matrix2_per_element", &Caps::matrix2_per_element, Visibility::internal},
-    {"matrix2_tensor_addressing", &Caps::matrix2_tensor_addressing, Visibility::internal},
-    {"matrix2_workgroup_scope", &Caps::matrix2_workgroup_scope, Visibility::internal},
-    {"matrix2_flexible", &Caps::matrix2_flexible, Visibility::internal},
+    feature<&Caps::subgroup, &SubgroupCaps::shuffle>("subgroup_shuffle"),
+    feature<&Caps::subgroup, &SubgroupCaps::size_control>("subgroup_size_control"),
+    feature<&Caps::subgroup, &SubgroupCaps::full>("full_subgroups"),
+    feature<&Caps::memory, &MemoryCaps::storage_16bit>("storage_16bit"),
+    feature<&Caps::memory, &MemoryCaps::storage_8bit>("storage_8bit"),
+    feature<&Caps::arithmetic, &ArithmeticCaps::float16>("float16"),
+    feature<&Caps::float_controls, &FloatControls::round_to_even_f16>("round_to_even_f16"),
+    feature<&Caps::float_controls, &FloatControls::keep_nan_f32>("keep_nan_f32"),
+    feature<&Caps::float_controls, &FloatControls::keep_nan_f64>("keep_nan_f64"),
+    feature<&Caps::float_controls, &FloatControls::keep_denorms_f16>("keep_denorms_f16"),
+    feature<&Caps::arithmetic, &ArithmeticCaps::int8>("int8"),
+    feature<&Caps::arithmetic, &ArithmeticCaps::int16>("int16"),
+    feature<&Caps::arithmetic, &ArithmeticCaps::int64>("int64"),
+    feature<&Caps::arithmetic, &ArithmeticCaps::float64>("float64"),
+    feature<&Caps::profiling, &ProfilingCaps::executable_statistics>("executable_statistics", Visibility::user, false),
+    feature<&Caps::subgroup, &SubgroupCaps::extended_types>("subgroup_16bit", Visibility::internal),
+    feature<&Caps::float_controls, &FloatControls::exp_of_nan>("exp_of_nan", Visibility::internal),
+    feature<&Caps::arithmetic, &ArithmeticCaps::dot_product_i8>("dot_product_i8", Visibility::internal),
+    feature<&Caps::arithmetic, &ArithmeticCaps::dot_product_i8_accelerated>("dot_product_i8_accelerated",
+                                                                            Visibility::internal),
+    feature<&Caps::matrix, &MatrixCaps::bf16>("matrix_bf16", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::reductions>("matrix2_reductions", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::conversions>("matrix2_conversions", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::per_element>("matrix2_per_element", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::tensor_addressing>("matrix2_tensor_addressing", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::workgroup_scope>("matrix2_workgroup_scope", Visibility::internal),
+    feature<&Caps::matrix2, &Matrix2Caps::flexible>("matrix2_flexible", Visibility::internal),
 };
 
 std::string text_of(const MatrixShape& shape) {
@@ -62,23 +83,14 @@ std::string text_of(const MatrixShape& shape) {
 std::span<const LimitRow> limit_rows() { return kLimits; }
 std::span<const FeatureRow> feature_rows() { return kFeatures; }
 
-std::uint64_t value_of(const Caps& caps, const LimitRow& limit) {
-  return std::visit([&](auto member) { return static_cast<std::uint64_t>(caps.*member); }, limit.member);
-}
-
-void set_value(Caps& caps, const LimitRow& limit, std::uint64_t value) {
-  std::visit([&](auto member) { caps.*member = static_cast<std::remove_reference_t<decltype(caps.*member)>>(value); },
-             limit.member);
-}
-
 std::string capabilities_text(const Caps& caps) {
   std::string all;
-  for (const LimitRow& limit : kLimits) all += fmt::format("{} {} ", limit.name, value_of(caps, limit));
-  for (const FeatureRow& feature : kFeatures) {
-    if (feature.shapes_kernels && caps.*feature.member) all += fmt::format("{} ", feature.name);
+  for (const LimitRow& row : kLimits) all += fmt::format("{} {} ", row.name, row.value(caps));
+  for (const FeatureRow& row : kFeatures) {
+    if (row.shapes_kernels && row.value(caps)) all += fmt::format("{} ", row.name);
   }
-  if (caps.matrix_sub_byte) all += "sub-byte " + text_of(*caps.matrix_sub_byte) + " ";
-  for (const MatrixShape& shape : caps.matrix_shapes) all += text_of(shape) + " ";
+  if (caps.matrix.sub_byte) all += "sub-byte " + text_of(*caps.matrix.sub_byte) + " ";
+  for (const MatrixShape& shape : caps.matrix.shapes) all += text_of(shape) + " ";
   return all;
 }
 

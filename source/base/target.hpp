@@ -52,69 +52,98 @@ inline constexpr std::uint32_t kUnknownRegistersPerThread = 1024;
 /// Bytes of the widest access; buffers are padded to multiples of it.
 inline constexpr std::int64_t kBindingGranule = 16;
 
-/// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
-struct Caps {
-  std::uint32_t max_invocations = 128;        ///< per workgroup
-  std::uint32_t max_workgroup_x = 128;        ///< per workgroup, first axis
+struct WorkgroupLimits {
+  std::uint32_t max_invocations = 128;
+  std::uint32_t max_x = 128;                  ///< invocations along the first axis
   std::uint32_t max_groups_per_axis = 65535;  ///< workgroups per dispatch, any axis
   std::uint32_t shared_memory_bytes = 16384;
+};
+
+struct MemoryCaps {
   std::uint32_t storage_buffers = 4;  ///< per shader stage
   std::uint32_t push_constant_bytes = 128;
   std::uint64_t storage_buffer_range = 128u << 20;
   std::uint64_t max_allocation = 1u << 30;
   std::uint32_t offset_alignment = 256;  ///< of a storage-buffer binding, bytes
-  std::uint32_t subgroup_size = 1;
-  std::uint32_t subgroup_size_min = 1;  ///< with subgroup_size_control: what a pipeline may
-  std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
-  float timestamp_period_ns = 0.0F;     ///< 0 when the queue has no timestamps
-  // Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
-  std::uint32_t registers_per_thread =
-      kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
-  std::uint32_t workgroup_registers =
-      1u << 16;  ///< of all threads of a workgroup: 64 per thread of 1024, on NVIDIA and GCN
-
-  // T1
-  bool subgroup_shuffle = false;
-  bool subgroup_size_control = false;
-  bool full_subgroups = false;
-  bool subgroup_16bit = false;  ///< subgroup operations on 8-, 16- and 64-bit types
-  // T2
-  bool storage_16bit = false;
+  bool storage_16bit = false;            ///< T2, as is storage_8bit
   bool storage_8bit = false;
-  bool float16 = false;
-  bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
-  bool keep_nan_f32 = false;       ///< float controls: shaderSignedZeroInfNanPreserveFloat32
+};
+
+/// T1.
+struct SubgroupCaps {
+  std::uint32_t size = 1;
+  std::uint32_t size_min = 1;  ///< with size_control: what a pipeline may require; else
+  std::uint32_t size_max = 1;  ///< both are size
+  bool shuffle = false;
+  bool size_control = false;
+  bool full = false;
+  bool extended_types = false;  ///< operations on 8-, 16- and 64-bit types
+};
+
+/// Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
+struct RegisterLimits {
+  std::uint32_t per_thread = kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
+  std::uint32_t per_workgroup = 1u << 16;                 ///< of all threads: 64 per thread of 1024, on NVIDIA and GCN
+};
+
+struct ArithmeticCaps {
+  bool float16 = false;  ///< T2
+  bool float64 = false;
+  bool int8 = false;
+  bool int16 = false;
+  bool int64 = false;
+  bool dot_product_i8 = false;              ///< T3: SPV_KHR_integer_dot_product
+  bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
+};
+
+/// VK_KHR_shader_float_controls, and what of it the self-test shows.
+struct FloatControls {
+  bool round_to_even_f16 = false;  ///< shaderRoundingModeRTEFloat16
+  bool keep_nan_f32 = false;       ///< shaderSignedZeroInfNanPreserveFloat32
   bool keep_nan_f64 = false;       ///< the same for f64
   /// With keep_nan_f32: NaN and infinities go through exp, exp2 and inversesqrt as IEEE has it. Not offered by a
   /// device, but shown by the self-test.
   bool exp_of_nan = false;
-  bool keep_denorms_f16 = false;  ///< float controls: shaderDenormPreserveFloat16
-  // T3
-  bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product
-  bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
-  // T4: KHR cooperative matrix
-  std::vector<MatrixShape> matrix_shapes;  ///< empty without the extension; none saturates
-  bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
+  bool keep_denorms_f16 = false;  ///< shaderDenormPreserveFloat16
+};
+
+/// T4: KHR cooperative matrix.
+struct MatrixCaps {
+  std::vector<MatrixShape> shapes;  ///< empty without the extension; none saturates
+  bool bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
   /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked
   /// for and tested where a graph has a use for it.
-  std::optional<MatrixShape> matrix_sub_byte;
-  // T5: NV cooperative matrix 2
-  bool matrix2_reductions = false;
-  bool matrix2_conversions = false;
-  bool matrix2_per_element = false;
-  bool matrix2_tensor_addressing = false;
-  bool matrix2_workgroup_scope = false;
-  bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
+  std::optional<MatrixShape> sub_byte;
+};
+
+/// T5: NV cooperative matrix 2.
+struct Matrix2Caps {
+  bool reductions = false;
+  bool conversions = false;
+  bool per_element = false;
+  bool tensor_addressing = false;
+  bool workgroup_scope = false;
+  bool flexible = false;  ///< sizes beyond MatrixCaps::shapes
   /// Whether a workgroup can multiply tiles as one, which the device brings from memory by itself.
-  [[nodiscard]] bool matrix2_workgroup_tiles() const {
-    return matrix2_tensor_addressing && matrix2_workgroup_scope && matrix2_flexible;
-  }
-  // independent of the tiers
-  bool int64 = false;
-  bool float64 = false;
-  bool int8 = false;
-  bool int16 = false;
+  [[nodiscard]] bool workgroup_tiles() const { return tensor_addressing && workgroup_scope && flexible; }
+};
+
+struct ProfilingCaps {
+  float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
   bool executable_statistics = false;
+};
+
+/// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
+struct Caps {
+  WorkgroupLimits workgroup;
+  MemoryCaps memory;
+  SubgroupCaps subgroup;
+  RegisterLimits registers;
+  ArithmeticCaps arithmetic;
+  FloatControls float_controls;
+  MatrixCaps matrix;
+  Matrix2Caps matrix2;
+  ProfilingCaps profiling;
 };
 
 /// Invocations of the largest workgroup that a template of ours has. Templates halve and double workgroups, so it is a

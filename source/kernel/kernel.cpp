@@ -30,7 +30,7 @@ std::string from_base(std::string text) {
 }  // namespace
 
 bool has_parts(const Kernel& kernel, const Target& target) {
-  return kernel.user.empty() && (kernel.constants.size() + 2) * 4 <= target.caps.push_constant_bytes;
+  return kernel.user.empty() && (kernel.constants.size() + 2) * 4 <= target.caps.memory.push_constant_bytes;
 }
 
 Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x,

@@ -16,7 +16,6 @@ bool ChunkEmitter::is_loaded_whole(ValueId id) const {
 }
 
 void ChunkEmitter::sort_values() {
-  std::vector<bool> used_by_element(loops_.values.size(), false);
   std::vector<bool> inside(loops_.values.size(), false);  // known in the function of an element alone
   const auto needs_element = [&](const std::vector<ValueId>& ids) {
     return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return inside[id]; });
@@ -38,6 +37,11 @@ void ChunkEmitter::sort_values() {
       per_chunk_.push_back(id);
     }
   }
+  find_function_inputs(whole);
+}
+
+void ChunkEmitter::find_function_inputs(const std::vector<ValueId>& whole) {
+  std::vector<bool> used_by_element(loops_.values.size(), false);
   for (ValueId id : per_element_) {
     for (ValueId operand : loops_.values[id].operands) used_by_element[operand] = true;
     for (ValueId data : loops_.values[id].data) used_by_element[data] = true;
@@ -55,7 +59,7 @@ void ChunkEmitter::sort_values() {
   }
 }
 
-Result<void> ChunkEmitter::element_function() {
+Result<std::string> ChunkEmitter::element_body() {
   Scope scope;
   Writer body;
   scope.out = &body;
@@ -64,11 +68,6 @@ Result<void> ChunkEmitter::element_function() {
   for (ValueId id : function_inputs_) scope.names[id] = value_names_[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, per_element_));
-  bool stores_single = false;
-  for (std::size_t i = 0; i < loops_.stores.size(); ++i) stores_single = stores_single || !is_stored_whole(i);
-  const bool from_vectors =
-      std::any_of(function_inputs_.begin(), function_inputs_.end(), [&](ValueId id) { return is_loaded_whole(id); });
-  takes_existence_ = stores_single && from_vectors && elements_ > 1 && !existence(1).empty();
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     const std::string value = use(scope, loops_.stores[i].value);
     if (is_stored_whole(i)) {
@@ -80,12 +79,15 @@ Result<void> ChunkEmitter::element_function() {
     store_scalar(takes_existence_ ? inside : scope, i, value);
     if (takes_existence_) body.close();
   }
-  const std::string text = body.take();
+  return body.take();
+}
+
+std::string ChunkEmitter::element_parameters(const std::string& body) {
   std::string parameters;
   const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
   if (takes_existence_) add("bool exists");
   for (const auto& axis : own_axes()) {
-    if (!mentions(text, axis.second)) continue;
+    if (!mentions(body, axis.second)) continue;
     add("uint " + axis.second);
     coordinates_.push_back(axis.second);
   }
@@ -93,9 +95,20 @@ Result<void> ChunkEmitter::element_function() {
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (is_stored_whole(i)) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
+  return parameters;
+}
+
+Result<void> ChunkEmitter::element_function() {
+  bool stores_single = false;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) stores_single = stores_single || !is_stored_whole(i);
+  const bool from_vectors =
+      std::any_of(function_inputs_.begin(), function_inputs_.end(), [&](ValueId id) { return is_loaded_whole(id); });
+  takes_existence_ = stores_single && from_vectors && elements_ > 1 && !existence(1).empty();
+  VKF_TRY(body, element_body());
+  const std::string parameters = element_parameters(body);
   functions_.line("// One element.");
   functions_.open("void element({}) {{", parameters);
-  functions_.raw(text);
+  functions_.raw(body);
   functions_.close();
   functions_.blank();
   return {};

@@ -50,7 +50,6 @@ class ChunkEmitter : public Emitter {
   void compute(Scope& scope, const std::string& register_index);
   /// Stores the vectors of a chunk; see Emitter::store_vectors.
   void store(Scope& scope, const std::string& whole, const std::string& valid);
-  /// The one kernel of the template.
 
   std::vector<ValueId> vectors_, per_chunk_;
 
@@ -58,6 +57,12 @@ class ChunkEmitter : public Emitter {
   [[nodiscard]] bool is_stored_whole(std::size_t store) const {
     return schedule_.stores[store].kind == schedule::AccessKind::vector;
   }
+
+  /// Which of the values that main() has the element function needs; `whole` are those loaded for whole chunks.
+  void find_function_inputs(const std::vector<ValueId>& whole);
+  Result<std::string> element_body();
+  /// The parameters of the function with that body.
+  std::string element_parameters(const std::string& body);
 
   std::vector<ValueId> per_element_;
   std::vector<ValueId> function_inputs_;  ///< parameters of the element function

@@ -120,6 +120,8 @@ class Emitter {
   /// of which one counts those of a chunk.
   void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
   [[nodiscard]] bool is_sub_byte(ValueId id) const { return sub_byte_fields_.count(id) != 0; }
+  [[nodiscard]] SubByteGroup sub_byte_text(const UnpackedField& field, int group) const;
+  void write_sub_byte_function(const std::string& name, const std::string& value);
   void write_sub_byte_functions();
   /// One group of a field's floats, from the words of its load.
   [[nodiscard]] std::string sub_byte_group(ValueId id, int group, const std::string& register_index) const;

@@ -8,6 +8,7 @@
 #include "lowering/emitter.hpp"
 #include "lowering/names.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 
@@ -55,7 +56,8 @@ Emitter::Emitter(const LoweringInput& in)
       numbers_(options_.hoist_sizes),
       node_names_(in.names),
       hides_zeros_behind_barrier_(target_.workarounds.folds_nan_away && !schedule_.wide) {
-  keeps_nan_ = {target_.caps.keep_nan_f32, target_.caps.keep_nan_f32 && target_.caps.keep_nan_f64};
+  keeps_nan_ = {target_.caps.float_controls.keep_nan_f32,
+                target_.caps.float_controls.keep_nan_f32 && target_.caps.float_controls.keep_nan_f64};
   elements_ = schedule_.chunk_size;
   group_ = std::min(4, elements_);
   groups_ = elements_ / group_;
@@ -270,7 +272,7 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
   }
   relocatable.relocations = numbers_.relocations();
   relocatable.differs = differs_;
-  const std::size_t room = std::min<std::size_t>(target_.caps.push_constant_bytes / 4, 32);
+  const std::size_t room = std::min<std::size_t>(target_.caps.memory.push_constant_bytes / 4, 32);
   relocatable.most_words = room - std::min(room, kernel.constants.size());
   const std::string shared = shared_.take();
   std::string customs;

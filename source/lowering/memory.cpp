@@ -4,6 +4,7 @@
 #include "base/mutations.hpp"
 #include "lowering/emitter.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 
@@ -233,61 +234,80 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
   scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
 }
 
+namespace {
+
+/// The vectors of a chunk on their way to a buffer.
+struct VectorStores {
+  struct Write {
+    std::string at, text;
+  };
+  const std::string& block;
+  int element_bytes = 0;
+  int vector_bytes = 0;
+  std::vector<Write> writes = {};
+};
+
+/// Words that so many elements take.
+std::string word_count(const std::string& elements, int element_bytes) {
+  switch (element_bytes) {
+    case 1: return fmt::format("({} + 3u) / 4u", elements);
+    case 2: return fmt::format("({} + 1u) / 2u", elements);
+    case 4: return elements;
+    default: return fmt::format("{} * 2u", elements);
+  }
+}
+
+/// Full vectors for all chunks but a shorter last one, whose words are stored one by one.
+void store_vectors_or_words(Writer& out, const VectorStores& stores, const std::string& whole,
+                            const std::string& valid) {
+  const std::string& block = stores.block;
+  std::vector<std::string> names;
+  for (const VectorStores::Write& write : stores.writes) {
+    names.push_back(fmt::format("{}_w{}", block, names.size()));
+    out.line("{} {} = {};", word_type(stores.vector_bytes), names.back(), write.text);
+  }
+  out.open("if ({}) {{", whole);
+  for (std::size_t v = 0; v < names.size(); ++v) out.line("{}.w[{}] = {};", block, stores.writes[v].at, names[v]);
+  out.otherwise();
+  const int vector_words = stores.vector_bytes / 4;
+  const std::string words_left = word_count(valid, stores.element_bytes);
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    const int before = static_cast<int>(v) * vector_words;
+    const std::string& at = stores.writes[v].at;
+    if (vector_words == 1) {
+      out.line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, at, names[v]);
+      continue;
+    }
+    out.line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words,
+             before == 0 ? "" : fmt::format("{}u + ", before), words_left, block, at, names[v]);
+  }
+  out.close();
+}
+
+}  // namespace
+
 void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
-  const std::string& block = node_names_.at(target.node);
   const DType type = dtype(target.node);
-  const int bytes = schedule_.stores[store].vector_bytes;
-  const int vector_words = bytes / 4;
-  const int per_vector = bytes / size_of(type);
-  const int count = std::max(1, elements_ * size_of(type) / bytes);
-  const std::string first = scoped(scope, chunk_vector(scope, target.offset, per_vector));
+  VectorStores stores{node_names_.at(target.node), size_of(type), schedule_.stores[store].vector_bytes};
+  const int vector_words = stores.vector_bytes / 4;
+  const int count = std::max(1, elements_ * size_of(type) / stores.vector_bytes);
+  const std::string first = scoped(scope, chunk_vector(scope, target.offset, stores.vector_bytes / size_of(type)));
   std::vector<std::string> words;
   for (int g = 0; g < groups_; ++g) {
     for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));
   }
-  struct Write {
-    std::string at, text;
-  };
-  std::vector<Write> writes;
   for (int v = 0; v < count; ++v) {
     const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
     const bool whole_group = size_of(type) == 4 && vector_words == group_;
     const std::string text = whole_group ? pack_group(type, group_, result_group(store, v)) : join_words(part);
-    writes.push_back({plus(first, v), text});
+    stores.writes.push_back({plus(first, v), text});
   }
-  if (valid.empty() || (vector_words == 1 && count == 1)) {
-    for (const Write& write : writes) scope.out->line("{}.w[{}] = {};", block, write.at, write.text);
-    return;
-  }
-  // Whole vectors for all chunks but a shorter last one, whose words are stored one by one.
-  std::vector<std::string> names;
-  for (const Write& write : writes) {
-    names.push_back(fmt::format("{}_w{}", block, names.size()));
-    scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
-  }
-  scope.out->open("if ({}) {{", whole);
-  for (int v = 0; v < count; ++v)
-    scope.out->line("{}.w[{}] = {};", block, writes[static_cast<std::size_t>(v)].at,
-                    names[static_cast<std::size_t>(v)]);
-  scope.out->otherwise();
-  const int size = size_of(type);
-  const std::string words_left = size == 1   ? fmt::format("({} + 3u) / 4u", valid)
-                                 : size == 2 ? fmt::format("({} + 1u) / 2u", valid)
-                                 : size == 4 ? valid
-                                             : fmt::format("{} * 2u", valid);
-  for (int v = 0; v < count; ++v) {
-    const auto i = static_cast<std::size_t>(v);
-    const int before = v * vector_words;
-    if (vector_words == 1) {
-      scope.out->line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, writes[i].at, names[i]);
-      continue;
-    }
-    scope.out->line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words,
-                    before == 0 ? "" : fmt::format("{}u + ", before), words_left, block, writes[i].at, names[i]);
-  }
-  scope.out->close();
+  if (!valid.empty() && (vector_words > 1 || count > 1))
+    return store_vectors_or_words(*scope.out, stores, whole, valid);
+  for (const VectorStores::Write& write : stores.writes)
+    scope.out->line("{}.w[{}] = {};", stores.block, write.at, write.text);
 }
 
 }  // namespace vkfuse::lowering

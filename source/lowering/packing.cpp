@@ -81,7 +81,8 @@ std::string wide_bits(DType dtype, const std::string& value, const Dialect& dial
 }  // namespace
 
 Dialect dialect_of(const Target& target) {
-  return {target.caps.int64, target.has(FeatureTier::float16) && target.caps.float16, target.caps.exp_of_nan};
+  return {target.caps.arithmetic.int64, target.has(FeatureTier::float16) && target.caps.arithmetic.float16,
+          target.caps.float_controls.exp_of_nan};
 }
 
 std::string group_type(RegisterType register_type, int count, const Dialect& dialect) {

@@ -2,6 +2,7 @@
 // without rounding.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "index/arithmetic.hpp"
 #include "lowering/emitter.hpp"
@@ -28,30 +29,67 @@ std::int64_t ones_above(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a, b)) + 1)) - 1;
 }
 
+IntegerRange range_of_product(const IntegerRange& a, const IntegerRange& b) {
+  using index::saturating_mul;
+  const auto [low, high] = std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high),
+                                        saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
+  return {low, high};
+}
+
+/// A mask that is not negative leaves no other bits.
+std::optional<IntegerRange> range_of_and(const IntegerRange& a, const IntegerRange& b) {
+  if (a.low < 0 && b.low < 0) return std::nullopt;
+  return IntegerRange{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
+}
+
+std::optional<IntegerRange> range_of_or(const IntegerRange& a, const IntegerRange& b) {
+  if (a.low < 0 || b.low < 0) return std::nullopt;
+  return IntegerRange{0, ones_above(a.high, b.high)};
+}
+
+using Range = std::optional<IntegerRange>;
+
+/// What an op of two operands gives before it wraps.
+struct RangeRow {
+  ops::Role op;
+  Range (*range)(const IntegerRange& a, const IntegerRange& b);
+};
+constexpr RangeRow kRanges[] = {
+    {ops::Role::add,
+     [](const IntegerRange& a, const IntegerRange& b) -> Range {
+       return IntegerRange{a.low + b.low, a.high + b.high};
+     }},
+    {ops::Role::sub,
+     [](const IntegerRange& a, const IntegerRange& b) -> Range {
+       return IntegerRange{a.low - b.high, a.high - b.low};
+     }},
+    {ops::Role::min,
+     [](const IntegerRange& a, const IntegerRange& b) -> Range {
+       return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
+     }},
+    {ops::Role::max,
+     [](const IntegerRange& a, const IntegerRange& b) -> Range {
+       return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
+     }},
+    {ops::Role::mul, [](const IntegerRange& a, const IntegerRange& b) -> Range { return range_of_product(a, b); }},
+    {ops::Role::shift_right,
+     [](const IntegerRange& a, const IntegerRange&) -> Range {
+       return a.low < 0 ? a : IntegerRange{0, a.high};
+     }},
+    {ops::Role::bit_and, range_of_and},
+    {ops::Role::bit_or, range_of_or},
+    {ops::Role::bit_xor, range_of_or},
+};
+
 /// What an op gives before it wraps, where that is known. Operands are 32-bit at most: only products of two u32 go
 /// beyond 64 bits.
 std::optional<IntegerRange> before_wrapping(ops::Role op, std::span<const IntegerRange> x) {
   if (op == ops::Role::cast) return x[0];
   if (op == ops::Role::neg) return IntegerRange{-x[0].high, -x[0].low};
   if (x.size() != 2) return std::nullopt;
-  const auto& [a, b] = std::pair(x[0], x[1]);
-  if (op == ops::Role::add) return IntegerRange{a.low + b.low, a.high + b.high};
-  if (op == ops::Role::sub) return IntegerRange{a.low - b.high, a.high - b.low};
-  if (op == ops::Role::min) return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
-  if (op == ops::Role::max) return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
-  if (op == ops::Role::mul) {
-    using index::saturating_mul;
-    const auto [low, high] = std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high),
-                                          saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
-    return IntegerRange{low, high};
-  }
-  if (op == ops::Role::shift_right) return a.low < 0 ? a : IntegerRange{0, a.high};
-  // A mask that is not negative leaves no other bits.
-  if (op == ops::Role::bit_and && (a.low >= 0 || b.low >= 0))
-    return IntegerRange{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
-  if ((op == ops::Role::bit_or || op == ops::Role::bit_xor) && a.low >= 0 && b.low >= 0)
-    return IntegerRange{0, ones_above(a.high, b.high)};
-  return std::nullopt;
+  const auto* const row =
+      std::find_if(std::begin(kRanges), std::end(kRanges), [&](const RangeRow& one) { return one.op == op; });
+  return row == std::end(kRanges) ? std::nullopt : row->range(x[0], x[1]);
 }
 
 }  // namespace

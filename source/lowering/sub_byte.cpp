@@ -23,6 +23,9 @@ std::string float_literal(double value, const Dialect& dialect) {
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect);
 }
 
+std::string uints_type(int count) { return count == 1 ? "uint" : fmt::format("uvec{}", count); }
+std::string floats_type(int count) { return count == 1 ? "float" : fmt::format("vec{}", count); }
+
 /// "uvec4(a, b, c, d)", or the one scalar.
 std::string vector_of(const char* type, const std::vector<std::string>& values) {
   return values.size() == 1 ? values.front() : fmt::format("{}{}({})", type, values.size(), fmt::join(values, ", "));
@@ -75,57 +78,60 @@ void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axi
   }
 }
 
-/// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all
-/// that are alike.
+/// The value of the function that takes a group's numbers out of their word, and of the constant that it is given.
+Emitter::SubByteGroup Emitter::sub_byte_text(const UnpackedField& field, int group) const {
+  std::vector<std::string> words, masks, bits, differences;
+  for (int e = group * group_; e < (group + 1) * group_; ++e) {
+    const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
+    const int exponent = kFraction - element.place;
+    words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
+    masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
+    bits.push_back(fmt::format(
+        "0x{:08x}u", (static_cast<std::uint32_t>(127 + exponent) << kFraction) | (field.flip << element.place)));
+    differences.push_back(
+        float_literal(static_cast<double>(std::int64_t{1} << exponent) - static_cast<double>(field.offset), dialect_));
+  }
+  const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
+  if (alike) words.resize(1);
+  return {fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints_type(group_), fmt::join(words, ", "),
+                      vector_of("uvec", masks), vector_of("vec", differences)),
+          vector_of("uvec", bits)};
+}
+
+void Emitter::write_sub_byte_function(const std::string& name, const std::string& value) {
+  const std::string floats = floats_type(group_);
+  functions_.open("{} {}(uint word, {} bits) {{", floats, name, uints_type(group_));
+  functions_.line("precise {} values = {};", floats, value);
+  functions_.line("return values;");
+  functions_.close();
+  functions_.blank();
+}
+
+/// Functions and constants are written once for all groups that are alike.
 void Emitter::write_sub_byte_functions() {
-  const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_),
-                    floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
   std::map<std::string, std::string> functions, constants;  // names by what they are
+  const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
+    std::string& name = known[of];
+    const bool first = name.empty();
+    if (first) name = unique(stem);
+    return std::pair(name, first);
+  };
   for (auto& [id, field] : sub_byte_fields_) {
     for (int g = 0; g < groups_; ++g) {
-      std::vector<std::string> words, masks, bits, differences;
-      for (int e = g * group_; e < (g + 1) * group_; ++e) {
-        const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
-        words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
-        masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
-        bits.push_back(
-            fmt::format("0x{:08x}u", (static_cast<std::uint32_t>(127 + kFraction - element.place) << kFraction) |
-                                         (field.flip << element.place)));
-        differences.push_back(float_literal(
-            static_cast<double>(std::int64_t{1} << (kFraction - element.place)) - static_cast<double>(field.offset),
-            dialect_));
+      const SubByteGroup text = sub_byte_text(field, g);
+      const auto [function, first_function] = named(functions, text.function, "field_values");
+      const auto [constant, first_constant] = named(constants, text.bits, "field_bits");
+      if (first_function && functions.size() == 1) {
+        functions_.line(
+            "// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know "
+            "these: with two constants that");
+        functions_.line("// it knows, an `and` and an `xor` are two instructions.");
       }
-      const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
-      if (alike) words.resize(1);
-      const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "),
-                                           vector_of("uvec", masks), vector_of("vec", differences));
-      const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
-        std::string& name = known[of];
-        const bool first = name.empty();
-        if (first) name = unique(stem);
-        return std::pair(name, first);
-      };
-      const auto [function, first_function] = named(functions, text, "field_values");
-      const std::string constant = vector_of("uvec", bits);
-      const auto [constant_name, first_constant] = named(constants, constant, "field_bits");
-      if (first_function) {
-        if (functions.size() == 1) {
-          functions_.line(
-              "// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know "
-              "these: with two constants that");
-          functions_.line("// it knows, an `and` and an `xor` are two instructions.");
-        }
-        functions_.open("{} {}(uint word, {} bits) {{", floats, function, uints);
-        functions_.line("precise {} values = {};", floats, text);
-        functions_.line("return values;");
-        functions_.close();
-        functions_.blank();
-      }
-      if (first_constant) {
-        if (constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
-        main_.line("{} {} = {} + {};", uints, constant_name, constant, optimization_barrier_);
-      }
-      field.groups.push_back({function, constant_name});
+      if (first_function) write_sub_byte_function(function, text.function);
+      if (first_constant && constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
+      if (first_constant)
+        main_.line("{} {} = {} + {};", uints_type(group_), constant, text.bits, optimization_barrier_);
+      field.groups.push_back({function, constant});
     }
   }
 }

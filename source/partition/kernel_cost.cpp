@@ -19,7 +19,8 @@ namespace {
 
 /// The same device with buffers of any size.
 Target with_large_buffers(Target target) {
-  target.caps.storage_buffer_range = std::numeric_limits<decltype(target.caps.storage_buffer_range)>::max();
+  target.caps.memory.storage_buffer_range =
+      std::numeric_limits<decltype(target.caps.memory.storage_buffer_range)>::max();
   return target;
 }
 
@@ -271,7 +272,7 @@ OrRefusal<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& mem
 }
 
 Result<void> KernelCostModel::check_size(const segment::Segment& segment) const {
-  const std::uint64_t most = std::min(target_.caps.storage_buffer_range, target_.caps.max_allocation);
+  const std::uint64_t most = std::min(target_.caps.memory.storage_buffer_range, target_.caps.memory.max_allocation);
   const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > most; };
   if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) &&
       !std::any_of(segment.stores.begin(), segment.stores.end(), is_large))

@@ -225,6 +225,87 @@ Result<GraphRewrite> rewrite_in(const Json& object) {
   return rewrite;
 }
 
+/// The content of a plan of this format whose digest is right.
+Result<Json> content_of(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return broken("it is not JSON");
+  if (!json.is_object() || !json.contains("vkfuse_plan")) return broken("it has no 'vkfuse_plan'");
+  VKF_TRY(format, member<int>(json, "vkfuse_plan"));
+  if (format != kFormat)
+    return unsupported("The plan has the format {}; this version of vkfuse reads {}.", format, kFormat);
+  VKF_TRY(digest, member<std::string>(json, "digest"));
+  json.erase("digest");
+  const std::string here = digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (VKF_PLANT(unchecked_plan_digest, digest, here) != here) {
+    return invalid("The plan was changed after it was saved: its digest is {}, and that of its content is not.",
+                   digest.substr(0, 32));
+  }
+  return json;
+}
+
+/// The graph as the plan has it, which may be of a rewrite.
+Result<ir::Graph> planned_graph(const Json& json, ir::Graph graph, const Target& target) {
+  VKF_TRY(name, member<std::string>(json, "graph"));
+  VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
+  VKF_TRY(digest, member<std::string>(json, "graph_digest"));
+  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.memory.storage_buffers));
+  if (narrow) graph = std::move(narrow->graph);
+  if (digest == digest_of(graph)) return graph;
+  std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.memory.storage_buffers);
+  const auto same = std::find_if(rewrites.begin(), rewrites.end(),
+                                 [&](const ir::Graph& rewrite) { return digest == digest_of(rewrite); });
+  if (same != rewrites.end()) return std::move(*same);
+  return invalid(
+      "The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two "
+      "differ.",
+      name, nodes, graph.name, graph.size());
+}
+
+Result<void> check_device(const Json& json, const Target& target) {
+  VKF_TRY(device, member<std::string>(json, "device"));
+  VKF_TRY(digest, member<std::string>(json, "device_digest"));
+  if (digest == digest_of(target)) return {};
+  return invalid("The plan is for the device '{}', whose limits and features are not those of '{}' as it is used here.",
+                 device, target.name);
+}
+
+Result<CostModel> cost_model_in(const Json& object) {
+  CostModel costs;
+  for (const auto& [what, value] : {std::pair("copy_gb_per_s", &costs.copy_gb_per_s),
+                                    {"launch_us", &costs.launch_us},
+                                    {"gflops", &costs.gflops},
+                                    {"accesses_per_us", &costs.accesses_per_us}}) {
+    VKF_TRY(cost, member<double>(object, what));
+    if (!(cost > 0 && cost < 1e12)) return broken(fmt::format("its cost '{}' is {}", what, cost));
+    *value = cost;
+  }
+  return costs;
+}
+
+Result<partition::FusionBoundary> fusion_boundary_in(const Json& object, const ir::Graph& graph) {
+  VKF_TRY(value, member<ir::NodeId>(object, "value"));
+  VKF_TRY(reason, member<std::string>(object, "reason"));
+  if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
+  return partition::FusionBoundary{value, {partition::stated_refusal({ErrorCode::unsupported, std::move(reason), {}})}};
+}
+
+Result<void> check_list(const Json& json, const char* name) {
+  if (json.contains(name) && json[name].is_array()) return {};
+  return broken(fmt::format("it has no list '{}'", name));
+}
+
+/// Whether this version of vkfuse schedules every segment as the file says.
+Result<void> check_schedules(const Json& segments, const Plan& plan) {
+  auto scheduled = schedule_all(plan, schedule::representative_symbols(plan.graph));
+  if (!scheduled) return std::move(scheduled).error().within("reading a plan");
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const Json& one = segments[i];
+    if (!one.contains("schedule")) return broken(fmt::format("its segment {} has no schedule", i));
+    VKF_CHECK_OK(check_schedule(one["schedule"], chosen((*scheduled)[i]), i));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string file_key(const ir::Graph& graph, const Target& target, const partition::Options& options) {
@@ -286,86 +367,34 @@ Result<std::string> to_file(const Plan& plan) {
 }
 
 Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& target) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return broken("it is not JSON");
-  if (!json.is_object() || !json.contains("vkfuse_plan")) return broken("it has no 'vkfuse_plan'");
-  VKF_TRY(format, member<int>(json, "vkfuse_plan"));
-  if (format != kFormat)
-    return unsupported("The plan has the format {}; this version of vkfuse reads {}.", format, kFormat);
-  VKF_TRY(digest, member<std::string>(json, "digest"));
-  json.erase("digest");
-  if (VKF_PLANT(unchecked_plan_digest, digest, digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) !=
-      digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) {
-    return invalid("The plan was changed after it was saved: its digest is {}, and that of its content is not.",
-                   digest.substr(0, 32));
-  }
-  VKF_TRY(name, member<std::string>(json, "graph"));
-  VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
-  VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
-  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
-  if (narrow) graph = std::move(narrow->graph);
-  // The plan may be of a rewrite of the graph.
-  if (graph_digest != digest_of(graph)) {
-    std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.storage_buffers);
-    const auto same = std::find_if(rewrites.begin(), rewrites.end(),
-                                   [&](const ir::Graph& rewrite) { return graph_digest == digest_of(rewrite); });
-    if (same != rewrites.end()) graph = std::move(*same);
-  }
-  if (graph_digest != digest_of(graph)) {
-    return invalid(
-        "The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two "
-        "differ.",
-        name, nodes, graph.name, graph.size());
-  }
-  VKF_TRY(device, member<std::string>(json, "device"));
-  VKF_TRY(device_digest, member<std::string>(json, "device_digest"));
-  if (device_digest != digest_of(target))
-    return invalid(
-        "The plan is for the device '{}', whose limits and features are not those of '{}' as it is used here.", device,
-        target.name);
+  VKF_TRY(json, content_of(text));
   Plan plan;
+  VKF_TRY(planned, planned_graph(json, std::move(graph), target));
+  plan.graph = std::move(planned);
+  VKF_CHECK_OK(check_device(json, target));
   plan.target = target;
   plan.target.costs.reset();
   if (json.contains("costs")) {
-    CostModel costs;
-    for (const auto& [what, value] : {std::pair("copy_gb_per_s", &costs.copy_gb_per_s),
-                                      {"launch_us", &costs.launch_us},
-                                      {"gflops", &costs.gflops},
-                                      {"accesses_per_us", &costs.accesses_per_us}}) {
-      VKF_TRY(cost, member<double>(json["costs"], what));
-      if (!(cost > 0 && cost < 1e12)) return broken(fmt::format("its cost '{}' is {}", what, cost));
-      *value = cost;
-    }
+    VKF_TRY(costs, cost_model_in(json["costs"]));
     plan.target.costs = costs;
   }
-  if (!json.contains("segments") || !json["segments"].is_array()) return broken("it has no list 'segments'");
+  VKF_CHECK_OK(check_list(json, "segments"));
   for (const Json& one : json["segments"]) {
-    VKF_TRY(segment, segment_in(one, graph));
+    VKF_TRY(segment, segment_in(one, plan.graph));
     plan.steps.push_back({std::move(segment)});
   }
-  VKF_CHECK_OK(check_order(graph, plan.steps));
-  if (!json.contains("fusion_boundaries") || !json["fusion_boundaries"].is_array())
-    return broken("it has no list 'fusion_boundaries'");
+  VKF_CHECK_OK(check_order(plan.graph, plan.steps));
+  VKF_CHECK_OK(check_list(json, "fusion_boundaries"));
   for (const Json& one : json["fusion_boundaries"]) {
-    VKF_TRY(value, member<ir::NodeId>(one, "value"));
-    VKF_TRY(reason, member<std::string>(one, "reason"));
-    if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
-    plan.fusion_boundaries.push_back(
-        {value, {partition::stated_refusal({ErrorCode::unsupported, std::move(reason), {}})}});
+    VKF_TRY(fusion_boundary, fusion_boundary_in(one, plan.graph));
+    plan.fusion_boundaries.push_back(std::move(fusion_boundary));
   }
-  if (!json.contains("rewrites") || !json["rewrites"].is_array()) return broken("it has no list 'rewrites'");
+  VKF_CHECK_OK(check_list(json, "rewrites"));
   for (const Json& one : json["rewrites"]) {
     VKF_TRY(rewrite, rewrite_in(one));
     plan.rewrites.push_back(std::move(rewrite));
   }
-  plan.graph = std::move(graph);
-  auto scheduled = schedule_all(plan, schedule::representative_symbols(plan.graph));
-  if (!scheduled) return std::move(scheduled).error().within("reading a plan");
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const Json& one = json["segments"][i];
-    if (!one.contains("schedule")) return broken(fmt::format("its segment {} has no schedule", i));
-    VKF_CHECK_OK(check_schedule(one["schedule"], chosen((*scheduled)[i]), i));
-  }
+  VKF_CHECK_OK(check_schedules(json["segments"], plan));
   return plan;
 }
 

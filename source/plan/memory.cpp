@@ -150,7 +150,7 @@ class Given {
  public:
   Given(const Plan& plan, const ScheduledKernels& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
-      if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
+      if (static_cast<std::uint64_t>(bytes) > plan.target.caps.memory.max_allocation) continue;  // it lies in pieces
       const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(),
                                     [&, id = input](const ir::Output& one) { return one.value == id; }) ||
                         std::any_of(steps.begin(), steps.end(), [&, id = input](const ScheduledKernel& step) {
@@ -339,7 +339,7 @@ Result<SizedValue> sized(const Plan& plan, ir::NodeId value, const SymbolValues&
 
 /// The most bytes of the arena that one buffer holds.
 std::int64_t most_piece_bytes(const Target& target, std::int64_t alignment) {
-  const std::uint64_t most = std::min<std::uint64_t>(target.caps.max_allocation, std::uint64_t{1} << 62);
+  const std::uint64_t most = std::min<std::uint64_t>(target.caps.memory.max_allocation, std::uint64_t{1} << 62);
   return std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
 }
 
@@ -365,7 +365,7 @@ void split_dispatch(Memory& memory) {
 
 Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
                            const Donations& donations) {
-  const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
+  const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.memory.offset_alignment);
   Memory memory;
   memory.piece_bytes = most_piece_bytes(plan.target, alignment);
 
@@ -378,10 +378,10 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   for (Lifetime& value : values) {
     VKF_TRY(size, sized(plan, value.value, symbols, alignment));
     value.bytes = size.padded;
-    if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.max_allocation) {
+    if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.memory.max_allocation) {
       if (value.last == kForever) continue;
       const std::int64_t each = schedule::bytes_of_each_buffer(size_of(plan.graph.node(value.value).type.dtype),
-                                                               size.sizes, plan.target.caps.max_allocation);
+                                                               size.sizes, plan.target.caps.memory.max_allocation);
       VKF_CHECK_OK(buffers.place(value, ceil_to(size.bytes, 16), each));
       large.push_back(value);
     } else if (const auto input = given.take(value, size.bytes)) {

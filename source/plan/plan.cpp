@@ -41,7 +41,7 @@ Result<CostedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
 }  // namespace
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
-  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
+  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.memory.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
   // Forms of a graph are compared at the same sizes: their own representative ones may differ, as their largest tensors
   // do.
@@ -57,7 +57,7 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   const auto consider = [&](partition::PlannerPass planner_pass,
                             Result<std::optional<passes::Rewritten>> (*rewrite)(const ir::Graph&)) {
     if (!options.has(planner_pass)) return;
-    auto rewritten = passes::limit_concats_of(rewrite(made.plan.graph), target.caps.storage_buffers);
+    auto rewritten = passes::limit_concats_of(rewrite(made.plan.graph), target.caps.memory.storage_buffers);
     if (rewritten && !*rewritten) return;
     GraphRewrite& weighed = rewrites.emplace_back();
     weighed.planner_pass = planner_pass;
@@ -104,7 +104,8 @@ class Aliases {
     const ir::NodeId value = loops.stores[0].node;
     const auto in_one_buffer = [&](ir::NodeId node, std::int64_t elements) {
       return static_cast<std::uint64_t>(elements) <=
-             plan_.target.caps.max_allocation / static_cast<std::uint64_t>(size_of(plan_.graph.node(node).type.dtype));
+             plan_.target.caps.memory.max_allocation /
+                 static_cast<std::uint64_t>(size_of(plan_.graph.node(node).type.dtype));
     };
     const bool at_hand = std::all_of(loops.values.begin(), loops.values.end(), [&](const segment::Value& one) {
       return one.kind != segment::Value::Kind::load || in_one_buffer(one.node, one.buffer_elements);
@@ -116,7 +117,7 @@ class Aliases {
     const auto behind = known_.find(window->of);
     if (behind != known_.end()) alias = {behind->second.of, alias.offset + behind->second.offset};
     // A kernel that reads it binds it: only where a device lets buffers begin.
-    const std::int64_t alignment = std::max<std::int64_t>(256, plan_.target.caps.offset_alignment);
+    const std::int64_t alignment = std::max<std::int64_t>(256, plan_.target.caps.memory.offset_alignment);
     if (is_read_[value] && alias.offset % alignment != 0) return std::nullopt;
     known_[value] = alias;
     return alias;

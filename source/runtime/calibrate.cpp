@@ -62,14 +62,14 @@ class Calibration {
  public:
   explicit Calibration(OpenDevice& opened) : opened_(opened) {
     const Caps& caps = opened.device()->info().caps;
-    workgroup_ = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
+    workgroup_ = std::min({256u, caps.workgroup.max_invocations, caps.workgroup.max_x});
   }
 
   Result<CostModel> run() {
     // Beyond what caches hold, where the device has room for it and may bind it.
     const vulkan::DeviceInfo& info = opened_.device()->info();
     const std::uint64_t room =
-        std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
+        std::min({info.device_memory() / 16, info.caps.memory.storage_buffer_range, info.caps.memory.max_allocation});
     const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
     VKF_TRY(timer, KernelTimer::create(opened_, bytes));
     const auto time = [&](const char* glsl, std::uint32_t workgroups, int times) {

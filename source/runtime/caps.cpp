@@ -30,12 +30,12 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
   made.type = std::string(name_of(info.type));
   made.memory_bytes = info.device_memory();
   for (const LimitRow& limit : limit_rows()) {
-    if (limit.visibility == Visibility::user) made.limits[std::string(limit.name)] = value_of(caps, limit);
+    if (limit.visibility == Visibility::user) made.limits[std::string(limit.name)] = limit.value(caps);
   }
   std::uint64_t& memory = made.limits[std::string(kMemoryLimit)];
   for (const vulkan::MemoryHeap& heap : info.heaps) memory = heap.device_local ? std::max(memory, heap.bytes) : memory;
   for (const FeatureRow& feature : feature_rows()) {
-    if (feature.visibility == Visibility::user && caps.*feature.member) made.features.emplace_back(feature.name);
+    if (feature.visibility == Visibility::user && feature.value(caps)) made.features.emplace_back(feature.name);
   }
   return made;
 }
@@ -52,12 +52,12 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     });
     if (limit == limit_rows().end())
       return invalid("There is no limit named '{}'; 'vkfuse devices' lists them.", requested.first);
-    const std::uint64_t has = value_of(caps, *limit);
+    const std::uint64_t has = limit->value(caps);
     if (requested.second > has)
       return invalid("The limit {} is {} on this device and cannot be raised to {}.", requested.first, has,
                      requested.second);
     if (requested.second == 0) return invalid("The limit {} cannot be 0.", requested.first);
-    set_value(caps, *limit, requested.second);
+    limit->set(caps, requested.second);
   }
   for (const std::string& name : options.disable) {
     if (is_tier(name) || name == "calibration") continue;
@@ -66,7 +66,7 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     });
     if (feature == feature_rows().end())
       return invalid("'{}' is neither a feature tier (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
-    caps.*feature->member = false;
+    feature->set(caps, false);
   }
   return settle_lowered(offered, caps);
 }

@@ -21,7 +21,7 @@ Result<CooperativeMatrices::Missing> CooperativeMatrices::missing() {
 Result<std::string> CooperativeMatrices::find_missing(const MatrixKind& kind) {
   const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
   const bool is_bf16 = kind.operands == DType::bf16;
-  if (!shape || (is_bf16 && !opened_.caps().matrix_bf16)) return std::string("not offered");
+  if (!shape || (is_bf16 && !opened_.caps().matrix.bf16)) return std::string("not offered");
   if (is_bf16 && !opened_.shaders().can_compile(spirv::GlslExtension::bfloat16))
     return fmt::format("the linked shaderc cannot compile {}", name_of(spirv::GlslExtension::bfloat16));
   if (kind.operands == DType::f16 && kind.sums == DType::f32) return std::string();  // that is the test of T4 itself
@@ -62,7 +62,7 @@ Result<std::string> CooperativeMatrices::describe() {
 
 Result<bool> CooperativeMatrices::workgroup_tiles(DType dtype) {
   const Target& base = opened_.base_target();
-  if (!base.caps.matrix2_workgroup_tiles() || base.caps.subgroup_size != 32 || base.type == DeviceType::cpu)
+  if (!base.caps.matrix2.workgroup_tiles() || base.caps.subgroup.size != 32 || base.type == DeviceType::cpu)
     return false;
   return workgroup_tiles_[static_cast<std::size_t>(dtype)].get([&] { return find_workgroup_tiles(dtype); });
 }

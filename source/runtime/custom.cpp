@@ -48,13 +48,13 @@ Result<void> check_custom_code(OpenDevice& opened, const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     const auto* custom = std::get_if<ir::CustomPayload>(&node.payload);
     if (custom == nullptr) continue;
-    VKF_TRY(function, lowering::custom_function(graph, node, caps.int64));
+    VKF_TRY(function, lowering::custom_function(graph, node, caps.arithmetic.int64));
     if (!checked.insert(function.name).second) continue;
-    if (function.text.find("double") != std::string::npos && !caps.float64) {
+    if (function.text.find("double") != std::string::npos && !caps.arithmetic.float64) {
       return unsupported("The code of the custom op '{}' has a double, and the device has no 64-bit floats.",
                          custom->name);
     }
-    if (function.text.find("int64_t") != std::string::npos && !caps.int64) {
+    if (function.text.find("int64_t") != std::string::npos && !caps.arithmetic.int64) {
       return unsupported("The code of the custom op '{}' has a 64-bit integer, and the device has none.", custom->name);
     }
     const lowering::Kernel kernel = lowering::custom_check(function);

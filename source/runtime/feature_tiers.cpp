@@ -22,19 +22,21 @@ constexpr const char* kNoFullSubgroups = "The device does not promise full subgr
 
 // In the order in which they are looked at.
 constexpr DeviceNeed kDeviceNeeds[] = {
-    {FeatureTier::subgroup, [](const Caps& caps) { return caps.subgroup_shuffle; },
+    {FeatureTier::subgroup, [](const Caps& caps) { return caps.subgroup.shuffle; },
      "The device has no subgroup shuffles in compute shaders."},
-    {FeatureTier::subgroup, [](const Caps& caps) { return caps.full_subgroups; }, kNoFullSubgroups},
-    {FeatureTier::float16, [](const Caps& caps) { return caps.float16; }, "The device has no float16 arithmetic."},
-    {FeatureTier::float16, [](const Caps& caps) { return caps.storage_16bit; }, "The device has no 16-bit storage."},
-    {FeatureTier::dot_product, [](const Caps& caps) { return caps.dot_product_i8; },
+    {FeatureTier::subgroup, [](const Caps& caps) { return caps.subgroup.full; }, kNoFullSubgroups},
+    {FeatureTier::float16, [](const Caps& caps) { return caps.arithmetic.float16; },
+     "The device has no float16 arithmetic."},
+    {FeatureTier::float16, [](const Caps& caps) { return caps.memory.storage_16bit; },
+     "The device has no 16-bit storage."},
+    {FeatureTier::dot_product, [](const Caps& caps) { return caps.arithmetic.dot_product_i8; },
      "The device multiplies no four bytes at once."},
     {FeatureTier::cooperative_matrix,
      [](const Caps& caps) { return matrix_of(caps, DType::f16, DType::f32).has_value(); },
      "The device multiplies no matrices of f16 with f32 sums."},
-    {FeatureTier::cooperative_matrix, [](const Caps& caps) { return caps.full_subgroups; }, kNoFullSubgroups},
+    {FeatureTier::cooperative_matrix, [](const Caps& caps) { return caps.subgroup.full; }, kNoFullSubgroups},
     {FeatureTier::cooperative_matrix2,
-     [](const Caps& caps) { return caps.matrix2_reductions && caps.matrix2_conversions && caps.matrix2_per_element; },
+     [](const Caps& caps) { return caps.matrix2.reductions && caps.matrix2.conversions && caps.matrix2.per_element; },
      "The device does not reduce and convert cooperative matrices and take them through functions."},
 };
 
@@ -71,7 +73,7 @@ std::string missing_on_device(const Caps& caps, FeatureTier tier) {
 Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope,
                                     bool sub_byte) {
   Target target = opened_.base_target();
-  bool& multiplies_workgroup_tiles = target.caps.matrix2_workgroup_scope;
+  bool& multiplies_workgroup_tiles = target.caps.matrix2.workgroup_scope;
   multiplies_workgroup_tiles = multiplies_workgroup_tiles && !workgroup_scope.empty();
   for (const FeatureTier tier : requested) {
     VKF_TRY(reason, missing(tier));
@@ -84,7 +86,7 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
     }
   }
   VKF_TRY(keeps_nan, exp_of_nan());
-  target.caps.exp_of_nan = keeps_nan;
+  target.caps.float_controls.exp_of_nan = keeps_nan;
   VKF_TRY(measured, costs());
   target.costs = measured;
   return target;
@@ -92,10 +94,10 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
 
 Result<void> FeatureTiers::add_matrices(Caps& caps, bool sub_byte) {
   VKF_TRY(shapes, matrices_.tested());
-  caps.matrix_shapes = shapes;
+  caps.matrix.shapes = shapes;
   if (!sub_byte) return {};
   VKF_TRY(shape, matrices_.sub_byte());
-  caps.matrix_sub_byte = shape;
+  caps.matrix.sub_byte = shape;
   return {};
 }
 
@@ -132,7 +134,7 @@ Result<std::string> FeatureTiers::find_fault(FeatureTier tier) {
 
 Result<bool> FeatureTiers::exp_of_nan() {
   // A driver that folds NaN away does so where a test cannot see it.
-  if (!opened_.caps().keep_nan_f32 || opened_.base_target().workarounds.folds_nan_away) return false;
+  if (!opened_.caps().float_controls.keep_nan_f32 || opened_.base_target().workarounds.folds_nan_away) return false;
   return exp_of_nan_.get([&] { return test_exp_of_nan(opened_); });
 }
 

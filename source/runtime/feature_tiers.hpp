@@ -28,7 +28,7 @@ class FeatureTiers {
 
   /// Why a feature tier is not used, or an empty string if it is.
   Result<std::string> missing(FeatureTier tier);
-  /// See Caps::exp_of_nan.
+  /// See FloatControls::exp_of_nan.
   Result<bool> exp_of_nan();
   /// See DeviceCosts.
   Result<std::optional<CostModel>> costs() { return costs_.get(); }

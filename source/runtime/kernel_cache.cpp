@@ -33,7 +33,7 @@ vulkan::PipelineInfo pipeline_info(const lowering::Kernel& kernel, std::span<con
   info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
   if (kernel.subgroup > 0) {
     info.full_subgroups = true;
-    if (caps.subgroup_size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
+    if (caps.subgroup.size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
   }
   info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
   return info;

@@ -14,10 +14,10 @@ std::uint64_t buffer_bytes(std::int64_t bytes) {
 }
 
 Result<void> check_size(const Target& target, const std::string& what, std::uint64_t bytes) {
-  if (bytes <= target.caps.max_allocation) return {};
+  if (bytes <= target.caps.memory.max_allocation) return {};
   return make_error(ErrorCode::out_of_memory,
                     "{} takes {} bytes, and the device '{}' allocates at most {} at once (max_allocation).", what,
-                    bytes, target.name, target.caps.max_allocation);
+                    bytes, target.name, target.caps.memory.max_allocation);
 }
 
 }  // namespace

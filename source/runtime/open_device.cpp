@@ -36,9 +36,9 @@ OpenDevice::OpenDevice(std::shared_ptr<vulkan::Device> device, std::size_t index
   base_.caps = caps;
   base_.workarounds = workarounds_of(info);
   const bool controls = shaders_.can_compile(spirv::GlslExtension::spirv_intrinsics);
-  base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
-  base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
-  base_.caps.int64 = caps.int64 && shaders_.can_compile(spirv::GlslExtension::arithmetic_int64);
+  base_.caps.float_controls.keep_nan_f32 = caps.float_controls.keep_nan_f32 && controls;
+  base_.caps.float_controls.keep_nan_f64 = caps.float_controls.keep_nan_f64 && controls;
+  base_.caps.arithmetic.int64 = caps.arithmetic.int64 && shaders_.can_compile(spirv::GlslExtension::arithmetic_int64);
   log(LogLevel::info,
       fmt::format("The device '{}' is open ({}, Vulkan {}).", info.name, info.driver_info, info.api_version));
   if (options.store.enabled && !store_.off().empty())

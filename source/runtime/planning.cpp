@@ -104,7 +104,7 @@ std::vector<ir::NodeId> inputs_as_written(const ir::Graph& graph, const ir::Grap
 /// Dtypes that a device may lack altogether.
 Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).type.dtype != DType::f64 || target.caps.float64) continue;
+    if (graph.node(id).type.dtype != DType::f64 || target.caps.arithmetic.float64) continue;
     return unsupported("%{} = {} is f64, and the device '{}' has no 64-bit floats.", id, graph.node(id).op->name,
                        target.name);
   }

@@ -249,7 +249,7 @@ Result<std::uint64_t> Program::piece_bytes(ir::NodeId value, const SymbolValues&
   const TensorType& type = plan_.graph.node(value).type;
   VKF_TRY(sizes, resolve(type.shape, symbols));
   return static_cast<std::uint64_t>(
-      schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan_.target.caps.max_allocation));
+      schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan_.target.caps.memory.max_allocation));
 }
 
 Result<vulkan::Buffer> Program::make_buffer(ir::NodeId value, const SymbolValues& symbols,

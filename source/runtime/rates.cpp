@@ -55,7 +55,7 @@ void main() {{
 constexpr std::uint32_t kWorkgroups = 1024;
 
 Products integer_dot(const Caps& caps) {
-  const std::uint32_t workgroup = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
+  const std::uint32_t workgroup = std::min({256u, caps.workgroup.max_invocations, caps.workgroup.max_x});
   constexpr int kSteps = 256, kChains = 8;
   std::string chains, steps, sum;
   for (int i = 0; i < kChains; ++i) {
@@ -140,7 +140,7 @@ Result<std::string> compare_integer_dot(OpenDevice& opened, const Costs& costs) 
 }
 
 Result<std::string> compare_matrices(OpenDevice& opened, const MatrixShape& shape, const Costs& costs) {
-  return compare(opened, matrices(shape, opened.caps().subgroup_size), costs);
+  return compare(opened, matrices(shape, opened.caps().subgroup.size), costs);
 }
 
 }  // namespace vkfuse::runtime

@@ -10,7 +10,7 @@ Result<vulkan::ComputePipeline> make_pipeline(OpenDevice& opened, const TwoBuffe
   info.buffers = 2;
   info.constants = {{0, kernel.workgroup}};
   info.full_subgroups = kernel.subgroup > 0;
-  if (opened.caps().subgroup_size_control) info.subgroup_size = kernel.subgroup;
+  if (opened.caps().subgroup.size_control) info.subgroup_size = kernel.subgroup;
   return vulkan::ComputePipeline::create(opened.device(), info);
 }
 

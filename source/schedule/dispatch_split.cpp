@@ -44,8 +44,8 @@ class Cutter {
         loops_(loops),
         symbols_(symbols),
         caps_(target.caps),
-        alignment_(std::max<std::int64_t>(kGranule, target.caps.offset_alignment)),
-        range_(floor_to(at_most_63_bits(target.caps.storage_buffer_range), kGranule)) {}
+        alignment_(std::max<std::int64_t>(kGranule, target.caps.memory.offset_alignment)),
+        range_(floor_to(at_most_63_bits(target.caps.memory.storage_buffer_range), kGranule)) {}
 
   Result<std::vector<DispatchPart>> cut() {
     each_access(loops_, [&](ir::NodeId node, const Expr&, std::int64_t elements) { note(node, elements); });
@@ -93,7 +93,7 @@ class Cutter {
     tensor.element_bytes = size_of(type.dtype);
     tensor.elements = elements;
     if (const auto sizes = resolve(type.shape, symbols_))
-      tensor.buffer_bytes = bytes_of_each_buffer(tensor.element_bytes, *sizes, caps_.max_allocation);
+      tensor.buffer_bytes = bytes_of_each_buffer(tensor.element_bytes, *sizes, caps_.memory.max_allocation);
   }
 
   Error refusal(ir::NodeId node, const std::string& why) const {
@@ -103,7 +103,7 @@ class Cutter {
     return make_error(ErrorCode::out_of_memory,
                       "The value %{} of type {} takes {} bytes, and one {} of this device holds {} ({}); {}.", node,
                       to_text(graph_.node(node).type), bytes, of_range ? "storage buffer" : "allocation",
-                      of_range ? caps_.storage_buffer_range : caps_.max_allocation,
+                      of_range ? caps_.memory.storage_buffer_range : caps_.memory.max_allocation,
                       of_range ? "storage_range" : "max_allocation", why);
   }
 
@@ -321,8 +321,8 @@ std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const st
 
 Result<std::vector<DispatchPart>> split_dispatch(const ir::Graph& graph, const Loops& loops,
                                                  const SymbolValues& symbols, const Target& target) {
-  const std::int64_t most =
-      floor_to(at_most_63_bits(std::min(target.caps.storage_buffer_range, target.caps.max_allocation)), kGranule);
+  const std::int64_t most = floor_to(
+      at_most_63_bits(std::min(target.caps.memory.storage_buffer_range, target.caps.memory.max_allocation)), kGranule);
   const auto fits = [&](ir::NodeId node, std::int64_t elements) {
     return elements <= most / size_of(graph.node(node).type.dtype);
   };

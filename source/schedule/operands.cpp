@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/traffic.hpp"
+
 namespace vkfuse::schedule {
 
 using segment::AxisSet;
@@ -53,26 +55,37 @@ std::optional<AccessPlan> unaligned_access(const ir::Graph& graph, const Loops& 
   return AccessPlan{AccessKind::unaligned, 4, 1, static_cast<int>(run->stride)};
 }
 
-Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> backward_slice, int axis,
-            const Tuning& tuning, bool shifts) {
+namespace {
+
+/// The widest chunk along an axis in which the elements of a load lie side by side.
+std::optional<int> widest_run(const ir::Graph& graph, const Loops& loops, const Value& load, RunAxis run_axis) {
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(run_axis.axis)].size;
+  for (int count = 16; count >= 1; count /= 2) {
+    const auto run = size % count == 0 ? index::run_along(load.offset, run_axis.axis, size, count, 16) : std::nullopt;
+    if (!run) continue;
+    if (count == 1) return count;
+    const bool begins_well =
+        run->alignment >= count || (run_axis.may_shift && unaligned_access(graph, loops, load, run_axis.axis, count));
+    if (run->stride == 1 && begins_well) return count;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> backward_slice, RunAxis run_axis,
+            const Tuning& tuning) {
   Along result;
   int smallest = 16;
   std::int64_t alignment = 16;
-  const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
   for (ValueId id : backward_slice) {
     const Value& load = loops.values[id];
-    if (load.kind != Value::Kind::load || index::stride_of(load.offset, axis) != 1) continue;
+    if (load.kind != Value::Kind::load || index::stride_of(load.offset, run_axis.axis) != 1) continue;
     const int bytes = size_of(graph.node(load.node).type.dtype);
     result.bytes += static_cast<double>(segment::elements_touched(loops, load)) * bytes;
     smallest = std::min(smallest, bytes);
-    for (int count = 16; count >= 1; count /= 2) {
-      const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
-      const bool begins_well =
-          run && (run->alignment >= count || (shifts && unaligned_access(graph, loops, load, axis, count)));
-      if (!run || (count > 1 && (run->stride != 1 || !begins_well))) continue;
-      alignment = std::min<std::int64_t>(alignment, count);
-      break;
-    }
+    if (const auto count = widest_run(graph, loops, load, run_axis))
+      alignment = std::min<std::int64_t>(alignment, *count);
   }
   if (result.bytes == 0) return result;
   result.elements =
@@ -139,7 +152,7 @@ int loads_in_flight(int chunks) {
 
 bool has_few_registers(const Target& target) {
   constexpr std::uint32_t kFew = 64;  // 32 of them are sums and scores of an attention
-  return target.caps.registers_per_thread <= kFew;
+  return target.caps.registers.per_thread <= kFew;
 }
 
 double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {

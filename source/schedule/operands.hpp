@@ -15,14 +15,18 @@ bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, cons
 /// The number that a literal is; nothing for any other value.
 std::optional<double> number_of(const ir::Graph& graph, const segment::Value& value);
 
-/// What lies side by side along an axis, of the loads of a backward slice: bytes, and the widest chunk. `shifts`: runs
-/// may begin anywhere.
+struct RunAxis {
+  int axis = 0;
+  bool may_shift = false;  ///< runs may begin anywhere
+};
+
+/// What lies side by side along an axis, of the loads of a backward slice: bytes, and the widest chunk.
 struct Along {
   double bytes = 0;
   int elements = 1;
 };
 Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> backward_slice,
-            int axis, const Tuning& tuning, bool shifts = false);
+            RunAxis run_axis, const Tuning& tuning);
 
 /// Where the elements that a load moves for a chunk have 16 bits and are consecutive, or every second is one of them,
 /// wherever the first is: such runs are read as words and shifted.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::schedule {
 
@@ -42,23 +43,17 @@ CostModel costs_of(const Target& target) { return target.costs.value_or(default_
 int thread_register_limit(const Target& target) {
   // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
   constexpr int kShort = 4;
-  return static_cast<int>(target.caps.registers_per_thread) - kShort;
+  return static_cast<int>(target.caps.registers.per_thread) - kShort;
 }
 
 int registers_over(const Target& target, int estimated) {
-  if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return 0;
+  if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return 0;
   return std::max(0, estimated - thread_register_limit(target));
 }
 
 double cost_of_spilling(const Target& target, int estimated) {
   constexpr double kOfEach = 0.1;  // stored and loaded again in every step
   return 1 + kOfEach * registers_over(target, estimated);
-}
-
-double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
-  const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
-  const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;
-  return dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
 }
 
 namespace {

@@ -1,5 +1,9 @@
 #include "schedule/sub_byte.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
 namespace vkfuse::schedule {
 
 namespace {
@@ -26,40 +30,73 @@ std::optional<std::int64_t> constant_of(const ir::Graph& graph, const Value& val
   return ir::decode_int(node.type.dtype, constant->bytes->data());
 }
 
+// One op with a constant, after those that `field` has been through; false where the result is no field any more.
+
+bool mask_field(SubByteField& field, std::int64_t number) {
+  if (field.offset != 0 || field.flip != 0 || number < 0) return false;
+  field.mask &= static_cast<std::uint32_t>(number);
+  return true;
+}
+
+bool flip_field(SubByteField& field, std::int64_t number) {
+  if (field.offset != 0 || number < 0 || number > 0xff) return false;
+  field.flip ^= static_cast<std::uint32_t>(number);
+  return true;
+}
+
+bool add_to_field(SubByteField& field, std::int64_t number) {
+  if (std::abs(number) >= kMostOffset) return false;
+  field.offset += number;
+  return true;
+}
+
+bool subtract_from_field(SubByteField& field, std::int64_t number) { return add_to_field(field, -number); }
+
+struct FieldOp {
+  std::string_view name;
+  bool (*apply)(SubByteField& field, std::int64_t number);
+};
+constexpr FieldOp kFieldOps[] = {
+    {"bit_and", mask_field},
+    {"bit_xor", flip_field},
+    {"add", add_to_field},
+    {"sub", subtract_from_field},
+};
+
+/// The same of any op: shifts are by a value.
+bool apply_op(const ir::Graph& graph, const Loops& loops, const Value& value, SubByteField& field) {
+  const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
+  if (op == "cast") return true;
+  if (value.operands.size() != 2) return false;
+  if (op == "shift_right") {
+    const bool is_byte = field.offset == 0 && field.flip == 0 && field.mask == 0xff && !field.shift;
+    if (is_byte) field.shift = value.operands[1];
+    return is_byte;
+  }
+  const auto* const row =
+      std::find_if(std::begin(kFieldOps), std::end(kFieldOps), [&](const FieldOp& one) { return one.name == op; });
+  if (row == std::end(kFieldOps)) return false;
+  const std::optional<std::int64_t> number = constant_of(graph, loops.values[value.operands[1]]);
+  return number && row->apply(field, *number);
+}
+
 }  // namespace
 
 std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
   const Value& value = loops.values[id];
   const DType type = graph.node(value.node).type.dtype;
   if (!is_small_integer(type)) return std::nullopt;
-  SubByteField field;
-  field.load = id;
-  if (value.kind == Value::Kind::load)
+  if (value.kind == Value::Kind::load) {
+    SubByteField field;
+    field.load = id;
     return type == DType::u8 && value.data.empty() ? std::optional(field) : std::nullopt;
-  if (value.kind != Value::Kind::compute) return std::nullopt;
-  const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
-  const auto below = sub_byte_field_of(graph, loops, value.operands[0]);
-  if (!below) return std::nullopt;
-  field = *below;
-  const bool raw = field.offset == 0, plain = raw && field.flip == 0;
-  const std::optional<std::int64_t> second =
-      value.operands.size() == 2 ? constant_of(graph, loops.values[value.operands[1]]) : std::nullopt;
-  const bool known = second.has_value();
-  const std::int64_t number = second.value_or(0);
-  if (op == "shift_right" && plain && field.mask == 0xff && !field.shift) {
-    field.shift = value.operands[1];
-  } else if (op == "bit_and" && plain && known && number >= 0) {
-    field.mask &= static_cast<std::uint32_t>(number);
-  } else if (op == "bit_xor" && raw && known && number >= 0 && number <= 0xff) {
-    field.flip ^= static_cast<std::uint32_t>(number);
-  } else if ((op == "add" || op == "sub") && known && std::abs(number) < kMostOffset) {
-    field.offset += op == "add" ? number : -number;
-  } else if (op != "cast") {
-    return std::nullopt;
   }
+  if (value.kind != Value::Kind::compute) return std::nullopt;
+  std::optional<SubByteField> field = sub_byte_field_of(graph, loops, value.operands[0]);
+  if (!field || !apply_op(graph, loops, value, *field)) return std::nullopt;
   const bool fits =
-      std::abs(field.offset) < kMostOffset && holds(type, field.offset, field.offset + (field.mask | field.flip));
-  return fits ? std::optional(field) : std::nullopt;
+      std::abs(field->offset) < kMostOffset && holds(type, field->offset, field->offset + (field->mask | field->flip));
+  return fits ? field : std::nullopt;
 }
 
 std::optional<std::int64_t> number_at(

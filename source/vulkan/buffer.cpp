@@ -84,7 +84,7 @@ Placement expected_placement(const Device& device, BufferKind kind) {
 }
 
 Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
-  const std::uint64_t limit = device->caps().max_allocation;
+  const std::uint64_t limit = device->caps().memory.max_allocation;
   if (bytes > limit) {
     return make_error(ErrorCode::out_of_memory,
                       "A buffer of {} bytes is beyond the {} bytes that the device '{}' allocates at once.", bytes,

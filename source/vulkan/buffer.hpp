@@ -103,8 +103,8 @@ class Buffer {
   bool host_cached_ = false;
 };
 
-/// A window of a buffer, in bytes. The offset is a multiple of Caps::offset_alignment, the size at
-/// most Caps::storage_buffer_range; 0 bytes stands for all that follows the offset.
+/// A window of a buffer, in bytes. The offset is a multiple of MemoryCaps::offset_alignment, the size at
+/// most MemoryCaps::storage_buffer_range; 0 bytes stands for all that follows the offset.
 struct BufferRange {
   const Buffer* buffer = nullptr;
   std::uint64_t offset = 0;

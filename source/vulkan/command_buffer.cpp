@@ -106,11 +106,12 @@ void CommandBuffer::bind_buffers(std::span<const BufferRange> ranges) {
           "Binding {} has {} bytes at offset {} of a buffer in pieces of {}, and crosses from one into the next.", i,
           bytes, ranges[i].offset, ranges[i].buffer->piece_bytes()));
     }
-    if (bytes > caps.storage_buffer_range || bound.offset % caps.offset_alignment != 0) {
-      return fail(unsupported(
-          "Binding {} has {} bytes at offset {}; the device '{}' binds at most {} bytes, at "
-          "multiples of {}.",
-          i, bytes, bound.offset, pool_.device()->info().name, caps.storage_buffer_range, caps.offset_alignment));
+    if (bytes > caps.memory.storage_buffer_range || bound.offset % caps.memory.offset_alignment != 0) {
+      return fail(
+          unsupported("Binding {} has {} bytes at offset {}; the device '{}' binds at most {} bytes, at "
+                      "multiples of {}.",
+                      i, bytes, bound.offset, pool_.device()->info().name, caps.memory.storage_buffer_range,
+                      caps.memory.offset_alignment));
     }
     infos[i] = {bound.buffer->handle(), bound.offset, bytes};
     writes[i].dstBinding = static_cast<std::uint32_t>(i);
@@ -152,7 +153,7 @@ void CommandBuffer::push_constants(std::span<const std::byte> bytes) {
 
 bool CommandBuffer::may_dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   if (error_) return false;
-  const std::uint32_t limit = pool_.device()->caps().max_groups_per_axis;
+  const std::uint32_t limit = pool_.device()->caps().workgroup.max_groups_per_axis;
   if (pipeline_ == nullptr || !buffers_bound_) {
     fail(invalid("A dispatch needs a kernel to be bound, and then its buffers."));
   } else if (std::max({x, y, z}) > limit) {

@@ -10,20 +10,20 @@ constexpr std::uint32_t kMaxPushDescriptors = 32;  // what every device with the
 
 Result<void> check_limits(const Device& device, const PipelineInfo& info) {
   const Caps& caps = device.caps();
-  if (info.buffers > caps.storage_buffers) {
+  if (info.buffers > caps.memory.storage_buffers) {
     return unsupported("The kernel '{}' uses {} storage buffers; the device '{}' allows {}.", info.name, info.buffers,
-                       device.info().name, caps.storage_buffers);
+                       device.info().name, caps.memory.storage_buffers);
   }
-  if (info.push_constant_bytes > caps.push_constant_bytes || info.push_constant_bytes % 4 != 0) {
+  if (info.push_constant_bytes > caps.memory.push_constant_bytes || info.push_constant_bytes % 4 != 0) {
     return unsupported("The kernel '{}' has {} bytes of push constants; the device '{}' allows {}, a multiple of 4.",
-                       info.name, info.push_constant_bytes, device.info().name, caps.push_constant_bytes);
+                       info.name, info.push_constant_bytes, device.info().name, caps.memory.push_constant_bytes);
   }
   const std::uint32_t size = info.subgroup_size;
-  if (size != 0 && ((size & (size - 1)) || size < caps.subgroup_size_min || size > caps.subgroup_size_max)) {
+  if (size != 0 && ((size & (size - 1)) || size < caps.subgroup.size_min || size > caps.subgroup.size_max)) {
     return unsupported("The kernel '{}' requires subgroups of {}; the device '{}' has powers of two from {} to {}.",
-                       info.name, size, device.info().name, caps.subgroup_size_min, caps.subgroup_size_max);
+                       info.name, size, device.info().name, caps.subgroup.size_min, caps.subgroup.size_max);
   }
-  if (info.full_subgroups && !caps.full_subgroups) {
+  if (info.full_subgroups && !caps.subgroup.full) {
     return unsupported("The kernel '{}' requires full subgroups, which the device '{}' does not promise.", info.name,
                        device.info().name);
   }
@@ -112,9 +112,9 @@ Result<void> ComputePipeline::compile(const std::shared_ptr<const Device>& devic
   // A size that is the device's only one need not be required; and where it is, a workgroup may have
   // maxComputeWorkgroupSubgroups alone.
   const Caps& caps = device->caps();
-  if (info.subgroup_size != 0 && caps.subgroup_size_min != caps.subgroup_size_max) create.stage.pNext = &subgroup;
+  if (info.subgroup_size != 0 && caps.subgroup.size_min != caps.subgroup.size_max) create.stage.pNext = &subgroup;
   if (info.full_subgroups) create.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-  if (info.capture_statistics && device->caps().executable_statistics) {
+  if (info.capture_statistics && device->caps().profiling.executable_statistics) {
     create.flags |=
         VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   }

@@ -92,66 +92,66 @@ struct Properties {
 };
 
 void fill_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
-  caps.max_invocations = limits.maxComputeWorkGroupInvocations;
-  caps.max_workgroup_x = limits.maxComputeWorkGroupSize[0];
-  caps.max_groups_per_axis = std::min(
+  caps.workgroup.max_invocations = limits.maxComputeWorkGroupInvocations;
+  caps.workgroup.max_x = limits.maxComputeWorkGroupSize[0];
+  caps.workgroup.max_groups_per_axis = std::min(
       {limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1], limits.maxComputeWorkGroupCount[2]});
-  caps.shared_memory_bytes = limits.maxComputeSharedMemorySize;
+  caps.workgroup.shared_memory_bytes = limits.maxComputeSharedMemorySize;
   // One compute shader uses one set: the tighter of the three limits counts.
-  caps.storage_buffers = std::min(
+  caps.memory.storage_buffers = std::min(
       {limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources});
-  caps.push_constant_bytes = limits.maxPushConstantsSize;
-  caps.storage_buffer_range = limits.maxStorageBufferRange;
-  caps.offset_alignment = static_cast<std::uint32_t>(limits.minStorageBufferOffsetAlignment);
+  caps.memory.push_constant_bytes = limits.maxPushConstantsSize;
+  caps.memory.storage_buffer_range = limits.maxStorageBufferRange;
+  caps.memory.offset_alignment = static_cast<std::uint32_t>(limits.minStorageBufferOffsetAlignment);
 }
 
 /// What a driver does not say of itself.
 void apply_driver_limits(const Properties& properties, Caps& caps) {
   const RegisterBudget registers = registers_of(properties.core.properties.vendorID);
-  caps.registers_per_thread = registers.per_thread;
-  caps.workgroup_registers = registers.per_workgroup;
+  caps.registers.per_thread = registers.per_thread;
+  caps.registers.per_workgroup = registers.per_workgroup;
   // RADV of Mesa 22.3 divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
   if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV)
-    caps.shared_memory_bytes = std::min(caps.shared_memory_bytes, 65536u - 256u);
+    caps.workgroup.shared_memory_bytes = std::min(caps.workgroup.shared_memory_bytes, 65536u - 256u);
 }
 
 void fill_subgroups(const Properties& properties, const FeatureChain& features, Caps& caps) {
   const VkPhysicalDeviceSubgroupProperties& subgroup = properties.subgroup;
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
-  caps.subgroup_size = std::max(subgroup.subgroupSize, 1u);
-  caps.subgroup_size_min = caps.subgroup_size_max = caps.subgroup_size;
-  caps.subgroup_shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
-  caps.full_subgroups = features.subgroup_size.computeFullSubgroups;
-  caps.subgroup_size_control = features.subgroup_size.subgroupSizeControl &&
+  caps.subgroup.size = std::max(subgroup.subgroupSize, 1u);
+  caps.subgroup.size_min = caps.subgroup.size_max = caps.subgroup.size;
+  caps.subgroup.shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+  caps.subgroup.full = features.subgroup_size.computeFullSubgroups;
+  caps.subgroup.size_control = features.subgroup_size.subgroupSizeControl &&
                                (properties.subgroup_size.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
-  if (caps.subgroup_size_control) {
-    caps.subgroup_size_min = properties.subgroup_size.minSubgroupSize;
-    caps.subgroup_size_max = properties.subgroup_size.maxSubgroupSize;
+  if (caps.subgroup.size_control) {
+    caps.subgroup.size_min = properties.subgroup_size.minSubgroupSize;
+    caps.subgroup.size_max = properties.subgroup_size.maxSubgroupSize;
     // Kernels that share folds require the size; the others could have more, and need not.
     const std::uint64_t most =
-        std::uint64_t{caps.subgroup_size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
-    if (caps.subgroup_size_min != caps.subgroup_size_max && most < caps.max_invocations)
-      caps.max_invocations = static_cast<std::uint32_t>(most);
+        std::uint64_t{caps.subgroup.size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
+    if (caps.subgroup.size_min != caps.subgroup.size_max && most < caps.workgroup.max_invocations)
+      caps.workgroup.max_invocations = static_cast<std::uint32_t>(most);
   }
 }
 
 void fill_features(const Properties& properties, const FeatureChain& features, Caps& caps) {
-  caps.storage_16bit = features.storage16.storageBuffer16BitAccess;
-  caps.storage_8bit = features.storage8.storageBuffer8BitAccess;
-  caps.float16 = features.float16_int8.shaderFloat16;
-  caps.int8 = features.float16_int8.shaderInt8;
-  caps.int16 = features.core.features.shaderInt16;
-  caps.int64 = features.core.features.shaderInt64;
-  caps.float64 = features.core.features.shaderFloat64;
-  caps.round_to_even_f16 = properties.floats.shaderRoundingModeRTEFloat16;
-  caps.keep_nan_f32 = properties.floats.shaderSignedZeroInfNanPreserveFloat32;
-  caps.keep_nan_f64 = properties.floats.shaderSignedZeroInfNanPreserveFloat64;
-  caps.keep_denorms_f16 = properties.floats.shaderDenormPreserveFloat16;
-  caps.subgroup_16bit = features.subgroup_types.shaderSubgroupExtendedTypes;
-  caps.dot_product_i8 = features.dot_product.shaderIntegerDotProduct;
-  caps.dot_product_i8_accelerated =
-      caps.dot_product_i8 && properties.dot_product.integerDotProduct4x8BitPackedSignedAccelerated;
-  caps.executable_statistics = features.executables.pipelineExecutableInfo;
+  caps.memory.storage_16bit = features.storage16.storageBuffer16BitAccess;
+  caps.memory.storage_8bit = features.storage8.storageBuffer8BitAccess;
+  caps.arithmetic.float16 = features.float16_int8.shaderFloat16;
+  caps.arithmetic.int8 = features.float16_int8.shaderInt8;
+  caps.arithmetic.int16 = features.core.features.shaderInt16;
+  caps.arithmetic.int64 = features.core.features.shaderInt64;
+  caps.arithmetic.float64 = features.core.features.shaderFloat64;
+  caps.float_controls.round_to_even_f16 = properties.floats.shaderRoundingModeRTEFloat16;
+  caps.float_controls.keep_nan_f32 = properties.floats.shaderSignedZeroInfNanPreserveFloat32;
+  caps.float_controls.keep_nan_f64 = properties.floats.shaderSignedZeroInfNanPreserveFloat64;
+  caps.float_controls.keep_denorms_f16 = properties.floats.shaderDenormPreserveFloat16;
+  caps.subgroup.extended_types = features.subgroup_types.shaderSubgroupExtendedTypes;
+  caps.arithmetic.dot_product_i8 = features.dot_product.shaderIntegerDotProduct;
+  caps.arithmetic.dot_product_i8_accelerated =
+      caps.arithmetic.dot_product_i8 && properties.dot_product.integerDotProduct4x8BitPackedSignedAccelerated;
+  caps.profiling.executable_statistics = features.executables.pipelineExecutableInfo;
 }
 
 std::optional<DType> dtype_of(VkComponentTypeKHR type) {
@@ -182,17 +182,17 @@ Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device,
     const auto c = dtype_of(shape.CType);
     const auto result = dtype_of(shape.ResultType);
     if (shape.scope != VK_SCOPE_SUBGROUP_KHR || shape.saturatingAccumulation || !a || !b || !c || !result) continue;
-    caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
+    caps.matrix.shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
   }
-  caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
+  caps.matrix.bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
   if (!features.maintenance4.maintenance4 || version < VK_API_VERSION_1_3)
     return {};  // kernels with what follows are SPIR-V 1.6
-  caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
-  caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
-  caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;
-  caps.matrix2_tensor_addressing = features.matrix2.cooperativeMatrixTensorAddressing;
-  caps.matrix2_workgroup_scope = features.matrix2.cooperativeMatrixWorkgroupScope;
-  caps.matrix2_flexible = features.matrix2.cooperativeMatrixFlexibleDimensions;
+  caps.matrix2.reductions = features.matrix2.cooperativeMatrixReductions;
+  caps.matrix2.conversions = features.matrix2.cooperativeMatrixConversions;
+  caps.matrix2.per_element = features.matrix2.cooperativeMatrixPerElementOperations;
+  caps.matrix2.tensor_addressing = features.matrix2.cooperativeMatrixTensorAddressing;
+  caps.matrix2.workgroup_scope = features.matrix2.cooperativeMatrixWorkgroupScope;
+  caps.matrix2.flexible = features.matrix2.cooperativeMatrixFlexibleDimensions;
   return {};
 }
 
@@ -207,7 +207,7 @@ void fill_memory(const InstanceFunctions& vk, VkPhysicalDevice device, const Pro
   }
   // Some drivers report a limit beyond the memory there is.
   const std::uint64_t limit = properties.allocation.maxMemoryAllocationSize;
-  info.caps.max_allocation = largest == 0 ? limit : std::min(limit, largest);
+  info.caps.memory.max_allocation = largest == 0 ? limit : std::min(limit, largest);
 }
 
 }  // namespace
@@ -291,7 +291,7 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   VKF_CHECK_OK(fill_matrices(vk, device, features, offer.version, info.caps));
   fill_memory(vk, device, properties, info);
   VKF_TRY(family, choose_queue_family(vk, device));
-  info.caps.timestamp_period_ns = family.timestamp_bits > 0 ? core.limits.timestampPeriod : 0.0F;
+  info.caps.profiling.timestamp_period_ns = family.timestamp_bits > 0 ? core.limits.timestampPeriod : 0.0F;
   return info;
 }
 

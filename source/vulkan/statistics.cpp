@@ -18,7 +18,7 @@ double number(const VkPipelineExecutableStatisticKHR& statistic) {
 Result<std::uint32_t> executable_count(const ComputePipeline& pipeline) {
   const Device& device = *pipeline.device();
   const DeviceFunctions& vk = device.functions();
-  if (!device.caps().executable_statistics || !vk.GetPipelineExecutablePropertiesKHR) {
+  if (!device.caps().profiling.executable_statistics || !vk.GetPipelineExecutablePropertiesKHR) {
     return unsupported("The device '{}' reports nothing about its pipelines.", device.info().name);
   }
   VkPipelineInfoKHR info{VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR};

@@ -29,7 +29,7 @@ Result<std::vector<double>> TimestampPool::nanoseconds() const {
   times.reserve(ticks.size());
   for (std::uint64_t tick : ticks) {
     times.push_back(static_cast<double>((tick - ticks.front()) & mask) *
-                    static_cast<double>(device.caps().timestamp_period_ns));
+                    static_cast<double>(device.caps().profiling.timestamp_period_ns));
   }
   return times;
 }

@@ -19,8 +19,9 @@ using nlohmann::json;
 
 Target h200() {
   Target target = test::discrete_gpu_with_matrices();
-  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 =
-      target.caps.keep_nan_f32 = target.caps.keep_denorms_f16 = true;
+  target.caps.memory.storage_8bit = target.caps.arithmetic.int8 = target.caps.arithmetic.int16 =
+      target.caps.float_controls.round_to_even_f16 = target.caps.float_controls.keep_nan_f32 =
+          target.caps.float_controls.keep_denorms_f16 = true;
   target.costs = CostModel{4200, 1.6, 30e3, 1.896e6};
   return target;
 }

@@ -185,7 +185,7 @@ constexpr int kParts[] = {1, 2, 1, 3, 7};
 void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
   RandomSuite suite{test, cases, schedule::Template::matmul, false, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
-    return RandomGraph{DotCase(seed, !low_limits && target().caps.float64).graph(), seed % 5 == 0};
+    return RandomGraph{DotCase(seed, !low_limits && target().caps.arithmetic.float64).graph(), seed % 5 == 0};
   };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
@@ -277,7 +277,7 @@ TEST(Dot, WholeTiles) {
   constexpr FeatureTier kTiers[] = {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2};
   constexpr DType kHalves[] = {DType::f16};
   const Target offered = must(device().state()->context->tiers().target(kTiers, kHalves));
-  if (!offered.caps.matrix2_workgroup_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
+  if (!offered.caps.matrix2.workgroup_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     if (dtype == DType::bf16 && !matrix_of(offered.caps, dtype, DType::f32)) {
@@ -348,7 +348,7 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
   const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
-  const auto shapes = must(device().state()->context->tiers().target(kTiers)).caps.matrix_shapes;
+  const auto shapes = must(device().state()->context->tiers().target(kTiers)).caps.matrix.shapes;
   const bool halves =
       std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
   if (!halves)

@@ -180,7 +180,7 @@ Data moderate(const ir::Graph& graph, DType dtype, bool special) {
 }
 
 TEST_P(Reductions, OfEveryAxisAreOneKernel) {
-  if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  if (GetParam() == DType::f64 && !target().caps.arithmetic.float64) GTEST_SKIP() << "the device has no 64-bit floats";
   for (const Shape& shape : {Shape{5, 33, 18}, Shape{3, 1, 64}}) {
     for (const Axes& axes : kAxes) {
       const ir::Graph made = graph(shape, axes.axes);
@@ -406,7 +406,7 @@ TEST(EqualRows, HaveANormThatIsTheBias) {
     for (const std::int64_t length : {1, 3, 7, 64, 100, 203, 1000, 4098}) {
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
         if (!norm.names_a_mean && (size_of(dtype) == 2 || length == 1)) continue;
-        if (dtype == DType::f64 && !(norm.has_f64 && target().caps.float64)) continue;
+        if (dtype == DType::f64 && !(norm.has_f64 && target().caps.arithmetic.float64)) continue;
         const ir::Graph graph = norm_of(norm, dtype, length);
         const Data data = equal_rows(dtype, 6, length);
         for (const bool fusion : {true, false}) {

@@ -76,7 +76,7 @@ ir::Graph all_scans(DType dtype, int axis, bool reverse) {
 }
 
 TEST_P(Scans, OfEveryOpDirectionAndAxisAreOneKernel) {
-  if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  if (GetParam() == DType::f64 && !target().caps.arithmetic.float64) GTEST_SKIP() << "the device has no 64-bit floats";
   const int most = target().type == DeviceType::cpu
                        ? 1
                        : 2;  // a GPU is shared by workgroups that leave what they have to a second dispatch

@@ -56,7 +56,7 @@ Data with_equals(const ir::Graph& graph, DType dtype, bool special) {
 class Sorts : public testing::TestWithParam<DType> {};
 
 TEST_P(Sorts, OfValuesAndPositionsAreOneKernel) {
-  if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  if (GetParam() == DType::f64 && !target().caps.arithmetic.float64) GTEST_SKIP() << "the device has no 64-bit floats";
   const Tensor x = Tensor::input("x", GetParam(), {5, 33, 18});
   for (int axis = 0; axis < 3; ++axis) {
     for (const bool descending : {false, true}) {
@@ -74,7 +74,7 @@ TEST_P(Sorts, OfValuesAndPositionsAreOneKernel) {
 }
 
 TEST_P(Sorts, OfTheBestFewAreOneKernel) {
-  if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  if (GetParam() == DType::f64 && !target().caps.arithmetic.float64) GTEST_SKIP() << "the device has no 64-bit floats";
   const Tensor x = Tensor::input("x", GetParam(), {7, 100});
   for (const std::int64_t count : {1, 5, 100}) {
     const TopK best = top_k(x, count, 1, count != 5);

@@ -15,6 +15,7 @@
 #include "plan/plan.hpp"
 #include "schedule/access.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "spirv/compile.hpp"
 #include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"
@@ -450,15 +451,15 @@ TEST(Targets, KernelsWithSeveralItemsInFlightAreValid) {
 TEST(Targets, KeysTellDevicesApartThatAreAskedForOtherModes) {
   const ir::Graph graph = must(ir::parse(read(kFolder / "softmax.vkf")));
   Target keeps = gpu();
-  keeps.caps.keep_nan_f32 = true;
+  keeps.caps.float_controls.keep_nan_f32 = true;
   Target native = keeps;
-  native.caps.exp_of_nan = true;
+  native.caps.float_controls.exp_of_nan = true;
   std::set<std::string> keys;
   for (const Target& target : {gpu(), keeps, native}) {
     const Planned made = planned(graph, target);
     keys.insert(made.kernels[0][0].key);
     EXPECT_TRUE(spirv::compile_glsl(made.kernels[0][0].glsl, "softmax").ok());
-    EXPECT_EQ(made.kernels[0][0].glsl.find("f32_exp(") == std::string::npos, target.caps.exp_of_nan);
+    EXPECT_EQ(made.kernels[0][0].glsl.find("f32_exp(") == std::string::npos, target.caps.float_controls.exp_of_nan);
   }
   EXPECT_EQ(keys.size(), 3U);
 }
@@ -466,7 +467,7 @@ TEST(Targets, KeysTellDevicesApartThatAreAskedForOtherModes) {
 TEST(Targets, SegmentsAreSplitAtTheBufferLimit) {
   for (const std::uint32_t buffers : {4u, 8u, 30u}) {
     Target target = cpu_driver();
-    target.caps.storage_buffers = buffers;
+    target.caps.memory.storage_buffers = buffers;
     ir::Graph graph;
     ir::NodeId sum = must(graph.add_input("x0", {DType::f32, {Dim(1000)}}));
     for (int i = 1; i < 20; ++i) {

@@ -29,8 +29,8 @@ TEST(Registers, VendorsOfWhomNothingIsKnownHaveTheDefaults) {
   const Caps caps;
   for (const std::uint32_t vendor : {0x1002u, 0x10DEu, 0x8086u, 0x106Bu, 0x1AE0u,
                                      0x10005u}) {  // AMD, NVIDIA, Intel, Apple, SwiftShader, Mesa's lavapipe
-    EXPECT_EQ(registers_of(vendor).per_thread, caps.registers_per_thread);
-    EXPECT_EQ(registers_of(vendor).per_workgroup, caps.workgroup_registers);
+    EXPECT_EQ(registers_of(vendor).per_thread, caps.registers.per_thread);
+    EXPECT_EQ(registers_of(vendor).per_workgroup, caps.registers.per_workgroup);
   }
   EXPECT_EQ(registers_of(0x13B5).per_thread, 64u);
   EXPECT_EQ(registers_of(0x5143).per_workgroup, 32768u);
@@ -63,7 +63,7 @@ TEST(Registers, TilesFitALaneOfMali) {
 /// The same device, if nobody said how many registers it has.
 TEST(Registers, UnknownOnesLeaveTilesAsTheyWere) {
   Target device = mali();
-  device.caps.registers_per_thread = kUnknownRegistersPerThread;
+  device.caps.registers.per_thread = kUnknownRegistersPerThread;
   const auto input = [&](const char* name, Shape shape) { return Tensor::input(name, DType::f16, std::move(shape)); };
   EXPECT_GT(most_registers(graph_of({matmul(input("x", {1000, 1024}), input("w", {1024, 768}))}), device), 64);
   EXPECT_GT(

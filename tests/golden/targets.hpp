@@ -10,14 +10,15 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   Target target;
   target.name = "fabricated discrete GPU";
   target.type = DeviceType::discrete;
-  target.caps.max_invocations = invocations;
-  target.caps.max_workgroup_x = invocations;
-  target.caps.storage_buffers = 32;
-  target.caps.storage_buffer_range = std::uint64_t{4} << 30;
-  target.caps.subgroup_size = target.caps.subgroup_size_min = target.caps.subgroup_size_max = subgroup;
-  target.caps.subgroup_shuffle = target.caps.subgroup_size_control = target.caps.full_subgroups = true;
-  target.caps.shared_memory_bytes = 49152;
-  target.caps.storage_16bit = target.caps.float16 = target.caps.int64 = target.caps.float64 = true;
+  target.caps.workgroup.max_invocations = invocations;
+  target.caps.workgroup.max_x = invocations;
+  target.caps.memory.storage_buffers = 32;
+  target.caps.memory.storage_buffer_range = std::uint64_t{4} << 30;
+  target.caps.subgroup.size = target.caps.subgroup.size_min = target.caps.subgroup.size_max = subgroup;
+  target.caps.subgroup.shuffle = target.caps.subgroup.size_control = target.caps.subgroup.full = true;
+  target.caps.workgroup.shared_memory_bytes = 49152;
+  target.caps.memory.storage_16bit = target.caps.arithmetic.float16 = target.caps.arithmetic.int64 =
+      target.caps.arithmetic.float64 = true;
   target.tiers = {true, true, true, false, false, false};
   return target;
 }
@@ -25,12 +26,12 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
 /// The same with cooperative matrices of 16 x 16 x 16, and functions of their elements.
 inline Target discrete_gpu_with_matrices() {
   Target target = discrete_gpu();
-  target.caps.matrix_shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32},
+  target.caps.matrix.shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32},
                                {16, 16, 16, DType::bf16, DType::bf16, DType::f32, DType::f32},
                                {16, 16, 32, DType::i8, DType::i8, DType::i32, DType::i32},
                                {16, 16, 32, DType::u8, DType::u8, DType::u32, DType::u32}};
-  target.caps.matrix_sub_byte = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
-  target.caps.matrix2_reductions = target.caps.matrix2_conversions = target.caps.matrix2_per_element = true;
+  target.caps.matrix.sub_byte = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
+  target.caps.matrix2.reductions = target.caps.matrix2.conversions = target.caps.matrix2.per_element = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] =
       target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = true;
   return target;
@@ -39,7 +40,7 @@ inline Target discrete_gpu_with_matrices() {
 /// The same with the shared memory of an H200, and what that has been measured to cost.
 inline Target discrete_gpu_with_measured_costs() {
   Target target = discrete_gpu_with_matrices();
-  target.caps.shared_memory_bytes = 49152;
+  target.caps.workgroup.shared_memory_bytes = 49152;
   target.costs = CostModel{.copy_gb_per_s = 4230, .launch_us = 1.9, .gflops = 30300, .accesses_per_us = 1.89e6};
   return target;
 }
@@ -47,15 +48,15 @@ inline Target discrete_gpu_with_measured_costs() {
 /// With matrices, and which multiplies whole tiles as one (T5) and whose exponentials keep NaN.
 inline Target discrete_gpu_with_whole_tiles() {
   Target target = discrete_gpu_with_matrices();
-  target.caps.keep_nan_f32 = target.caps.exp_of_nan = true;
-  target.caps.matrix2_tensor_addressing = target.caps.matrix2_workgroup_scope = target.caps.matrix2_flexible = true;
+  target.caps.float_controls.keep_nan_f32 = target.caps.float_controls.exp_of_nan = true;
+  target.caps.matrix2.tensor_addressing = target.caps.matrix2.workgroup_scope = target.caps.matrix2.flexible = true;
   return target;
 }
 
 /// The same without them, that multiplies four bytes at once.
 inline Target discrete_gpu_with_dots() {
   Target target = discrete_gpu();
-  target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
+  target.caps.arithmetic.dot_product_i8 = target.caps.arithmetic.dot_product_i8_accelerated = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::dot_product)] = true;
   return target;
 }
@@ -66,12 +67,12 @@ inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations)
   Target target;
   target.name = "fabricated integrated GPU";
   target.type = DeviceType::integrated;
-  target.caps.max_invocations = target.caps.max_workgroup_x = invocations;
-  target.caps.storage_buffers = 16;
-  target.caps.shared_memory_bytes = 32768;
-  target.caps.storage_16bit = target.caps.float16 = true;
-  target.caps.registers_per_thread = registers_of(vendor_id).per_thread;
-  target.caps.workgroup_registers = registers_of(vendor_id).per_workgroup;
+  target.caps.workgroup.max_invocations = target.caps.workgroup.max_x = invocations;
+  target.caps.memory.storage_buffers = 16;
+  target.caps.workgroup.shared_memory_bytes = 32768;
+  target.caps.memory.storage_16bit = target.caps.arithmetic.float16 = true;
+  target.caps.registers.per_thread = registers_of(vendor_id).per_thread;
+  target.caps.registers.per_workgroup = registers_of(vendor_id).per_workgroup;
   target.tiers = {true, false, true, false, false, false};
   return target;
 }
@@ -79,7 +80,7 @@ inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations)
 /// With what Mali G52 and G610 have in common.
 inline Target mali() {
   Target target = integrated_gpu(0x13B5, 256);
-  target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
+  target.caps.arithmetic.dot_product_i8 = target.caps.arithmetic.dot_product_i8_accelerated = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::dot_product)] = true;
   return target;
 }
@@ -94,9 +95,9 @@ inline Target cpu_driver() {
   Target target;
   target.name = "fabricated CPU";
   target.type = DeviceType::cpu;
-  target.caps.max_invocations = target.caps.max_workgroup_x = 256;
-  target.caps.storage_buffers = 30;
-  target.caps.subgroup_size = 4;
+  target.caps.workgroup.max_invocations = target.caps.workgroup.max_x = 256;
+  target.caps.memory.storage_buffers = 30;
+  target.caps.subgroup.size = 4;
   return target;
 }
 

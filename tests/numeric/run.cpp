@@ -153,8 +153,8 @@ std::shared_ptr<vulkan::Device> device() {
 }
 
 bool offers(DType dtype, bool native_int64) {
-  if (native_int64 && !device()->caps().int64) return false;
-  return dtype != DType::f64 || device()->caps().float64;
+  if (native_int64 && !device()->caps().arithmetic.int64) return false;
+  return dtype != DType::f64 || device()->caps().arithmetic.float64;
 }
 
 bool keeps_nan_in_exp() {

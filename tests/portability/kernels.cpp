@@ -151,7 +151,7 @@ SymbolValues small_symbols(const ir::Graph& graph) {
 
 Target minimum_target() {
   Target target;
-  target.caps.storage_buffers = 16;
+  target.caps.memory.storage_buffers = 16;
   return target;
 }
 

@@ -33,8 +33,9 @@ Target target_without_self_tests() {
   target.type = chip()->info().type;
   target.caps = chip()->caps();
   target.tiers[static_cast<std::size_t>(FeatureTier::subgroup)] =
-      target.caps.subgroup_shuffle && target.caps.full_subgroups;
-  target.tiers[static_cast<std::size_t>(FeatureTier::float16)] = target.caps.float16 && target.caps.storage_16bit;
+      target.caps.subgroup.shuffle && target.caps.subgroup.full;
+  target.tiers[static_cast<std::size_t>(FeatureTier::float16)] =
+      target.caps.arithmetic.float16 && target.caps.memory.storage_16bit;
   return target;
 }
 
@@ -63,7 +64,7 @@ Figures compile(const BuiltKernel& built) {
   info.capture_statistics = true;
   if (built.kernel.subgroup > 0) {
     info.full_subgroups = true;
-    info.subgroup_size = chip()->caps().subgroup_size_control ? static_cast<std::uint32_t>(built.kernel.subgroup) : 0;
+    info.subgroup_size = chip()->caps().subgroup.size_control ? static_cast<std::uint32_t>(built.kernel.subgroup) : 0;
   }
   const auto pipeline = must(vulkan::ComputePipeline::create(chip(), info));
   Figures figures;

@@ -276,7 +276,7 @@ Refusals refusals(const std::vector<NamedGraph>& graphs, const Target& target, c
 
 TEST(BeyondTheMinimum, DoublesAreRefusedByName) {
   Target target = minimum_target();
-  target.caps.float64 = true;
+  target.caps.arithmetic.float64 = true;
   const Refusals found = refusals(double_graphs(), target, "ouble");  // "double" in Metal, "packDouble2x32" in HLSL
   EXPECT_GT(found.kernels, 0);
   EXPECT_EQ(found.msl, found.kernels);
@@ -285,7 +285,7 @@ TEST(BeyondTheMinimum, DoublesAreRefusedByName) {
 
 TEST(BeyondTheMinimum, NativeWideIntegersAndHalvesPrint) {
   Target target = minimum_target();
-  target.caps.int64 = target.caps.float16 = target.caps.storage_16bit = true;
+  target.caps.arithmetic.int64 = target.caps.arithmetic.float16 = target.caps.memory.storage_16bit = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::float16)] = true;
   const Refusals found = refusals(row_graphs(), target, "");
   EXPECT_GT(found.kernels, 0);

@@ -36,13 +36,13 @@ DeviceOptions least_of(const Device& device) {
   options.disable = device.description().features;
   for (int tier = 1; tier < kFeatureTierCount; ++tier)
     options.disable.emplace_back(name_of(static_cast<FeatureTier>(tier)));
-  options.limits = {{"max_invocations", least.max_invocations},
-                    {"max_workgroup_x", least.max_workgroup_x},
-                    {"shared_memory_bytes", least.shared_memory_bytes},
-                    {"storage_buffers", least.storage_buffers},
-                    {"push_constant_bytes", least.push_constant_bytes},
-                    {"storage_range", least.storage_buffer_range},
-                    {"subgroup_size", least.subgroup_size}};
+  options.limits = {{"max_invocations", least.workgroup.max_invocations},
+                    {"max_workgroup_x", least.workgroup.max_x},
+                    {"shared_memory_bytes", least.workgroup.shared_memory_bytes},
+                    {"storage_buffers", least.memory.storage_buffers},
+                    {"push_constant_bytes", least.memory.push_constant_bytes},
+                    {"storage_range", least.memory.storage_buffer_range},
+                    {"subgroup_size", least.subgroup.size}};
   return options;
 }
 

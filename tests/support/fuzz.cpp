@@ -63,15 +63,16 @@ std::uint64_t shared_bytes(const std::vector<std::uint32_t>& spirv) {
 /// What a kernel asks of a device beyond its limits and the capability Shader, where it may have no more; or nothing.
 std::string beyond_limits(const plan::ScheduledKernel& step, const runtime::CompiledKernel& kernel) {
   const Caps least;
-  if (step.schedule.workgroup > static_cast<int>(least.max_invocations))
+  if (step.schedule.workgroup > static_cast<int>(least.workgroup.max_invocations))
     return fmt::format("A workgroup has {} invocations.", step.schedule.workgroup);
   const spirv::Interface interface = must(spirv::reflect(kernel.spirv));
-  if (interface.bindings.size() > least.storage_buffers)
+  if (interface.bindings.size() > least.memory.storage_buffers)
     return fmt::format("A kernel has {} buffers.", interface.bindings.size());
-  if (interface.push_constant_bytes > least.push_constant_bytes)
+  if (interface.push_constant_bytes > least.memory.push_constant_bytes)
     return fmt::format("A kernel has {} bytes of push constants.", interface.push_constant_bytes);
   const std::uint64_t shared = shared_bytes(kernel.spirv);
-  if (shared > least.shared_memory_bytes) return fmt::format("A kernel has {} bytes of shared memory.", shared);
+  if (shared > least.workgroup.shared_memory_bytes)
+    return fmt::format("A kernel has {} bytes of shared memory.", shared);
   for (std::size_t at = 5; at < kernel.spirv.size() && (kernel.spirv[at] & 0xffffu) == 17;
        at += kernel.spirv[at] >> 16) {
     if (kernel.spirv[at + 1] != 1) return fmt::format("A kernel declares the capability {}.", kernel.spirv[at + 1]);

@@ -55,7 +55,7 @@ class Generator {
     const std::size_t count = 1 + random_.below(4);
     while (dtypes_.size() < count) {
       const auto dtype = static_cast<DType>(random_.below(kDTypeCount));
-      if (dtype != DType::f64 || options_.caps.float64) dtypes_.push_back(dtype);
+      if (dtype != DType::f64 || options_.caps.arithmetic.float64) dtypes_.push_back(dtype);
     }
   }
 
@@ -184,12 +184,12 @@ class Generator {
   [[nodiscard]] bool offered(const OpRow& row, DType type) const {
     if ((row.types & ops::bit(type)) == 0) return false;
     const std::vector<std::string> names(3, "x");
-    return !ops::expression(row, type, options_.caps.int64, names).empty();
+    return !ops::expression(row, type, options_.caps.arithmetic.int64, names).empty();
   }
 
   [[nodiscard]] bool castable(DType from, DType to) const {
-    return (to != DType::f64 || options_.caps.float64) && from != to &&
-           !ops::cast_expression(from, to, options_.caps.int64, "x").empty();
+    return (to != DType::f64 || options_.caps.arithmetic.float64) && from != to &&
+           !ops::cast_expression(from, to, options_.caps.arithmetic.int64, "x").empty();
   }
 
   static bool is_step(const OpRow& row) {

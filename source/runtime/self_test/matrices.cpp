@@ -114,7 +114,7 @@ double number_of(DType sums, std::uint32_t bits) {
 }  // namespace
 
 Result<std::string> test_matrices(OpenDevice& opened, const MatrixShape& shape) {
-  const std::uint32_t m = shape.m, n = shape.n, k = shape.k, lanes = opened.caps().subgroup_size;
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k, lanes = opened.caps().subgroup.size;
   const Operands operands = operands_of(shape);
   const KnownAnswer test{
       .kernel = {glsl_of_products(shape, lanes),

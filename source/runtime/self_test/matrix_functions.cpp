@@ -84,7 +84,7 @@ std::vector<double> expected_row(const MatrixShape& shape, const std::vector<dou
 
 Result<std::string> test_matrix_functions(OpenDevice& opened) {
   const MatrixShape shape = *matrix_of(opened.caps(), DType::f16, DType::f32);
-  const std::uint32_t m = shape.m, n = shape.n, k = shape.k, lanes = opened.caps().subgroup_size;
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k, lanes = opened.caps().subgroup.size;
   if (n != k) return fmt::format("The device's matrices have {} columns and sums of {}: results are no factors.", n, k);
   const std::string glsl =
       fmt::format(kFunctions, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 8),

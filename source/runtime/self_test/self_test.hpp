@@ -14,7 +14,7 @@ Result<std::string> self_test(OpenDevice& opened, FeatureTier tier);
 Result<std::string> self_test_matrices(OpenDevice& opened, const MatrixShape& shape);
 /// The same of tiles of `dtype` that a workgroup multiplies as one.
 Result<std::string> self_test_workgroup_tiles(OpenDevice& opened, DType dtype);
-/// The same of fragments of bits that become weights of four bits (Caps::matrix_sub_byte).
+/// The same of fragments of bits that become weights of four bits (MatrixCaps::sub_byte).
 Result<std::string> self_test_sub_byte(OpenDevice& opened, const MatrixShape& shape);
 
 /// Whether exponentials and inverse roots of NaN and infinities are what IEEE has them be on the open device, which

@@ -88,7 +88,7 @@ std::vector<std::uint32_t> vector_words(std::uint32_t k) {
 }  // namespace
 
 Result<std::string> test_sub_byte(OpenDevice& opened, const MatrixShape& shape) {
-  const std::uint32_t lanes = opened.caps().subgroup_size, length = 4 * shape.k;
+  const std::uint32_t lanes = opened.caps().subgroup.size, length = 4 * shape.k;
   const std::vector<std::uint32_t> weights = weight_words(shape);
   const std::vector<std::uint32_t> vector = vector_words(shape.k);
   std::vector<std::uint32_t> input = weights;

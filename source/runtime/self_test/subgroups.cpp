@@ -70,8 +70,9 @@ class Exchanges {
 
 Result<std::string> test_subgroups(OpenDevice& opened) {
   const Caps& caps = opened.caps();
-  const std::uint32_t size = caps.subgroup_size;
-  const std::uint32_t lanes = size * std::clamp(std::min(caps.max_invocations, caps.max_workgroup_x) / size, 1u, 2u);
+  const std::uint32_t size = caps.subgroup.size;
+  const std::uint32_t lanes =
+      size * std::clamp(std::min(caps.workgroup.max_invocations, caps.workgroup.max_x) / size, 1u, 2u);
   std::vector<std::uint32_t> input(lanes);
   for (std::uint32_t i = 0; i < lanes; ++i)
     input[i] = std::bit_cast<std::uint32_t>(static_cast<float>(i * i + 1));  // every sum is exact

@@ -81,7 +81,7 @@ Result<std::string> test_workgroup_tiles(OpenDevice& opened, DType dtype) {
   const bool halves = dtype == DType::f16;
   const std::vector<double> operands = tile_operands();
   const KnownAnswer test{.kernel = {glsl_of_tile(halves), "self-test of whole tiles",
-                                    static_cast<std::uint32_t>(kTile.workgroup()), opened.caps().subgroup_size},
+                                    static_cast<std::uint32_t>(kTile.workgroup()), opened.caps().subgroup.size},
                          .input = packed(operands, halves),
                          .output_words = std::size_t{kM} * kM / (halves ? 2 : 1)};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {

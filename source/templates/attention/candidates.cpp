@@ -4,6 +4,7 @@
 #include <set>
 
 #include "device_model/device_model.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/operands.hpp"
 #include "templates/attention/candidates.hpp"
 #include "templates/attention/cost.hpp"
@@ -30,7 +31,7 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
   const auto choose = [&](AttentionOperand& side, const std::vector<int>& depth, const std::vector<int>& across) {
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, side.value);
     const auto wide = [&](const std::vector<int>& axes) {
-      return axes.empty() ? Along() : along(graph, loops, backward_slice, axes.back(), tuning);
+      return axes.empty() ? Along() : along(graph, loops, backward_slice, RunAxis{axes.back()}, tuning);
     };
     const Along deep = wide(depth);
     const Along wise = wide(across);
@@ -122,7 +123,7 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
   if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d)))
     return std::nullopt;
   if (!fits(tile.value, tile.extent_n(problem.loops), tile.tile_k()) || workgroup > limit ||
-      shared_bytes(problem.loops, tile) > problem.target.caps.shared_memory_bytes)
+      shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes)
     return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();
@@ -137,7 +138,7 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
                                                          count_along(problem.loops, tile.axes.batch);
   schedule.launch.chunks = schedule.launch.workgroups;
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(problem.loops, tile);
   schedule.params = std::move(tile);
   plan_all(problem.graph, problem.loops, problem.tuning, schedule);
@@ -198,11 +199,11 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
   const int n = tile.extent_n(problem.loops);
   const auto un = static_cast<int>(mma.n);
   for (mapping.subtile = un * std::max(1, std::min(n, 64) / un);
-       mapping.subtile > un &&
-       (n % mapping.subtile != 0 || shared_bytes(problem.loops, tile) > problem.target.caps.shared_memory_bytes);
+       mapping.subtile > un && (n % mapping.subtile != 0 ||
+                                shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes);
        mapping.subtile -= un) {
   }
-  auto one = with_tile(problem, tile, form.subgroups * static_cast<int>(problem.target.caps.subgroup_size));
+  auto one = with_tile(problem, tile, form.subgroups * static_cast<int>(problem.target.caps.subgroup.size));
   if (one && problem.target.type != DeviceType::cpu &&
       one->cost.registers > device_model(problem.target).matrices.kernels.attention_registers)
     return std::nullopt;

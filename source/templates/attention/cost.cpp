@@ -4,6 +4,7 @@
 
 #include "device_model/device_model.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/attention/tiles.hpp"
 
 namespace vkfuse::schedule {

@@ -1,4 +1,5 @@
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
 #include "templates/attention/candidates.hpp"
 #include "templates/attention/tiles.hpp"
 

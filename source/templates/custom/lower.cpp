@@ -20,9 +20,9 @@ Result<std::vector<RelocatableKernel>> lower_custom(const LoweringInput& in) {
   // The sizes of every operand and of the result, for who asks for them.
   if (custom.code.find("push_constant") != std::string::npos) {
     for (std::int64_t size : in.loops.opaque_sizes) kernel.constants.push_back(static_cast<std::uint32_t>(size));
-    if (kernel.constants.size() * 4 > in.target.caps.push_constant_bytes) {
+    if (kernel.constants.size() * 4 > in.target.caps.memory.push_constant_bytes) {
       return unsupported("The custom kernel '{}' has {} sizes, and the device has {} bytes of push constants.",
-                         custom.name, kernel.constants.size(), in.target.caps.push_constant_bytes);
+                         custom.name, kernel.constants.size(), in.target.caps.memory.push_constant_bytes);
     }
   }
   RelocatableKernel relocatable;

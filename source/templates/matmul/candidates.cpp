@@ -9,6 +9,7 @@
 
 #include "base/numerics.hpp"
 #include "device_model/device_model.hpp"
+#include "schedule/limits.hpp"
 #include "templates/matmul/candidates.hpp"
 #include "templates/matmul/cost.hpp"
 #include "templates/matmul/match.hpp"
@@ -112,7 +113,8 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& t
   int& subtile = tile.cooperative()->subtile;
   for (subtile = shape.thread_n; subtile >= un; subtile -= un) {
     if (!tile.epilogues.empty() && (subtile % tile.block != 0 || um * subtile / 4 % shape.threads != 0)) continue;
-    if (shape.thread_n % subtile == 0 && matmul_shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
+    if (shape.thread_n % subtile == 0 && matmul_shared_bytes(tile) <= target.caps.workgroup.shared_memory_bytes)
+      return true;
   }
   return false;
 }
@@ -130,7 +132,7 @@ bool may_split(const ir::Graph& graph, const Loops& loops, const Target& target,
   });
   const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.shape.k);
   const bool fits =
-      static_cast<std::uint64_t>(16 * splits * partial_vec4s(loops, tile)) <= target.caps.storage_buffer_range;
+      static_cast<std::uint64_t>(16 * splits * partial_vec4s(loops, tile)) <= target.caps.memory.storage_buffer_range;
   return words && fits && tile.row_reductions.empty() && tile.row_values.empty() && tile.epilogues.empty() &&
          !loops.empty && ceil_div(steps, splits) * (splits - 1) < steps;
 }
@@ -160,7 +162,7 @@ bool take_shape(const Problem& problem, const TileShape& shape, int splits, Matm
   if (tile.mma() != nullptr && !fits_fragment(problem.target, shape, tile)) return false;
   if (!tile.epilogues.empty() && shape.n % tile.block != 0) return false;
   if (!whole || shape.workgroup() > static_cast<int>(usable_invocations(problem.target.caps)) ||
-      matmul_shared_bytes(tile) > problem.target.caps.shared_memory_bytes)
+      matmul_shared_bytes(tile) > problem.target.caps.workgroup.shared_memory_bytes)
     return false;
   if (splits > 1 && !may_split(problem.graph, problem.loops, problem.target, tile, splits)) return false;
   tile.tiles_m = ceil_div(count_along(problem.loops, tile.m), shape.m);
@@ -174,7 +176,7 @@ void choose_launch(const Problem& problem, const MatmulParams& tile, Schedule& s
   launch.elements = loops.empty ? 0 : loops.parallel_count();
   launch.workgroups = loops.empty ? 0 : tile.tiles_m * tile.tiles_n * count_along(loops, tile.batch);
   launch.chunks = launch.workgroups;
-  launch.workgroups_x = std::min<std::int64_t>(launch.workgroups, problem.target.caps.max_groups_per_axis);
+  launch.workgroups_x = std::min<std::int64_t>(launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   schedule.dispatches = schedule.splits > 1 ? 2 : 1;
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
   schedule.full_chunks = true;
@@ -350,11 +352,11 @@ class TileSearch {
     for (TileShape shape : kCooperativeMatrixShapes) {
       if (size_of(mma.a) == 1) shape.k *= 2;
       if (problem_.tuning.tile) shape = *problem_.tuning.tile;
-      shape.threads = static_cast<int>(problem_.target.caps.subgroup_size);
+      shape.threads = static_cast<int>(problem_.target.caps.subgroup.size);
       try_shape(shape);
       if (problem_.tuning.tile) return try_workgroup_scope(mma, shape);
     }
-    if (problem_.target.caps.subgroup_size == 32) try_workgroup_scope(mma, kWorkgroupTile);
+    if (problem_.target.caps.subgroup.size == 32) try_workgroup_scope(mma, kWorkgroupTile);
   }
 
   /// Of ten shapes that were tried on an H200, the fastest alone.
@@ -369,7 +371,7 @@ class TileSearch {
 
   [[nodiscard]] bool uses_integer_dot() const {
     return kind_ && kind_->operands == DType::i8 && problem_.target.has(FeatureTier::dot_product) &&
-           problem_.tuning.integer_dot.value_or(problem_.target.caps.dot_product_i8_accelerated);
+           problem_.tuning.integer_dot.value_or(problem_.target.caps.arithmetic.dot_product_i8_accelerated);
   }
 
   void try_threads() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/traffic.hpp"
 #include "templates/matmul/cost.hpp"
 
 namespace vkfuse::schedule {

@@ -1,5 +1,6 @@
 // What a tile of a matrix kernel takes: shared memory, registers, and time.
 #include "templates/matmul/cost.hpp"
+#include "schedule/traffic.hpp"
 
 #include <algorithm>
 

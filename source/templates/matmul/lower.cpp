@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
 
@@ -73,7 +74,7 @@ void MatmulEmitter::add_operand(std::size_t number) {
 Result<RelocatableKernel> MatmulEmitter::run() {
   const std::int64_t joins = schedule::ceil_div(results_in_chunks(), schedule_.workgroup);
   const std::int64_t workgroups = dispatch_ == 0 ? schedule_.launch.workgroups * schedule_.splits : joins;
-  const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
+  const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.workgroup.max_groups_per_axis);
   numbers_.named("chunks", static_cast<std::uint32_t>(workgroups),
                  dispatch_ != 0         ? "workgroups"
                  : schedule_.splits > 1 ? "parts of tiles of all matrices"

@@ -1,4 +1,5 @@
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
 #include "templates/matmul/candidates.hpp"
 
 namespace vkfuse::schedule {

@@ -28,7 +28,7 @@ struct Run {
 Run run_along(const Problem& problem, const std::vector<ValueId>& backward_slice, const std::vector<int>& axes) {
   const auto last = static_cast<std::size_t>(axes.back());
   const auto read = [&](const Loops& loops) {
-    return along(problem.graph, loops, backward_slice, axes.back(), problem.tuning, true);
+    return along(problem.graph, loops, backward_slice, RunAxis{axes.back(), true}, problem.tuning);
   };
   const Run innermost{read(problem.loops), false, problem.loops.axes[last].size};
   if (axes.size() < 2) return innermost;
@@ -92,7 +92,7 @@ void read_along_k(const Problem& problem, const MatmulParams& tile, TileOperand&
   tile_operand.flattened = false;
   const std::vector<ValueId> backward_slice = backward_slice_of(problem.loops, tile_operand.value);
   tile_operand.elements =
-      std::max(1, along(problem.graph, problem.loops, backward_slice, tile.k.back(), problem.tuning).elements);
+      std::max(1, along(problem.graph, problem.loops, backward_slice, RunAxis{tile.k.back()}, problem.tuning).elements);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ DType dtype_of(const ir::Graph& graph, ir::NodeId node) { return graph.node(node
 
 bool offers_workgroup_scope(const Target& target, const MatmulParams& tile) {
   return tile.mma() != nullptr && is_float(tile.mma()->a) && tile.mma()->c == DType::f32 &&
-         target.has(FeatureTier::cooperative_matrix2) && target.caps.matrix2_workgroup_tiles() &&
+         target.has(FeatureTier::cooperative_matrix2) && target.caps.matrix2.workgroup_tiles() &&
          target.type != DeviceType::cpu;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/pointwise/candidates.hpp"
 
 namespace vkfuse::schedule {
@@ -53,7 +55,7 @@ void choose_launch(const Problem& problem, Schedule& schedule) {
   schedule.launch.workgroups =
       ceil_div(schedule.launch.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
 }
 
 int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
@@ -72,7 +74,7 @@ int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedul
 
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
-  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
   const std::int64_t groups = ceil_div(schedule.launch.chunks, subgroup);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     if (loops.values[i].kind != Value::Kind::load) continue;
@@ -136,7 +138,7 @@ std::optional<Schedule> pointwise_at_other_sizes(const Problem& problem, const S
   schedule.launch.workgroups =
       ceil_div(schedule.launch.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   if (!check_limits(problem.graph, problem.loops, problem.target, schedule).ok()) return std::nullopt;
   model(problem.graph, problem.loops, problem.target, schedule);
   return schedule;

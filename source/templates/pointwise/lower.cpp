@@ -79,7 +79,6 @@ class Pointwise : public ChunkEmitter {
   }
 
   Result<void> main_function() {
-    const int in_flight = schedule_.unroll_factor;
     main_.open("void main() {{");
     main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;",
                VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
@@ -87,36 +86,47 @@ class Pointwise : public ChunkEmitter {
     const bool by_position = takes("position") || takes_existence();
     if (by_position && !schedule_.full_chunks)
       main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, elements_, last_);
-    if (in_flight == 1) {
-      main_.line("uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
-      main_.line("if (chunk {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
-      if (by_position) main_.line("uint start = chunk * {}u;", elements_);
-      VKF_CHECK_OK(emit_values(scope, per_chunk_));
-      for (ValueId id : vectors_) load_vectors(scope, id, "");
-      compute(scope, "");
-      store_chunks(scope);
-    } else {
-      main_.line("uint first = workgroup * (gl_WorkGroupSize.x * {}u) + gl_LocalInvocationID.x;", in_flight);
-      for (ValueId id : vectors_) {
-        for (int v = 0; v < vectors_of(id); ++v) {
-          const int bytes = schedule_.loads[id].vector_bytes;
-          main_.line("{} {}[{}];", bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint", raw_name(id, v), in_flight);
-        }
+    VKF_CHECK_OK(schedule_.unroll_factor == 1 ? one_chunk(scope, by_position) : chunks_in_flight(scope));
+    main_.close();
+    return {};
+  }
+
+  void leave_after_last_chunk() {
+    main_.line("if (chunk {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
+  }
+
+  Result<void> one_chunk(Scope& scope, bool by_position) {
+    main_.line("uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
+    leave_after_last_chunk();
+    if (by_position) main_.line("uint start = chunk * {}u;", elements_);
+    VKF_CHECK_OK(emit_values(scope, per_chunk_));
+    for (ValueId id : vectors_) load_vectors(scope, id, "");
+    compute(scope, "");
+    store_chunks(scope);
+    return {};
+  }
+
+  Result<void> chunks_in_flight(Scope& scope) {
+    const int in_flight = schedule_.unroll_factor;
+    main_.line("uint first = workgroup * (gl_WorkGroupSize.x * {}u) + gl_LocalInvocationID.x;", in_flight);
+    for (ValueId id : vectors_) {
+      for (int v = 0; v < vectors_of(id); ++v) {
+        const int bytes = schedule_.loads[id].vector_bytes;
+        main_.line("{} {}[{}];", bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint", raw_name(id, v), in_flight);
       }
-      main_.line("// Every load is issued before the first result is needed.");
-      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
-      main_.line("uint chunk = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
-      Scope loading = scope;
-      for (ValueId id : vectors_) load_vectors(loading, id, "[u]");
-      main_.close();
-      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
-      main_.line("uint chunk = first + u * gl_WorkGroupSize.x;");
-      main_.line("if (chunk {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
-      VKF_CHECK_OK(emit_values(scope, per_chunk_));
-      compute(scope, "[u]");
-      store_chunks(scope);
-      main_.close();
     }
+    main_.line("// Every load is issued before the first result is needed.");
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
+    main_.line("uint chunk = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
+    Scope loading = scope;
+    for (ValueId id : vectors_) load_vectors(loading, id, "[u]");
+    main_.close();
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
+    main_.line("uint chunk = first + u * gl_WorkGroupSize.x;");
+    leave_after_last_chunk();
+    VKF_CHECK_OK(emit_values(scope, per_chunk_));
+    compute(scope, "[u]");
+    store_chunks(scope);
     main_.close();
     return {};
   }

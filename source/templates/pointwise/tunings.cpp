@@ -1,4 +1,5 @@
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
 #include "templates/pointwise/candidates.hpp"
 
 namespace vkfuse::schedule {

@@ -37,7 +37,7 @@ Loops loops_of_splits(const Loops& loops, const Schedule& schedule) {
 void fit_shared_memory(const Problem& problem, const Loops& staged, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
   choose_reduction_memory(problem.graph, staged, schedule);
-  while (schedule.shared_bytes > problem.target.caps.shared_memory_bytes && params.reduction_threads > 1) {
+  while (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes && params.reduction_threads > 1) {
     params.reduction_threads /= 2;
     schedule.workgroup = params.parallel_threads * params.reduction_threads;
     params.iterations = ceil_div(schedule.launch.reduction_chunks, params.reduction_threads);
@@ -246,7 +246,7 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   schedule.as<ReductionParams>().iterations = *iterations;
   const Loops staged = loops_of_splits(problem.loops, schedule);
   choose_reduction_memory(problem.graph, staged, schedule);
-  if (schedule.shared_bytes > problem.target.caps.shared_memory_bytes) return std::nullopt;
+  if (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes) return std::nullopt;
   count_reduction_workgroups(problem.target, schedule);
   if (!check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)).ok())
     return std::nullopt;

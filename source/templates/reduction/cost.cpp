@@ -43,7 +43,7 @@ int times_loaded(const Loops& loops, const Schedule& schedule, std::size_t load)
 
 void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
-  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
   double traffic = static_cast<double>(schedule.cost.bytes_written);
   const double again = cost_of_rereading(loops, target, schedule);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {

@@ -139,7 +139,7 @@ std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements)
 
 /// Whether a device, a tuning and the schedule of threads leave room for such a kernel.
 bool may_use_cooperative_matrices(const Target& target, const Tuning& tuning, const Schedule& rows) {
-  return target.has(FeatureTier::cooperative_matrix) && target.caps.matrix_sub_byte && rows.launch.elements != 0 &&
+  return target.has(FeatureTier::cooperative_matrix) && target.caps.matrix.sub_byte && rows.launch.elements != 0 &&
          !rows.wide && tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu) && !is_of_threads(tuning);
 }
 
@@ -148,7 +148,7 @@ int elements_of_fragment(const PackedGemvTile& tile) { return 4 * static_cast<in
 
 /// Whether the K-slices of a tile cover a row, and its subgroups and their threads each have a part of the work.
 bool divides_work(const PackedGemvTile& tile, const Target& target, std::int64_t row_elements) {
-  const int threads = static_cast<int>(target.caps.subgroup_size);
+  const int threads = static_cast<int>(target.caps.subgroup.size);
   const int workgroup = tile.subgroups * threads;
   if (row_elements % tile.k_slice_columns() != 0 || tile.k_slice_columns() % elements_of_fragment(tile) != 0 ||
       threads % tile.k_slice != 0 || static_cast<int>(tile.mma.m) % (threads / tile.k_slice) != 0)
@@ -167,14 +167,14 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   PackedGemvTile tile = matched;
   tile.subgroups = device_model(target).packed_gemv.subgroups;
   tile.tiles = count;
-  tile.k_slice = target.caps.subgroup_size >= 8 ? 8 : 4;
+  tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
   while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
   if (!divides_work(tile, target, row_elements)) return std::nullopt;
   tile.scale_columns = tile.k_slice_columns();
   while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
   if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
     return std::nullopt;
-  if (shared_bytes(tile, row_elements) > target.caps.shared_memory_bytes) return std::nullopt;
+  if (shared_bytes(tile, row_elements) > target.caps.workgroup.shared_memory_bytes) return std::nullopt;
   return tile;
 }
 
@@ -182,7 +182,7 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
 double modelled_us_of(const PackedGemvTile& tile, const Target& target, double tiles, double bytes) {
   const CostModel costs = costs_of(target);
   const DeviceModel& model = device_model(target);
-  const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup_size);
+  const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup.size);
   const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
   const double tile_bytes = bytes / tiles;
   double us = costs.launch_us;
@@ -205,10 +205,10 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
   params.iterations = ceil_div(schedule.launch.reduction_chunks, std::int64_t{tile.subgroups} * tile.k_slice);
   params.persistent = false;
   params.block = 0;
-  schedule.subgroup = static_cast<int>(target.caps.subgroup_size);
+  schedule.subgroup = static_cast<int>(target.caps.subgroup.size);
   schedule.workgroup = tile.subgroups * schedule.subgroup;
   schedule.launch.workgroups = ceil_div(loops.parallel_count(), tile.rows());
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
   schedule.splits = schedule.dispatches = schedule.unroll_factor = 1;
   schedule.scratch_bytes = 0;
   schedule.shared_bytes = shared_bytes(tile, loops.reduction_count());
@@ -225,7 +225,7 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
                           : problem.loops;
   std::optional<PackedGemvTile> matched = match(problem.graph, loops, rows);
   if (!matched) return std::nullopt;
-  matched->mma = *target.caps.matrix_sub_byte;
+  matched->mma = *target.caps.matrix.sub_byte;
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m));
   std::optional<PackedGemvTile> best;
   double least = 0;

@@ -94,7 +94,7 @@ int estimated_reduction_registers(const ir::Graph& graph, const Loops& loops, co
 int requested_reduction_registers(const ir::Graph& graph, const Loops& loops, const Target& target,
                                   const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
-  const bool known = target.caps.registers_per_thread != kUnknownRegistersPerThread;
+  const bool known = target.caps.registers.per_thread != kUnknownRegistersPerThread;
   const auto beside = params.persistent ? params.iterations * (words_of_iteration(graph, loops, target, schedule) -
                                                                resident_loads(graph, loops, schedule).words)
                                         : 0;
@@ -103,7 +103,7 @@ int requested_reduction_registers(const ir::Graph& graph, const Loops& loops, co
 }
 
 int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
-  if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
+  if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
   Schedule empty = schedule;
   empty.as<ReductionParams>().iterations = 0;
   empty.as<ReductionParams>().persistent = true;

@@ -22,7 +22,7 @@ constexpr int kMostSplits = 4096;
 bool has_room_for_partials(const Loops& loops, const Target& target) {
   std::set<ir::NodeId> written;
   for (const segment::Store& store : loops.stores) written.insert(store.node);
-  return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
+  return buffers_read(loops).size() + written.size() < target.caps.memory.storage_buffers;
 }
 
 /// Bytes that a thread loads as vectors for a chunk.
@@ -99,7 +99,7 @@ void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
 void count_reduction_workgroups(const Target& target, Schedule& schedule) {
   schedule.launch.workgroups =
       ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
 }  // namespace vkfuse::schedule

@@ -102,7 +102,7 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
 
 /// Threads of a row of a CPU: those of one subgroup at most.
 int threads_of_cpu_row(const Target& target, const RowWork& work) {
-  const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
+  const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup.size));
   return std::min({power_of_two_at_least(work.chunks), subgroup, work.limit});
 }
 
@@ -124,7 +124,7 @@ int threads_that_keep_row(const Target& target, const RowWork& work, int threads
   while (threads > 64 && work.kept_words(threads) * threads <= kMostRowWords &&
          work.kept_words(threads / 2) <= work.most_resident &&
          ceil_div(work.chunks, threads / 2) <= kMostUnrolledIterations &&
-         2 * threads * (work.kept_words(threads) + kWordsBesideRow) > target.caps.workgroup_registers) {
+         2 * threads * (work.kept_words(threads) + kWordsBesideRow) > target.caps.registers.per_workgroup) {
     threads /= 2;
   }
   // More threads to a row that is read again, where it then stays in their registers.
@@ -182,7 +182,7 @@ WorkgroupShape workgroup_with_shared_rows(const Problem& problem, const Schedule
 }
 
 bool may_shuffle(const Target& target) {
-  return target.has(FeatureTier::subgroup) && target.caps.subgroup_shuffle && target.caps.full_subgroups;
+  return target.has(FeatureTier::subgroup) && target.caps.subgroup.shuffle && target.caps.subgroup.full;
 }
 
 /// Shuffles need whole subgroups: more rows, or no shuffles.
@@ -208,7 +208,7 @@ bool is_persistent(const Problem& problem, const Schedule& schedule, const RowWo
 /// Fewer rows at a time, or threads that own several spill.
 void leave_registers_to_rows(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
-  const std::int64_t registers = problem.target.caps.workgroup_registers;
+  const std::int64_t registers = problem.target.caps.registers.per_workgroup;
   while (params.parallel_threads > 1 &&
          requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule) * schedule.workgroup >
              registers) {
@@ -227,7 +227,7 @@ void choose_reduction_threads(const Problem& problem, Schedule& schedule) {
   params.parallel_threads = shape.parallel;
   params.reduction_threads = shape.reduction;
   const bool shuffles = may_shuffle(problem.target) && !params.vector_rows;
-  schedule.subgroup = shuffles ? static_cast<int>(problem.target.caps.subgroup_size) : 0;
+  schedule.subgroup = shuffles ? static_cast<int>(problem.target.caps.subgroup.size) : 0;
   fill_subgroups(work.limit, schedule);
   schedule.workgroup = params.parallel_threads * params.reduction_threads;
   params.iterations = ceil_div(work.chunks, params.reduction_threads);

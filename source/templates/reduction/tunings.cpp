@@ -1,5 +1,6 @@
 #include "base/numerics.hpp"
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
 #include "templates/reduction/candidates.hpp"
 
 namespace vkfuse::schedule {
@@ -33,7 +34,7 @@ std::vector<Tuning> tunings_around(const Caps& caps, int standard) {
 
 /// What threads do with the rows of a packed GEMV.
 std::vector<Tuning> packed_tunings(const Caps& caps) {
-  std::vector<Tuning> all = tunings_around(caps, static_cast<int>(caps.subgroup_size));
+  std::vector<Tuning> all = tunings_around(caps, static_cast<int>(caps.subgroup.size));
   all.push_back({});
   for (Tuning& tuning : all) tuning.cooperative_matrix = false;
   return all;

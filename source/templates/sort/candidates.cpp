@@ -5,6 +5,8 @@
 #include <bit>
 
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/sort/candidates.hpp"
 
 namespace vkfuse::schedule {
@@ -62,7 +64,8 @@ std::int64_t iterations_of_block(std::int64_t keys, std::int64_t rows, std::int6
 void choose_block(const Problem& problem, Schedule& schedule) {
   SortParams& params = schedule.as<SortParams>();
   const bool cpu = problem.target.type == DeviceType::cpu;
-  const std::int64_t most = problem.target.caps.shared_memory_bytes / pair_bytes(problem.graph, problem.loops);
+  const std::int64_t most =
+      problem.target.caps.workgroup.shared_memory_bytes / pair_bytes(problem.graph, problem.loops);
   const std::int64_t block =
       problem.tuning.block ? power_of_two_at_most(std::clamp<std::int64_t>(*problem.tuning.block, 2, most)) : most;
   params.block_keys = static_cast<int>(params.keys <= block ? params.keys : power_of_two_at_most(block));
@@ -135,14 +138,14 @@ Result<void> choose_scratch(const ir::Graph& graph, const Loops& loops, const Ta
   // Of nothing the other dimensions are counted, and nothing is launched: one pair is enough.
   const std::int64_t pairs = loops.empty ? 1 : schedule.launch.parallel_chunks * params.slots;
   const auto bytes = checked_mul(pairs, pair_bytes(graph, loops));
-  if (!bytes || static_cast<std::uint64_t>(*bytes) > target.caps.storage_buffer_range) {
+  if (!bytes || static_cast<std::uint64_t>(*bytes) > target.caps.memory.storage_buffer_range) {
     return make_error(ErrorCode::out_of_memory,
                       "Sorting {} rows of {} elements takes {} bytes from one dispatch to the next, and one storage "
                       "buffer of this device holds {}.",
                       schedule.launch.parallel_chunks, params.keys, bytes.value_or(-1),
-                      target.caps.storage_buffer_range);
+                      target.caps.memory.storage_buffer_range);
   }
-  const std::int64_t alignment = std::max<std::int64_t>(256, target.caps.offset_alignment);
+  const std::int64_t alignment = std::max<std::int64_t>(256, target.caps.memory.offset_alignment);
   // One half is read while the other one is written; two dispatches need only one.
   schedule.scratch_bytes = ceil_div(*bytes, alignment) * alignment * (params.passes.size() > 2 ? 2 : 1);
   return {};
@@ -156,9 +159,9 @@ Result<void> check_buffers(const Loops& loops, const Target& target, const Sched
     const std::size_t scratch = (sort_pass.computes_keys ? 0u : 1u) + (sort_pass.stores ? 0u : 1u);
     most = std::max(most, loaded + scratch + (sort_pass.stores ? loops.stores.size() : 0));
   }
-  if (most <= target.caps.storage_buffers) return {};
+  if (most <= target.caps.memory.storage_buffers) return {};
   return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", most,
-                     target.caps.storage_buffers);
+                     target.caps.memory.storage_buffers);
 }
 
 /// The first element that is not needed: what is asked for may be the beginning of the order alone.
@@ -247,7 +250,7 @@ Result<Schedule> best_sort(const Problem& problem) {
     return unsupported(
         "Sorting takes {} bytes of shared memory at least, and a workgroup of this device has {} "
         "(shared_memory_bytes).",
-        2 * pair_bytes(problem.graph, problem.loops), problem.target.caps.shared_memory_bytes);
+        2 * pair_bytes(problem.graph, problem.loops), problem.target.caps.workgroup.shared_memory_bytes);
   }
   choose_sort_passes(schedule);
   VKF_CHECK_OK(choose_scratch(problem.graph, problem.loops, problem.target, schedule));
@@ -255,7 +258,7 @@ Result<Schedule> best_sort(const Problem& problem) {
   schedule.launch.workgroups =
       ceil_div(schedule.launch.parallel_chunks, params.parallel_threads) * params.passes[0].groups;
   schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.max_groups_per_axis);
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   Schedule without_scratch = schedule;  // whose buffers are counted above
   without_scratch.scratch_bytes = 0;
   VKF_CHECK_OK(check_limits(problem.graph, problem.loops, problem.target, without_scratch));

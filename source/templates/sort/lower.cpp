@@ -46,7 +46,7 @@ Result<RelocatableKernel> Sort::run() {
   const std::int64_t groups =
       stores_only ? sort_pass().groups
                   : schedule::ceil_div(schedule_.launch.parallel_chunks, params_.parallel_threads) * sort_pass().groups;
-  const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
+  const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.workgroup.max_groups_per_axis);
   rows_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.parallel_chunks), "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)),
                              "workgroups in one row of the dispatch");

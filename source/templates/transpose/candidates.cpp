@@ -6,6 +6,8 @@
 
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/transpose/candidates.hpp"
 #include "templates/transpose/geometry.hpp"
 
@@ -236,7 +238,7 @@ std::int64_t volume_of(const Sizes& extents) {
 
 std::optional<TransposeParams> best_tile(const StagingProblem& problem, const Target& target, double bytes_per_position,
                                          int& chunks_of) {
-  const std::int64_t most_shared = std::min<std::int64_t>(target.caps.shared_memory_bytes, kSharedBytes);
+  const std::int64_t most_shared = std::min<std::int64_t>(target.caps.workgroup.shared_memory_bytes, kSharedBytes);
   std::optional<TransposeParams> best;
   double best_cost = 0;
   std::vector<Sizes> seen;
@@ -308,12 +310,13 @@ void choose_launch(const Target& target, const Tuning& tuning, const Box& box, S
   schedule.workgroup = std::min(tuning.workgroup.value_or(requested), limit);
   schedule.unroll_factor = static_cast<int>(ceil_div(chunks, schedule.workgroup));
   schedule.launch.workgroups = box.tiles();
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.max_groups_per_axis);
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
 void count_accesses(const StagingProblem& problem, const Loops& merged, const Target& target, Schedule& schedule) {
   TransposeParams& params = schedule.as<TransposeParams>();
-  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
   const std::int64_t groups = ceil_div(schedule.launch.chunks, subgroup);
   const auto bytes = [&](ir::NodeId node) { return size_of(problem.graph.node(node).type.dtype); };
   for (std::size_t i = 0; i < merged.values.size(); ++i) {

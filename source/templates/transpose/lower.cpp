@@ -341,22 +341,15 @@ class Transpose : public ChunkEmitter {
     return {};
   }
 
-  Result<void> main_function() {
+  void declare_arrays() {
     for (const Part& part : parts_) {
       const bool pairs = size_of(dtype_of(loops_.values[part.staged_load.load().value])) == 8;
       shared_.line("shared {} {}[{}];", pairs ? "uvec2" : "uint", part.array, part.staged_load.array().entries);
     }
-    main_.open("void main() {{");
-    main_.line("uint tile = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-    main_.line("if (tile >= {}) return;", tiles_);
-    main_.line("uint thread = gl_LocalInvocationID.x;");
-    if (schedule_.unroll_factor == 1) main_.line("uint chunk = thread;");
-    Scope scope = chunk_scope();
-    // What depends on the tile alone has one name for all that follows.
-    for (const Expr& block :
-         index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.launch.workgroups, 2)), box_.blocks))
-      scoped(scope, block);
+  }
 
+  /// Fills the shared arrays. Loads that fit registers, and those of chunks, are in flight before the first is needed.
+  void fill_arrays(const Scope& scope) {
     std::vector<Scope> single;  // of parts without a loop: what they have named stays known
     for (const Part& part : parts_) single.push_back(unit_scope(scope, part));
     main_.line("// Vectors along the axes of memory.");
@@ -381,6 +374,22 @@ class Transpose : public ChunkEmitter {
         each_unit(scope, part, "", [&](Scope& inner) { hand_over(inner, part); });
       }
     }
+  }
+
+  Result<void> main_function() {
+    declare_arrays();
+    main_.open("void main() {{");
+    main_.line("uint tile = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+    main_.line("if (tile >= {}) return;", tiles_);
+    main_.line("uint thread = gl_LocalInvocationID.x;");
+    if (schedule_.unroll_factor == 1) main_.line("uint chunk = thread;");
+    Scope scope = chunk_scope();
+    // What depends on the tile alone has one name for all that follows.
+    for (const Expr& block :
+         index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.launch.workgroups, 2)), box_.blocks))
+      scoped(scope, block);
+
+    fill_arrays(scope);
     main_.line("barrier();");
     main_.line("// Items along the axes of the stores.");
     VKF_CHECK_OK(chunks(scope));

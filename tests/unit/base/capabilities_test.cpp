@@ -16,9 +16,9 @@ TEST(CapabilitiesTest, NamesAndMembersAreUnique) {
   // Two rows of one member would both change with it.
   for (const FeatureRow& feature : feature_rows()) {
     Caps caps;
-    caps.*feature.member = true;
+    feature.set(caps, true);
     int set = 0;
-    for (const FeatureRow& other : feature_rows()) set += caps.*other.member ? 1 : 0;
+    for (const FeatureRow& other : feature_rows()) set += other.value(caps) ? 1 : 0;
     EXPECT_EQ(set, 1) << feature.name;
   }
 }
@@ -27,20 +27,20 @@ TEST(CapabilitiesTest, TextTellsEveryRowThatKernelsDependOn) {
   const std::string before = capabilities_text({});
   for (const LimitRow& limit : limit_rows()) {
     Caps caps;
-    set_value(caps, limit, value_of(caps, limit) + 1);
-    EXPECT_EQ(value_of(caps, limit), value_of({}, limit) + 1) << limit.name;
+    limit.set(caps, limit.value(caps) + 1);
+    EXPECT_EQ(limit.value(caps), limit.value({}) + 1) << limit.name;
     EXPECT_NE(capabilities_text(caps), before) << limit.name;
   }
   for (const FeatureRow& feature : feature_rows()) {
     Caps caps;
-    caps.*feature.member = true;
+    feature.set(caps, true);
     EXPECT_EQ(capabilities_text(caps) != before, feature.shapes_kernels) << feature.name;
   }
   Caps caps;
-  caps.matrix_shapes.push_back({16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32});
+  caps.matrix.shapes.push_back({16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32});
   const std::string shaped = capabilities_text(caps);
   EXPECT_NE(shaped, before);
-  caps.matrix_sub_byte = caps.matrix_shapes.front();
+  caps.matrix.sub_byte = caps.matrix.shapes.front();
   EXPECT_NE(capabilities_text(caps), shaped);
 }
 

@@ -24,7 +24,7 @@ constexpr const char* kOwnCode = R"(graph "own" {
 std::vector<std::string> texts() {
   std::vector<std::string> all = {kEveryOp, kOwnCode};
   CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
+  options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     options.every_class = seed % 2 == 0;
     all.push_back(ir::print(random_case(seed, options).graph));

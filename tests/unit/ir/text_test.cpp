@@ -25,7 +25,7 @@ void expect_round_trip(const ir::Graph& graph) {
 
 TEST(Text, RandomGraphsRoundTrip) {
   CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
+  options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) expect_round_trip(random_case(seed, options).graph);
 }
 

@@ -23,15 +23,15 @@ struct Fabricated {
 /// Everything that a large GPU has, with the costs of one: an H200's.
 Target large_gpu() {
   Target target = discrete_gpu();
-  target.caps.int8 = target.caps.int16 = target.caps.keep_nan_f32 = target.caps.keep_nan_f64 = target.caps.exp_of_nan =
-      true;
+  target.caps.arithmetic.int8 = target.caps.arithmetic.int16 = target.caps.float_controls.keep_nan_f32 =
+      target.caps.float_controls.keep_nan_f64 = target.caps.float_controls.exp_of_nan = true;
   target.costs = CostModel{4250, 2, 30000, 1.9e6};
   return target;
 }
 
 /// Fewer than a template would have rows side by side.
 Target with_few_invocations(Target target) {
-  target.caps.max_invocations = target.caps.max_workgroup_x = 4;
+  target.caps.workgroup.max_invocations = target.caps.workgroup.max_x = 4;
   return target;
 }
 
@@ -69,7 +69,7 @@ Result<std::pair<plan::Plan, std::vector<plan::ScheduledKernel>>> scheduled(cons
 Result<int> write_all(const Case& one, const Fabricated& on, const schedule::Tuning& tuning) {
   VKF_TRY(plan, scheduled(one, on.target, tuning));
   int kernels = 0;
-  const std::uint32_t largest = std::min(on.target.caps.max_invocations, on.target.caps.max_workgroup_x);
+  const std::uint32_t largest = std::min(on.target.caps.workgroup.max_invocations, on.target.caps.workgroup.max_x);
   for (std::size_t i = 0; i < plan.second.size(); ++i) {
     VKF_TRY(texts, runtime::write_kernels(plan.first, i, plan.second[i], {}));
     for (const lowering::Kernel& kernel : texts) {

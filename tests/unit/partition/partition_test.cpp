@@ -266,8 +266,8 @@ void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, 
 TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
   for (const std::uint32_t buffers : {4u, 6u, 16u}) {
     Target target = cpu_driver();
-    target.caps.storage_buffers = buffers;
-    target.caps.int64 = target.caps.float64 = true;
+    target.caps.memory.storage_buffers = buffers;
+    target.caps.arithmetic.int64 = target.caps.arithmetic.float64 = true;
     CaseOptions options;
     options.caps = target.caps;
     options.max_ops = 24;
@@ -328,7 +328,7 @@ TEST(Partition, ViewsAreStoredWhereAKernelCannotReadAllBehindThem) {
           must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + one.body + "}")))), target, options));
       partition::Partition parts;
       for (const plan::PlannedKernel& step : plan.steps) parts.segments.push_back(step.segment);
-      expect_runnable(plan.graph, parts, target.caps.storage_buffers);
+      expect_runnable(plan.graph, parts, target.caps.memory.storage_buffers);
       if (fusion) {
         EXPECT_EQ(parts.segments.size(), one.kernels);
       }

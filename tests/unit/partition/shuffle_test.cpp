@@ -108,8 +108,8 @@ TEST(Shuffle, OrderCopiesViewsAndTurnedOperandsLeaveElementwiseGraphsAsTheyAre) 
   int several = 0;
   for (std::uint64_t seed = 1; seed <= 250 && !testing::Test::HasFailure(); ++seed) {
     Target target = seed % 2 == 0 ? discrete_gpu() : cpu_driver();
-    target.caps.int64 = target.caps.float64 = true;
-    if (seed % 5 == 0) target.caps.storage_buffers = 5;
+    target.caps.arithmetic.int64 = target.caps.arithmetic.float64 = true;
+    if (seed % 5 == 0) target.caps.memory.storage_buffers = 5;
     CaseOptions options;
     options.caps = target.caps;
     options.max_ops = 20;

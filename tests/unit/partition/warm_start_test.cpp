@@ -182,7 +182,7 @@ TEST(WarmStart, ViewsMayBeStoredInOneFormAlone) {
   ASSERT_TRUE(joined);
   for (const std::uint32_t buffers : {4U, 5U, 6U, 8U}) {
     Target target = discrete_gpu();
-    target.caps.storage_buffers = buffers;
+    target.caps.memory.storage_buffers = buffers;
     partition::CostCache cost_cache;
     const partition::Partition before = must(partition::partition(graph, target, {}, cost_cache)).partition;
     const partition::WarmStart seed{graph, before, joined->places};

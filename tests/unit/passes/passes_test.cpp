@@ -199,7 +199,7 @@ TEST(Passes, ChangeNoValueOfRandomGraphs) {
                                               {"canonicalize where it is", once_each},
                                               {"separate_outputs", passes::separate_outputs}};
   CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
+  options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   options.every_class = true;
   options.max_ops = 14;
   std::map<std::string, int> changed;

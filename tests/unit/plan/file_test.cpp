@@ -120,7 +120,7 @@ TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
             "leave it: the two differ.");
   // Another device.
   Target less = discrete_gpu();
-  less.caps.storage_buffers = 8;
+  less.caps.memory.storage_buffers = 8;
   less.name = "a lesser one";
   EXPECT_EQ(plan::from_file(file, prepared(), less).error().message,
             "The plan is for the device 'fabricated discrete GPU', whose limits and features are not those of 'a "

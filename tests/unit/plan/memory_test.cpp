@@ -25,8 +25,8 @@ Span lifetime(const plan::Plan& plan, ir::NodeId value) {
 
 TEST(Memory, ValuesThatLiveTogetherLieApart) {
   CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
-  options.caps.storage_buffers = 30;
+  options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
+  options.caps.memory.storage_buffers = 30;
   options.max_ops = 30;
   Target target;
   target.caps = options.caps;

@@ -159,7 +159,7 @@ TEST(PlanReport, AFormThatFewBuffersAreTooFewForIsPlannedInParts) {
                         i + 4, i);
   for (int i = 1; i <= 4; ++i) text += fmt::format("  output \"y{}\" = %{}\n", i, i + 4);
   Target target = dear_launches();
-  target.caps.storage_buffers = 4;
+  target.caps.memory.storage_buffers = 4;
   const ir::Graph graph = prepared(text + "}");
   const plan::Plan made = must(plan::make_plan(graph, target));
   const Json rewrites = json_of(made)["rewrites"];

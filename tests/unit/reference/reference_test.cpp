@@ -76,7 +76,7 @@ TEST(Reference, ComparesExactlyWithinTheBound) {
 
 TEST(Reference, SamplesAgreeWithTheWhole) {
   CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
+  options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Case one = random_case(seed, options);
     const Data data = data_for(one);

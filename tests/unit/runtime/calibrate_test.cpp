@@ -90,7 +90,7 @@ TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
     GTEST_SKIP() << "costs are not measured on CPU drivers, which have no tier to compare then";
   const MatrixShape shape = matrix_of(honest->opened().caps(), DType::f16, DType::f32).value_or(MatrixShape{});
   const std::string product = fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k,
-                                          honest->opened().caps().subgroup_size);
+                                          honest->opened().caps().subgroup.size);
   if (!must(honest->tiers().missing(FeatureTier::dot_product)).empty() &&
       !must(honest->tiers().missing(FeatureTier::cooperative_matrix)).empty())
     GTEST_SKIP() << "the device has neither T3 nor T4";

@@ -83,7 +83,7 @@ Outputs run_checked(const Executable& program, std::int64_t n, bool rows = false
   return outputs;
 }
 
-bool has_clock() { return device().state()->context->device()->caps().timestamp_period_ns > 0; }
+bool has_clock() { return device().state()->context->device()->caps().profiling.timestamp_period_ns > 0; }
 
 TEST(Tuning, ATunedProgramIsRight) {
   if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
@@ -186,7 +186,7 @@ TEST(Tuning, TextsTellTuningsApart) {
         default: break;
       }
       Caps caps;
-      caps.max_invocations = caps.max_workgroup_x = 1024;
+      caps.workgroup.max_invocations = caps.workgroup.max_x = 1024;
       const std::vector<schedule::Tuning> tunings = schedule::tunings_near(standard, caps);
       std::set<std::string> texts;
       for (const schedule::Tuning& tuning : tunings) texts.insert(schedule::to_text(tuning));

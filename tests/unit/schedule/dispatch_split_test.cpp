@@ -39,8 +39,8 @@ void expect_apart(const ir::Graph& graph, const Target& target, const std::strin
   for (const schedule::DispatchPart& piece : pieces) {
     all.push_back(stored_by(piece, element_bytes));
     for (const auto& [value, window] : piece.windows) {
-      EXPECT_EQ(window.offset % target.caps.offset_alignment, 0);
-      EXPECT_LE(static_cast<std::uint64_t>(window.bytes), target.caps.storage_buffer_range);
+      EXPECT_EQ(window.offset % target.caps.memory.offset_alignment, 0);
+      EXPECT_LE(static_cast<std::uint64_t>(window.bytes), target.caps.memory.storage_buffer_range);
     }
   }
   std::sort(all.begin(), all.end(), [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
@@ -57,9 +57,9 @@ TEST(Pieces, ShareNoWordThatTheyStore) {
   Target target = cpu_driver();
   int odd = 0;
   for (const std::int64_t alignment : {16, 256}) {
-    target.caps.offset_alignment = static_cast<std::uint32_t>(alignment);
+    target.caps.memory.offset_alignment = static_cast<std::uint32_t>(alignment);
     for (const std::int64_t range : {16384, 9000}) {
-      target.caps.storage_buffer_range = static_cast<std::uint64_t>(range);
+      target.caps.memory.storage_buffer_range = static_cast<std::uint64_t>(range);
       // Rows of which a binding holds few, of every width by the word.
       for (std::int64_t width = 250; width < 1300; width += 61) {
         for (const DType dtype : {DType::u8, DType::f16}) {

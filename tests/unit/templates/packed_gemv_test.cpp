@@ -32,7 +32,7 @@ std::optional<schedule::PackedGemvTile> packed_of(const ir::Graph& graph, const 
   const schedule::Schedule chosen = must(schedule::best(plan.graph, loops, target, tuning));
   const auto packed = packed_in(chosen);
   if (packed) {
-    EXPECT_LE(chosen.shared_bytes, target.caps.shared_memory_bytes);
+    EXPECT_LE(chosen.shared_bytes, target.caps.workgroup.shared_memory_bytes);
     EXPECT_GE(chosen.launch.workgroups * packed->rows(), loops.parallel_count());
   }
   return packed;
@@ -54,13 +54,13 @@ TEST(Packed, LanesDoTheRest) {
   none.cooperative_matrix = false;
   EXPECT_FALSE(packed_of(graph, discrete_gpu_with_measured_costs(), none));
   Target without = discrete_gpu_with_measured_costs();
-  without.caps.matrix_sub_byte.reset();
+  without.caps.matrix.sub_byte.reset();
   EXPECT_FALSE(packed_of(graph, without)) << "what no test has shown";
   Target small = discrete_gpu_with_measured_costs();
-  small.caps.shared_memory_bytes = 16384;
+  small.caps.workgroup.shared_memory_bytes = 16384;
   EXPECT_FALSE(packed_of(graph, small)) << "the vector alone is as large as shared memory";
   Target few = discrete_gpu_with_measured_costs();
-  few.caps.max_invocations = few.caps.max_workgroup_x = 128;
+  few.caps.workgroup.max_invocations = few.caps.workgroup.max_x = 128;
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
       << "a vector of f32";
@@ -74,9 +74,9 @@ TEST(Packed, LanesDoTheRest) {
 /// workgroup multiplies as one, they took 298 us instead of 254 on an H200.
 TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
   Target target = discrete_gpu_with_whole_tiles();
-  target.caps.shared_memory_bytes = 49152;
-  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 =
-      target.caps.keep_denorms_f16 = true;
+  target.caps.workgroup.shared_memory_bytes = 49152;
+  target.caps.memory.storage_8bit = target.caps.arithmetic.int8 = target.caps.arithmetic.int16 =
+      target.caps.float_controls.round_to_even_f16 = target.caps.float_controls.keep_denorms_f16 = true;
   target.costs = CostModel{.copy_gb_per_s = 4200, .launch_us = 1.6, .gflops = 30000, .accesses_per_us = 1.896e6};
   const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {14336, 2048}), true);
   const Tensor scale = Tensor::input("scale", DType::f16, {14336, 32}) * 0.03125;
@@ -89,7 +89,7 @@ TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
 /// Sums cross shared memory where the words of a strip were: of 16 columns they are more than those of a short strip.
 TEST(Packed, SumsFitWhereWordsWere) {
   Target wide = discrete_gpu_with_measured_costs();
-  wide.caps.matrix_sub_byte->n = 16;
+  wide.caps.matrix.sub_byte->n = 16;
   schedule::Tuning forced;
   forced.cooperative_matrix = true;
   EXPECT_TRUE(packed_of(weights_times_vector(1024, 4096, 64), wide, forced));

@@ -163,7 +163,7 @@ TEST(Tiled, SharedMemoryIsDividedBetweenLoads) {
     EXPECT_EQ(step.schedule.kind(), schedule::Template::transpose);
     EXPECT_EQ(step.schedule.as<schedule::TransposeParams>().loads.size(), 6U);
     EXPECT_LE(step.schedule.shared_bytes, 16384);
-    EXPECT_LE(step.schedule.workgroup, static_cast<int>(target.caps.max_invocations));
+    EXPECT_LE(step.schedule.workgroup, static_cast<int>(target.caps.workgroup.max_invocations));
   }
 }
 

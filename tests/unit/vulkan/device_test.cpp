@@ -11,14 +11,14 @@ TEST(DeviceInfoTest, CapsAreThoseOfTheDriver) {
     const Caps& caps = info.caps;
     EXPECT_FALSE(info.name.empty());
     EXPECT_EQ(to_text(info.device_uuid).size(), 32u);
-    EXPECT_GE(caps.max_invocations, 128u);
-    EXPECT_GE(caps.storage_buffers, 4u);
-    EXPECT_GE(caps.push_constant_bytes, 128u);
-    EXPECT_GE(caps.storage_buffer_range, 128u << 20);
+    EXPECT_GE(caps.workgroup.max_invocations, 128u);
+    EXPECT_GE(caps.memory.storage_buffers, 4u);
+    EXPECT_GE(caps.memory.push_constant_bytes, 128u);
+    EXPECT_GE(caps.memory.storage_buffer_range, 128u << 20);
     EXPECT_GT(info.device_memory(), 0u);
-    EXPECT_LE(caps.max_allocation, info.device_memory());
-    EXPECT_LE(caps.subgroup_size_min, caps.subgroup_size);
-    EXPECT_GE(caps.subgroup_size_max, caps.subgroup_size);
+    EXPECT_LE(caps.memory.max_allocation, info.device_memory());
+    EXPECT_LE(caps.subgroup.size_min, caps.subgroup.size);
+    EXPECT_GE(caps.subgroup.size_max, caps.subgroup.size);
   }
 }
 
@@ -27,11 +27,13 @@ TEST(DeviceInfoTest, TheTwoSoftwareDriversDifferAsExpected) {
   const DeviceInfo& info = instance->devices().front();
   const std::string driver = std::getenv("VKFUSE_TEST_DRIVER") ? std::getenv("VKFUSE_TEST_DRIVER") : "";
   if (driver == "lavapipe") {
-    EXPECT_TRUE(info.caps.float16 && info.caps.int64 && info.caps.storage_16bit && info.caps.storage_8bit);
-    EXPECT_EQ(info.caps.offset_alignment, 16u);
+    EXPECT_TRUE(info.caps.arithmetic.float16 && info.caps.arithmetic.int64 && info.caps.memory.storage_16bit &&
+                info.caps.memory.storage_8bit);
+    EXPECT_EQ(info.caps.memory.offset_alignment, 16u);
   } else if (driver == "swiftshader") {
-    EXPECT_FALSE(info.caps.float16 || info.caps.int64 || info.caps.storage_16bit || info.caps.storage_8bit);
-    EXPECT_EQ(info.caps.max_invocations, 256u);
+    EXPECT_FALSE(info.caps.arithmetic.float16 || info.caps.arithmetic.int64 || info.caps.memory.storage_16bit ||
+                 info.caps.memory.storage_8bit);
+    EXPECT_EQ(info.caps.workgroup.max_invocations, 256u);
   } else {
     GTEST_SKIP() << "VKFUSE_TEST_DRIVER names no driver whose figures are known";
   }
@@ -45,7 +47,7 @@ TEST(PipelineTest, ReportsItsCreationTimeAndStatisticsWhereThereAreAny) {
   const ComputePipeline pipeline = must(ComputePipeline::create(device, info));
   EXPECT_GT(pipeline.creation_time().count(), 0);
   const auto figures = statistics(pipeline);
-  if (!device->caps().executable_statistics) {
+  if (!device->caps().profiling.executable_statistics) {
     ASSERT_FALSE(figures.ok());
     EXPECT_EQ(figures.error().code, ErrorCode::unsupported);
     EXPECT_EQ(representations(pipeline).error().code, ErrorCode::unsupported);
@@ -59,8 +61,8 @@ TEST(PipelineTest, RequiredSubgroupSizeIsTakenWhereItIsOffered) {
   const auto device = open_device();
   const Caps& caps = device->caps();
   PipelineInfo info = vector_add_info();
-  info.subgroup_size = caps.subgroup_size;
-  info.full_subgroups = caps.full_subgroups;
+  info.subgroup_size = caps.subgroup.size;
+  info.full_subgroups = caps.subgroup.full;
   must(ComputePipeline::create(device, info));
 }
 

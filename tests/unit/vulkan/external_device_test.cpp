@@ -33,7 +33,7 @@ TEST_P(LendTest, KernelsRunOnALentDeviceWhichOutlivesThem) {
     info.ppEnabledExtensionNames = features.extensions.data();
     const auto device = must(Device::adopt(instance, lend(*host, GetParam() ? &info : nullptr)));
     EXPECT_EQ(device->has_timeline(), GetParam() && host->has_timeline());
-    EXPECT_EQ(device->caps().int64, GetParam() && host->caps().int64);
+    EXPECT_EQ(device->caps().arithmetic.int64, GetParam() && host->caps().arithmetic.int64);
     const auto add = must(VectorAdd::create(device));
     must(add->record());
     add->write_inputs(ramp(1), ramp(2));

@@ -110,15 +110,15 @@ TEST(NoVulkanTest, ALibraryWithoutVulkanIsASentence) {
 TEST(LimitTest, ErrorsNameTheNumbers) {
   const auto device = open_device();
   const Caps& caps = device->caps();
-  const auto huge = Buffer::create(device, caps.max_allocation + 1, BufferKind::device);
+  const auto huge = Buffer::create(device, caps.memory.max_allocation + 1, BufferKind::device);
   ASSERT_FALSE(huge.ok());
   EXPECT_EQ(huge.error().code, ErrorCode::out_of_memory);
-  EXPECT_NE(huge.error().message.find(std::to_string(caps.max_allocation + 1)), std::string::npos);
+  EXPECT_NE(huge.error().message.find(std::to_string(caps.memory.max_allocation + 1)), std::string::npos);
   EXPECT_EQ(must(Buffer::create(device, 0, BufferKind::device)).size(), 16u);
   EXPECT_EQ(must(Buffer::create(device, 17, BufferKind::device)).size(), 32u);
 
   PipelineInfo info = vector_add_info();
-  info.buffers = caps.storage_buffers + 1;
+  info.buffers = caps.memory.storage_buffers + 1;
   EXPECT_EQ(ComputePipeline::create(device, info).error().code, ErrorCode::unsupported);
   info = vector_add_info();
   info.subgroup_size = 3;

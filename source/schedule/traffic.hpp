@@ -1,0 +1,38 @@
+// What a schedule moves, executes and computes, and how long that takes in the model. Shared by the templates.
+#pragma once
+
+#include "schedule/schedule.hpp"
+
+namespace vkfuse::schedule {
+
+/// Load instructions of one chunk, and of one store.
+std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
+/// 128-byte lines of the same access of a whole subgroup.
+std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int subgroup);
+
+/// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own
+/// size: the device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
+bool stores_sub32(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule,
+                  ir::NodeId node);
+
+/// Bytes of loads and stores, each element once per load.
+void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
+
+/// Bytes that caches hand out for each byte of a run of consecutive elements: they work in sectors of 32 bytes.
+double sector_overhead(std::int64_t run_bytes);
+
+/// Bytes that memory moves for the loads and stores of a schedule whose bytes are counted; more where caches
+/// hand out so many sectors for them that this takes longer.
+double traffic(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
+
+/// Of one element of an op, in fused multiply-adds.
+double cost_of(const ir::Node& node);
+
+/// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
+double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
+
+/// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
+/// loads and stores; a twentieth of the faster does not overlap.
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
+
+}  // namespace vkfuse::schedule
