@@ -24,10 +24,13 @@ SweepPoint point_of(const ScheduledKernels& steps) {
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
+  const nlohmann::ordered_json choices = schedule::describe(schedule).choices;
+  const auto number = [&](const char* name) { return choices.at(name).get<std::int64_t>(); };
+  const auto is = [&](const char* name) { return choices.at(name).get<bool>(); };
   if (schedule.kind() == schedule::Template::matmul) {
-    const schedule::TileShape& shape = schedule.as<schedule::MatmulParams>().shape;
-    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n,
-                             schedule.as<schedule::MatmulParams>().mma() ? " units" : "");
+    const auto tile = choices.at("matmul").get<std::vector<int>>();
+    point.text = fmt::format("{}x{}x{} {}x{}{}", tile[0], tile[1], tile[2], tile[3], tile[4],
+                             is("cooperative_matrix") ? " units" : "");
     return point;
   }
   if (schedule.kind() != schedule::Template::reduction) {
@@ -35,10 +38,9 @@ SweepPoint point_of(const ScheduledKernels& steps) {
     point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.unroll_factor);
     return point;
   }
-  const auto& params = schedule.as<schedule::ReductionParams>();
   point.text =
-      fmt::format("{}x{} {}B x{}{}{}", params.parallel_threads, params.reduction_threads, bytes, schedule.unroll_factor,
-                  params.persistent ? " persistent" : "", schedule.transforms.online ? " online" : "");
+      fmt::format("{}x{} {}B x{}{}{}", number("parallel_threads"), number("reduction_threads"), bytes,
+                  schedule.unroll_factor, is("persistent") ? " persistent" : "", is("online") ? " online" : "");
   if (schedule.splits > 1) point.text += fmt::format(" /{}", schedule.splits);
   return point;
 }

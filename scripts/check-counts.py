@@ -47,7 +47,7 @@ def structs(path):
     """Name and number of data members of every struct and class of a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
-    for found in re.finditer(r"\b(?:struct|class)\s+(\w+)[^;{(]*\{", text):
+    for found in re.finditer(r"(?<!enum )\b(?:struct|class)\s+(\w+)[^;{(]*\{", text):
         depth, at = 1, found.end()
         body = []
         while depth and at < len(text):

@@ -48,7 +48,7 @@ void ChunkEmitter::find_function_inputs(const std::vector<ValueId>& whole) {
   }
   for (const segment::Store& store : loops_.stores) used_by_element[store.value] = true;
   // A contracted product's operands are read by the sum.
-  for (const auto& entry : contracted_) {
+  for (const auto& entry : found_.contracted) {
     for (ValueId factor : loops_.values[entry.first].operands) used_by_element[factor] = true;
   }
   for (ValueId id : whole) {
@@ -65,7 +65,7 @@ Result<std::string> ChunkEmitter::element_body() {
   scope.out = &body;
   set_axes(scope, true);
   for (const auto& [axis, name] : own_axes()) scope.axis_names.emplace(axis, name);
-  for (ValueId id : function_inputs_) scope.names[id] = value_names_[id];
+  for (ValueId id : function_inputs_) scope.names[id] = names_.values[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, per_element_));
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
@@ -91,7 +91,7 @@ std::string ChunkEmitter::element_parameters(const std::string& body) {
     add("uint " + axis.second);
     coordinates_.push_back(axis.second);
   }
-  for (ValueId id : function_inputs_) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  for (ValueId id : function_inputs_) add(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (is_stored_whole(i)) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
@@ -103,7 +103,7 @@ Result<void> ChunkEmitter::element_function() {
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) stores_single = stores_single || !is_stored_whole(i);
   const bool from_vectors =
       std::any_of(function_inputs_.begin(), function_inputs_.end(), [&](ValueId id) { return is_loaded_whole(id); });
-  takes_existence_ = stores_single && from_vectors && elements_ > 1 && !existence(1).empty();
+  takes_existence_ = stores_single && from_vectors && chunk_.elements > 1 && !existence(1).empty();
   VKF_TRY(body, element_body());
   const std::string parameters = element_parameters(body);
   functions_.line("// One element.");
@@ -123,25 +123,25 @@ Scope ChunkEmitter::chunk_scope() {
 }
 
 void ChunkEmitter::compute(Scope& scope, const std::string& register_index) {
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     std::map<ValueId, std::string> groups;
     for (ValueId id : function_inputs_) {
       if (!is_loaded_whole(id)) continue;
-      groups[id] = unique(value_names_[id] + "_" + std::to_string(g));
+      groups[id] = unique(names_.values[id] + "_" + std::to_string(g));
       main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], loaded_group(id, g, register_index));
     }
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
       if (is_stored_whole(i)) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
-    for (int i = 0; i < group_; ++i) {
+    for (int i = 0; i < chunk_.group; ++i) {
       std::string arguments;
       const auto pass = [&](const std::string& text) { arguments += (arguments.empty() ? "" : ", ") + text; };
-      if (takes_existence_) pass(existence(g * group_ + i));
-      for (const std::string& name : coordinates_) pass(argument(name, g * group_ + i));
+      if (takes_existence_) pass(existence(g * chunk_.group + i));
+      for (const std::string& name : coordinates_) pass(argument(name, g * chunk_.group + i));
       for (ValueId id : function_inputs_)
-        pass(is_loaded_whole(id) ? element_of(groups[id], i, group_) : use(scope, id));
+        pass(is_loaded_whole(id) ? element_of(groups[id], i, chunk_.group) : use(scope, id));
       for (std::size_t k = 0; k < loops_.stores.size(); ++k) {
-        if (is_stored_whole(k)) pass(element_of(result_group(k, g), i, group_));
+        if (is_stored_whole(k)) pass(element_of(result_group(k, g), i, chunk_.group));
       }
       main_.line("element({});", arguments);
     }

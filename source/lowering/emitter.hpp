@@ -81,9 +81,26 @@ class Emitter {
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products();
+  [[nodiscard]] bool is_product_of_scope(ValueId id, const Value& sum) const;
+  /// An op and the values it is applied to.
+  struct ElementOp {
+    const ops::OpRow* op = nullptr;
+    std::vector<ValueId> operands;
+  };
+  [[nodiscard]] ElementOp element_op(ValueId id) const;
+  [[nodiscard]] std::vector<std::string> operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const;
+  [[nodiscard]] std::string random_text(Scope& scope, const Value& value, std::uint64_t seed);
+  [[nodiscard]] std::string position_text(Scope& scope, const Value& value);
+  [[nodiscard]] bool may_be_taken_for_signed(ValueId id) const;
+  [[nodiscard]] std::string converted_text(ValueId id, std::string operand) const;
+  [[nodiscard]] std::string arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
+                                            const std::vector<std::string>& operands) const;
+  Result<std::string> computed_text(const Scope& scope, ValueId id, const std::vector<std::string>& operands,
+                                    const ElementOp& element);
+  [[nodiscard]] bool is_rounded_at_once(ValueId id) const;
   [[nodiscard]] bool is_reduced_product(ValueId id) const;
   [[nodiscard]] bool is_rounded_by_store(ValueId id) const;
-  [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
+  [[nodiscard]] bool is_contracted(ValueId id) const { return found_.contracted.count(id) != 0; }
 
   // --- ranges of integers (ranges.cpp) ---------------------------------------------------------------
   /// What an integer of at most 32 bits can be, from what it is computed from; nothing for any other value.
@@ -116,10 +133,10 @@ class Emitter {
   };
   [[nodiscard]] std::vector<SubByteElement> sub_byte_elements(const UnpackedField& field, const Scope& scope,
                                                               index::AxisId element_axis) const;
-  /// Fills sub_byte_fields_: casts to floats of chunks whose loads are vectors. `scope` knows the axes of an element,
-  /// of which one counts those of a chunk.
+  /// Fills found_.sub_byte_fields: casts to floats of chunks whose loads are vectors. `scope` knows the axes of an
+  /// element, of which one counts those of a chunk.
   void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
-  [[nodiscard]] bool is_sub_byte(ValueId id) const { return sub_byte_fields_.count(id) != 0; }
+  [[nodiscard]] bool is_sub_byte(ValueId id) const { return found_.sub_byte_fields.count(id) != 0; }
   [[nodiscard]] SubByteGroup sub_byte_text(const UnpackedField& field, int group) const;
   void write_sub_byte_function(const std::string& name, const std::string& value);
   void write_sub_byte_functions();
@@ -130,6 +147,7 @@ class Emitter {
   /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
   std::string position(Scope& scope, const index::Expr& expr);
   std::string scoped(Scope& scope, const index::Expr& expr);  ///< the same, of the scope's own axes
+  std::string atom_text(Scope& scope, const index::Atom& atom);
   [[nodiscard]] index::Expr in_scope(const Scope& scope, const index::Expr& expr) const;
   /// The conjunction as a boolean expression.
   std::string condition(Scope& scope, std::span<const segment::Predicate> predicates);
@@ -155,7 +173,7 @@ class Emitter {
   [[nodiscard]] std::string unaligned_word(ValueId id, int word, const std::string& register_index) const;
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& register_index) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const {
-    return group_type(ops::register_type_of(dtype(id)), group_, dialect_);
+    return group_type(ops::register_type_of(dtype(id)), chunk_.group, dialect_);
   }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
   /// The vectors of a chunk from the groups of results. `valid` is empty where the chunk is whole.
@@ -168,6 +186,9 @@ class Emitter {
   // --- the file (interface.cpp) ----------------------------------------------------------------------
   [[nodiscard]] std::string head(const std::string& body, const std::string& summary, bool comments) const;
   [[nodiscard]] std::string interface(bool comments) const;
+  [[nodiscard]] std::string push_constants(bool comments) const;
+  [[nodiscard]] std::string value_buffer(const Binding& binding, std::size_t number, bool comments) const;
+  [[nodiscard]] std::string take_functions();
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
   [[nodiscard]] int sub32_bytes(const Binding& binding) const;
   /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it
@@ -197,11 +218,12 @@ class Emitter {
   Dialect dialect_;
   ReferenceSizes reference_sizes_;  ///< what decides: the loops and the schedule themselves, unless the options say
   Numbers numbers_;
-  NodeNames node_names_;
-  std::vector<std::string> value_names_;
-  std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
-  std::set<std::string> taken_;
-  bool hides_zeros_behind_barrier_ = false;  ///< see Quirks::folds_nan_away
+  struct {
+    NodeNames nodes;
+    std::vector<std::string> values;
+    std::vector<std::string> stores;  ///< what results are called: the node's name, of its further parts another
+    std::set<std::string> taken;
+  } names_;
   /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
   /// log2(e), so that what is taken of it is a power of 2.
   struct Softcap {
@@ -209,27 +231,33 @@ class Emitter {
     std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
     double inner = 1, outer = 1;
   };
-  std::optional<Softcap> softcap_;
   /// The text of a value that the cap is made of; nothing of others. An empty one: the value is its operand.
   [[nodiscard]] std::optional<std::string> text_of_softcap(ValueId id, const std::vector<std::string>& operands) const;
   struct {
-    bool f32 = false, f64 = false;
-  } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
+    struct {
+      bool f32 = false, f64 = false;
+    } keeps;                   ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
+    bool hides_zeros = false;  ///< see DriverWorkarounds::folds_nan_away
+    /// A zero that the driver's compiler does not know: finish() refuses more chunks.
+    std::string barrier = "(p.chunks & 0x80000000u)";
+  } nan_;
   mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
-  std::map<ValueId, UnpackedField> sub_byte_fields_;               ///< by the cast
-  std::map<ValueId, ValueId> contracted_;                          ///< product -> the sum it is part of
-  int elements_ = 1;
-  int group_ = 1;
-  int groups_ = 1;
-  bool shuffles_ = false;
-  bool differs_ = false;  ///< see Draft
+  struct {
+    std::optional<Softcap> softcap;
+    std::map<ValueId, UnpackedField> sub_byte_fields;  ///< by the cast
+    std::map<ValueId, ValueId> contracted;             ///< product -> the sum it is part of
+  } found_;                                            ///< values that are computed otherwise than one by one
+  struct {
+    int elements = 1;
+    int group = 1;   ///< elements that are computed together
+    int groups = 1;  ///< of a chunk
+  } chunk_;
+  bool differs_ = false;  ///< see RelocatableKernel
   std::vector<Binding> bindings_;
   struct {
     std::string_view word, sharers_of;
-  } partials_;  ///< the elements of a buffer of partial results, and what its workgroups share
-  std::string optimization_barrier_ =
-      "(p.chunks & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more chunks
-  Writer shared_;                  ///< shared arrays
+  } partials_;     ///< the elements of a buffer of partial results, and what its workgroups share
+  Writer shared_;  ///< shared arrays
   std::map<std::string, std::string> custom_functions_;  ///< by name
   Writer functions_;
   Writer main_;

@@ -53,30 +53,30 @@ Emitter::Emitter(const LoweringInput& in)
       dialect_(dialect_of(target_)),
       reference_sizes_(options_.reference_sizes.loops != nullptr ? options_.reference_sizes
                                                                  : ReferenceSizes{&loops_, &schedule_}),
-      numbers_(options_.hoist_sizes),
-      node_names_(in.names),
-      hides_zeros_behind_barrier_(target_.workarounds.folds_nan_away && !schedule_.wide) {
-  keeps_nan_ = {target_.caps.float_controls.keep_nan_f32,
+      numbers_(options_.hoist_sizes) {
+  names_.nodes = in.names;
+  nan_.hides_zeros = target_.workarounds.folds_nan_away && !schedule_.wide;
+  nan_.keeps = {target_.caps.float_controls.keep_nan_f32,
                 target_.caps.float_controls.keep_nan_f32 && target_.caps.float_controls.keep_nan_f64};
-  elements_ = schedule_.chunk_size;
-  group_ = std::min(4, elements_);
-  groups_ = elements_ / group_;
-  for (const auto& [id, name] : node_names_) taken_.insert(name);
+  chunk_.elements = schedule_.chunk_size;
+  chunk_.group = std::min(4, chunk_.elements);
+  chunk_.groups = chunk_.elements / chunk_.group;
+  for (const auto& [id, name] : names_.nodes) names_.taken.insert(name);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
-  value_names_.resize(loops_.values.size());
+  names_.values.resize(loops_.values.size());
   std::set<ir::NodeId> seen;
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
-    const std::string& node = node_names_.at(value.node);
+    const std::string& node = names_.nodes.at(value.node);
     const bool own = seen.insert(value.node).second && !meets_buffer(value.node);
-    value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
+    names_.values[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
   for (ir::NodeId id : schedule::buffers_read(loops_)) bindings_.push_back({id, false, false});
   std::set<ir::NodeId> stored;
   for (const segment::Store& store : loops_.stores) {
     const bool first = stored.insert(store.node).second;
-    store_names_.push_back(first ? node_names_.at(store.node) : unique(node_names_.at(store.node) + "_part"));
+    names_.stores.push_back(first ? names_.nodes.at(store.node) : unique(names_.nodes.at(store.node) + "_part"));
     if (first) bindings_.push_back({store.node, true, false});
   }
 }
@@ -109,7 +109,7 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
 
 std::string Emitter::unique(const std::string& requested) {
   const auto take = [&](const std::string& name) {
-    return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second;
+    return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && names_.taken.insert(name).second;
   };
   if (take(requested)) return requested;
   for (int i = 1;; ++i) {
@@ -129,51 +129,68 @@ std::string Emitter::op_summary() const {
   return all;
 }
 
+namespace {
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
+void require(std::string_view extension, bool needed, Writer& out) {
+  if (needed) out.line("#extension {} : require", extension);
+}
+
+/// Of the types of registers and of matrices' components.
+void require_types(std::string_view body, Writer& out) {
+  require("GL_EXT_shader_explicit_arithmetic_types_int64",
+          has_any(body, {"int64_t", "i64vec", "u64vec", "packUint2x32", "i64_index", "u64_index"}), out);
+  require("GL_EXT_shader_explicit_arithmetic_types_float16",
+          has_any(body, {"f16x2_values_native", "f16x2_bits_native", "coopmat<float16_t", "shared float16_t"}), out);
+  for (const DType operand : {DType::bf16, DType::i8, DType::u8})
+    require(component_extension(operand), has_any(body, {fmt::format("coopmat<{},", component(operand))}), out);
+}
+
+/// Of what threads do together.
+void require_subgroups(std::string_view body, Writer& out) {
+  const bool matrices = has_any(body, {"coopmat<"});
+  require("GL_KHR_shader_subgroup_basic", has_any(body, {"gl_Subgroup"}), out);
+  require("GL_KHR_memory_scope_semantics", matrices, out);
+  require("GL_KHR_cooperative_matrix", matrices, out);
+  require("GL_NV_cooperative_matrix2", matrices && has_any(body, {"coopMatPerElementNV"}), out);
+  require("GL_KHR_shader_subgroup_shuffle", has_any(body, {"subgroupShuffle"}), out);
+}
+
+void write_keeps_nan(int width, std::string_view comment, Writer& out) {
+  out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, {});  // {}",
+           width, comment);
+}
+
+}  // namespace
+
 std::string Emitter::head(const std::string& body, const std::string& summary, bool comments) const {
-  const auto has = [&](std::string_view text) { return body.find(text) != std::string::npos; };
-  Writer out;
-  out.line("#version 450");
-  if (has("int64_t") || has("i64vec") || has("u64vec") || has("packUint2x32") || has("i64_index") || has("u64_index")) {
-    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
-  }
-  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("coopmat<float16_t") || has("shared float16_t"))
-    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
-  for (const DType factor : {DType::bf16, DType::i8, DType::u8}) {
-    if (has(fmt::format("coopmat<{},", component(factor))))
-      out.line("#extension {} : require", component_extension(factor));
-  }
-  for (const int bytes : {2, 1}) {
-    const auto narrow = [&](const Binding& binding) { return sub32_bytes(binding) == bytes; };
-    if (std::any_of(bindings_.begin(), bindings_.end(), narrow))
-      out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
-  }
-  if (has("gl_Subgroup")) out.line("#extension GL_KHR_shader_subgroup_basic : require");
-  if (has("coopmat<")) {
-    out.line("#extension GL_KHR_memory_scope_semantics : require");
-    out.line("#extension GL_KHR_cooperative_matrix : require");
-    if (has("coopMatPerElementNV")) out.line("#extension GL_NV_cooperative_matrix2 : require");
-  }
-  if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
-  const bool integer_dot = has("i8x4_dot(");
+  const bool integer_dot = has_any(body, {"i8x4_dot("});
   const bool aliases =
       std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
-  if (keeps_nan_.f32 || integer_dot || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  Writer out;
+  out.line("#version 450");
+  require_types(body, out);
+  for (const int bytes : {2, 1}) {
+    const auto narrow = [&](const Binding& binding) { return sub32_bytes(binding) == bytes; };
+    require(fmt::format("GL_EXT_shader_{}bit_storage", 8 * bytes),
+            std::any_of(bindings_.begin(), bindings_.end(), narrow), out);
+  }
+  require_subgroups(body, out);
+  require("GL_EXT_spirv_intrinsics", nan_.keeps.f32 || integer_dot || aliases, out);
   // Without it a driver may keep what is in flight in memory instead of registers.
-  if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
+  require("GL_EXT_control_flow_attributes", has_any(body, {"unroll]]"}), out);
   out.blank();
   if (comments) {
     out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
     out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
   }
   out.line("layout(local_size_x_id = 0) in;");
-  if (keeps_nan_.f32)
-    out.line(
-        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep "
-        "NaN and infinities of f32");
-  if (keeps_nan_.f64 && has("double"))
-    out.line(
-        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of "
-        "f64");
+  if (nan_.keeps.f32) write_keeps_nan(32, "keep NaN and infinities of f32", out);
+  if (nan_.keeps.f64 && has_any(body, {"double"})) write_keeps_nan(64, "and of f64", out);
   if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
   if (integer_dot) out.raw(std::string(kIntegerDotProduct) + "  // the sum of four products of bytes\n");
   out.blank();
@@ -200,7 +217,7 @@ int Emitter::sub32_bytes(const Binding& binding) const {
              : 0;
 }
 
-std::string Emitter::interface(bool comments) const {
+std::string Emitter::push_constants(bool comments) const {
   Writer out;
   out.open("layout(push_constant) uniform Sizes {{");
   std::size_t widest = 0;
@@ -215,46 +232,63 @@ std::string Emitter::interface(bool comments) const {
   out.raw(declared_here());
   out.close(" p;");
   out.blank();
+  return out.take();
+}
+
+/// How a value's buffer is declared: its access, the word of its array and its name.
+std::string Emitter::value_buffer(const Binding& binding, std::size_t number, bool comments) const {
+  const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
+                                  [&](const segment::Store& s) { return s.node == binding.value; });
+  const int narrow = sub32_bytes(binding);
+  const bool joins =
+      binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
+      schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
+  const std::string_view word = narrow == 0   ? word_type(buffer_bytes(binding.value))
+                                : narrow == 2 ? "uint16_t"
+                                              : "uint8_t";
+  const std::string_view access = !binding.store ? "readonly " : joins ? "" : "writeonly ";
+  const std::string comment =
+      comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type)))
+               : "";
+  return fmt::format("{}{}buffer Buffer{} {{ {} w[]; }} {};{}", may_alias(binding) ? "ALIASED " : "", access, number,
+                     word, names_.nodes.at(binding.value), comment);
+}
+
+std::string Emitter::interface(bool comments) const {
+  Writer out;
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const Binding& binding = bindings_[i];
     if (binding.half) {
       out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i,
                binding.store ? "writeonly " : "readonly ", i, binding.store ? "pairs_out" : "pairs_in",
                comments ? "  // keys and their positions, for another dispatch" : "");
-      continue;
-    }
-    if (binding.scratch) {
+    } else if (binding.scratch) {
       out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, partials_.word,
                comments ? fmt::format("  // of the workgroups that share a {}", partials_.sharers_of) : "");
-      continue;
+    } else {
+      out.line("layout(set = 0, binding = {}) {}", i, value_buffer(binding, i, comments));
     }
-    const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
-                                    [&](const segment::Store& s) { return s.node == binding.value; });
-    const int narrow = sub32_bytes(binding);
-    const bool joins =
-        binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
-        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
-    const std::string_view word = narrow == 0   ? word_type(buffer_bytes(binding.value))
-                                  : narrow == 2 ? "uint16_t"
-                                                : "uint8_t";
-    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i,
-             may_alias(binding) ? "ALIASED " : "",
-             !binding.store ? "readonly "
-             : joins        ? ""
-                            : "writeonly ",
-             i, word, node_names_.at(binding.value),
-             comments
-                 ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type)))
-                 : "");
   }
   out.blank();
-  return out.take();
+  return push_constants(comments) + out.take();
 }
 
 bool Emitter::divides(std::int64_t piece, Extent all) {
   const bool decided = all.decided % piece == 0;
   differs_ = differs_ || (decided && all.count % piece != 0);
   return decided;
+}
+
+/// The functions and main(), where a shared function has a form for this device: that is called instead.
+std::string Emitter::take_functions() {
+  std::string text = functions_.take() + main_.take();
+  // Where no execution mode keeps NaN, what they are is seen in their bits.
+  if (!nan_.keeps.f32) {
+    take_form(text, "f32_min(", "_bits");
+    take_form(text, "f32_max(", "_bits");
+  }
+  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.chunks >> 31, ");  // there are fewer than 2^31
+  return text;
 }
 
 Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
@@ -264,8 +298,7 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
   for (const NamedWord& word : numbers_.words()) {
-    if (word.name == "chunks" &&
-        (word.value & 0x80000000u) != 0) {  // the text counts on that bit: optimization_barrier_
+    if (word.name == "chunks" && (word.value & 0x80000000u) != 0) {  // the text counts on that bit: nan_.barrier
       return unsupported("A kernel of {} chunks is not supported: there are {} at most.", word.value, 0x7fffffffu);
     }
     kernel.constants.push_back(word.value);
@@ -278,14 +311,7 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
   const std::string shared_and_own = shared + (shared.empty() ? "" : "\n") + customs;
-  std::string text = functions_.take() + main_.take();
-  // Where no execution mode keeps NaN, what they are is seen in their bits.
-  if (!keeps_nan_.f32) {
-    take_form(text, "f32_min(", "_bits");
-    take_form(text, "f32_max(", "_bits");
-  }
-  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.chunks >> 31, ");  // there are fewer than 2^31
-  const std::string body = shared_and_own + text;
+  const std::string body = shared_and_own + take_functions();
   relocatable.canonical_key = interface(false) + body;
   if (!options_.only_canonical_key) {
     const std::string prelude = ops::prelude_for(body);

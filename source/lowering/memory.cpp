@@ -49,7 +49,7 @@ std::string Emitter::predicate_of(Scope& scope, const Value& load) {
 
 std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_.at(load.node);
+  const std::string& block = names_.nodes.at(load.node);
   std::string at = position(scope, load.offset);
   // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
   // was slower on an H200, and software drivers take minutes to compile many of them.
@@ -69,20 +69,21 @@ std::string Emitter::load_scalar(Scope& scope, ValueId id) {
 int Emitter::vectors_of(ValueId load) const {
   const int bytes = size_of(dtype_of(loops_.values[load]));
   const schedule::AccessPlan& plan = schedule_.loads[load];
-  return std::max(1, elements_ / plan.repeat * bytes / plan.vector_bytes);
+  return std::max(1, chunk_.elements / plan.repeat * bytes / plan.vector_bytes);
 }
 
 bool Emitter::is_unaligned(ValueId load) const { return schedule_.loads[load].kind == AccessKind::unaligned; }
 
 std::vector<std::string> Emitter::raw_names(ValueId load) const {
   std::vector<std::string> names;
-  const int count = is_unaligned(load) ? schedule::words_around(schedule_.loads[load], elements_) : vectors_of(load);
+  const int count =
+      is_unaligned(load) ? schedule::words_around(schedule_.loads[load], chunk_.elements) : vectors_of(load);
   for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
-  if (is_unaligned(load)) names.push_back(value_names_[load] + "_odd");
+  if (is_unaligned(load)) names.push_back(names_.values[load] + "_odd");
   return names;
 }
 
-std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
+std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", names_.values[id], vector); }
 
 /// The index of a chunk's first vector, in vectors.
 Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) const {
@@ -94,7 +95,7 @@ Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) con
 /// which they hold.
 void Emitter::load_unaligned(Scope& scope, ValueId id, const std::string& register_index) {
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_.at(load.node);
+  const std::string& block = names_.nodes.at(load.node);
   const std::string at = unique(block + "_at");
   scope.out->line("int {} = int({});", at, position(scope, load.offset));
   const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
@@ -111,7 +112,7 @@ void Emitter::load_unaligned(Scope& scope, ValueId id, const std::string& regist
 void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& register_index) {
   if (is_unaligned(id)) return load_unaligned(scope, id, register_index);
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_.at(load.node);
+  const std::string& block = names_.nodes.at(load.node);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
@@ -151,31 +152,31 @@ std::string Emitter::unaligned_word(ValueId id, int word, const std::string& reg
 std::string Emitter::unpacked(ValueId id, int group, const std::string& register_index) const {
   const DType type = dtype_of(loops_.values[id]);
   const int bytes = schedule_.loads[id].vector_bytes;
-  const int group_words = group_ * size_of(type) / 4;
+  const int group_words = chunk_.group * size_of(type) / 4;
   const int vector_words = bytes / 4;
   if (is_unaligned(id)) {
     std::vector<std::string> words;
     for (int w = group * group_words; w < (group + 1) * group_words; ++w)
       words.push_back(unaligned_word(id, w, register_index));
-    return unpack(type, group_, words, dialect_, false);
+    return unpack(type, chunk_.group, words, dialect_, false);
   }
   if (const int repeat = schedule_.loads[id].repeat; repeat > 1) {
     // The group's elements are those of a part of another group.
-    const int own = std::min(group_, elements_ / repeat);
-    const int first = group * group_ / repeat;
+    const int own = std::min(chunk_.group, chunk_.elements / repeat);
+    const int first = group * chunk_.group / repeat;
     std::vector<std::string> words;
     for (int w = first / own * own * size_of(type) / 4; w < (first / own + 1) * own * size_of(type) / 4; ++w) {
       const std::string raw = raw_name(id, w / vector_words) + register_index;
       words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[w % vector_words]));
     }
     std::string places;
-    for (int i = 0; i < group_; ++i) places += "xyzw"[(first + i / repeat) % own];
+    for (int i = 0; i < chunk_.group; ++i) places += "xyzw"[(first + i / repeat) % own];
     const std::string values = unpack(type, own, words, dialect_, false);
     return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values)
                     : fmt::format("{}.{}", values, places);
   }
   if (group_words == vector_words && size_of(type) <= 4) {
-    return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + register_index}, dialect_, true);
+    return unpack(type, chunk_.group, std::vector<std::string>{raw_name(id, group) + register_index}, dialect_, true);
   }
   std::vector<std::string> words;
   for (int w = 0; w < group_words; ++w) {
@@ -183,13 +184,13 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& register
     const std::string raw = raw_name(id, word / vector_words) + register_index;
     words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
   }
-  return unpack(type, group_, words, dialect_, false);
+  return unpack(type, chunk_.group, words, dialect_, false);
 }
 
-std::string Emitter::result_name(std::size_t store) const { return store_names_[store] + "_result"; }
+std::string Emitter::result_name(std::size_t store) const { return names_.stores[store] + "_result"; }
 
 std::string Emitter::result_group(std::size_t store, int group) const {
-  return fmt::format("{}_{}", store_names_[store], group);
+  return fmt::format("{}_{}", names_.stores[store], group);
 }
 
 namespace {
@@ -204,7 +205,7 @@ bool has_no_elements(const ir::Node& node) {
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
-  const std::string& block = node_names_.at(target.node);
+  const std::string& block = names_.nodes.at(target.node);
   const DType type = dtype(target.node);
   std::string at = position(scope, target.offset);
   const int size = size_of(type);
@@ -290,18 +291,19 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
   const DType type = dtype(target.node);
-  VectorStores stores{node_names_.at(target.node), size_of(type), schedule_.stores[store].vector_bytes};
+  VectorStores stores{names_.nodes.at(target.node), size_of(type), schedule_.stores[store].vector_bytes};
   const int vector_words = stores.vector_bytes / 4;
-  const int count = std::max(1, elements_ * size_of(type) / stores.vector_bytes);
+  const int count = std::max(1, chunk_.elements * size_of(type) / stores.vector_bytes);
   const std::string first = scoped(scope, chunk_vector(scope, target.offset, stores.vector_bytes / size_of(type)));
   std::vector<std::string> words;
-  for (int g = 0; g < groups_; ++g) {
-    for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));
+  for (int g = 0; g < chunk_.groups; ++g) {
+    for (std::string& word : pack(type, chunk_.group, result_group(store, g), dialect_))
+      words.push_back(std::move(word));
   }
   for (int v = 0; v < count; ++v) {
     const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
-    const bool whole_group = size_of(type) == 4 && vector_words == group_;
-    const std::string text = whole_group ? pack_group(type, group_, result_group(store, v)) : join_words(part);
+    const bool whole_group = size_of(type) == 4 && vector_words == chunk_.group;
+    const std::string text = whole_group ? pack_group(type, chunk_.group, result_group(store, v)) : join_words(part);
     stores.writes.push_back({plus(first, v), text});
   }
   if (!valid.empty() && (vector_words > 1 || count > 1))

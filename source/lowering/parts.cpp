@@ -95,9 +95,9 @@ Scope OperandEmitter::part_scope(const Part& part) {
 }
 
 void OperandEmitter::use_chunks_of(const Part& part) {
-  elements_ = part.elements;
-  group_ = std::min(4, elements_);
-  groups_ = elements_ / group_;
+  chunk_.elements = part.elements;
+  chunk_.group = std::min(4, chunk_.elements);
+  chunk_.groups = chunk_.elements / chunk_.group;
 }
 
 Result<void> OperandEmitter::element_function(Part& part, const std::function<void(Scope&)>& last,
@@ -108,7 +108,7 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
   set_axes(scope, part, true);
   const auto own = own_axes(part);
   for (const auto& [axis, name] : own) scope.axis_names.emplace(axis, name);
-  for (ValueId id : part.function_inputs) scope.names[id] = value_names_[id];
+  for (ValueId id : part.function_inputs) scope.names[id] = names_.values[id];
   body.indent();
   for (ValueId id : part.function_inputs) {
     const Value& value = loops_.values[id];
@@ -117,8 +117,8 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
       continue;
     const DType type = dtype(value.node);
     if (is_float(type) && options_.numerics != Numerics::strict) continue;
-    const std::string text = ops::narrow(type, value_names_[id]);
-    if (text != value_names_[id]) body.line("{} = {};", value_names_[id], text);
+    const std::string text = ops::narrow(type, names_.values[id]);
+    if (text != names_.values[id]) body.line("{} = {};", names_.values[id], text);
   }
   VKF_CHECK_OK(emit_values(scope, part.per_element));
   last(scope);
@@ -130,7 +130,7 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
     part.coordinates.push_back(axis.second);
   }
   for (ValueId id : part.function_inputs)
-    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   parameters.insert(parameters.end(), results.begin(), results.end());
   functions_.open("void {}_element({}) {{", part.name, fmt::join(parameters, ", "));
   functions_.raw(text);
@@ -172,7 +172,8 @@ std::vector<std::string> OperandEmitter::arguments(Scope& scope, const Part& par
     const bool passed = groups.count(id) == 0 && scope.names.count(id) == 0 && !is_literal(id);
     if (passed) continue;  // the caller adds it
     const auto group = groups.find(id);
-    all.push_back(group != groups.end() ? element_of(group->second, element % group_, group_) : use(scope, id));
+    all.push_back(group != groups.end() ? element_of(group->second, element % chunk_.group, chunk_.group)
+                                        : use(scope, id));
   }
   return all;
 }
@@ -190,7 +191,7 @@ std::map<ValueId, std::string> OperandEmitter::unpack_group(const Part& part, in
                                                             const std::string& register_index) {
   std::map<ValueId, std::string> groups;
   for (ValueId id : part.vectors) {
-    groups[id] = fmt::format("{}_{}", value_names_[id], group);
+    groups[id] = fmt::format("{}_{}", names_.values[id], group);
     main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, register_index));
   }
   return groups;
@@ -209,7 +210,8 @@ Result<void> OperandEmitter::store_chunk(const Part& part,
     std::vector<std::string> passed = arguments(scope, part, e, groups);
     for (std::string& one : known(e)) passed.push_back(std::move(one));
     for (const std::size_t s : part.stores) {
-      if (schedule_.stores[s].kind == AccessKind::vector) passed.push_back(element_of(result_group(s, 0), e, group_));
+      if (schedule_.stores[s].kind == AccessKind::vector)
+        passed.push_back(element_of(result_group(s, 0), e, chunk_.group));
     }
     main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
   }

@@ -37,9 +37,30 @@ std::string Emitter::data_index(Scope& scope, int data, std::int64_t size) {
                                    : fmt::format("u64p_index({}, {})", value, last);
       break;
   }
-  const std::string name = unique((is_literal(id) ? "picked" : value_names_[id]) + "_index");
+  const std::string name = unique((is_literal(id) ? "picked" : names_.values[id]) + "_index");
   scope.out->line("uint {} = {};", name, text);
   scope.data_names[data] = name;
+  return name;
+}
+
+std::string Emitter::atom_text(Scope& scope, const Atom& atom) {
+  if (atom.kind == Atom::Kind::axis) return scope.axis_names.at(atom.id);
+  if (atom.kind == Atom::Kind::data) return data_index(scope, atom.id, atom.high + 1);
+  const Expr self(0, {{1, std::make_shared<const Atom>(atom)}});
+  for (const auto& [known, name] : scope.known) {
+    if (known == self) return name;
+  }
+  const bool divides = atom.kind == Atom::Kind::div;
+  // Simplification may leave an operand that can be negative; unsigned division wants it lifted.
+  const std::int64_t low = index::interval_of(atom.operand).low;
+  const std::int64_t lift = low < 0 ? schedule::ceil_div(-low, atom.divisor) : 0;
+  const std::string operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
+  std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide)
+                              : numbers_.remainder(operand, atom.divisor, schedule_.wide);
+  if (lift > 0 && divides) value += fmt::format(" - {}", numbers_.size(lift));
+  const std::string name = unique(divides ? "q" : "r");
+  scope.out->line("uint {} = {};", name, value);
+  scope.known.emplace_back(self, name);
   return name;
 }
 
@@ -53,30 +74,10 @@ std::string Emitter::scoped(Scope& scope, const Expr& expr) {
       text += (negative ? " - " : " + ") + term;
     }
   };
-  const auto atom_text = [&](const Atom& atom) -> std::string {
-    if (atom.kind == Atom::Kind::axis) return scope.axis_names.at(atom.id);
-    if (atom.kind == Atom::Kind::data) return data_index(scope, atom.id, atom.high + 1);
-    const Expr self(0, {{1, std::make_shared<const Atom>(atom)}});
-    for (const auto& [known, name] : scope.known) {
-      if (known == self) return name;
-    }
-    const bool divides = atom.kind == Atom::Kind::div;
-    // Simplification may leave an operand that can be negative; unsigned division wants it lifted.
-    const std::int64_t low = index::interval_of(atom.operand).low;
-    const std::int64_t lift = low < 0 ? schedule::ceil_div(-low, atom.divisor) : 0;
-    const std::string operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
-    std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide)
-                                : numbers_.remainder(operand, atom.divisor, schedule_.wide);
-    if (lift > 0 && divides) value += fmt::format(" - {}", numbers_.size(lift));
-    const std::string name = unique(divides ? "q" : "r");
-    scope.out->line("uint {} = {};", name, value);
-    scope.known.emplace_back(self, name);
-    return name;
-  };
   for (const bool negative : {false, true}) {
     for (const Expr::Term& term : expr.terms()) {
       if ((term.coefficient < 0) != negative) continue;
-      const std::string atom = atom_text(*term.atom);
+      const std::string atom = atom_text(scope, *term.atom);
       const std::int64_t factor = negative ? -term.coefficient : term.coefficient;
       add(negative, factor == 1 ? atom : fmt::format("{} * {}", atom, numbers_.size(factor)));
     }

@@ -91,7 +91,7 @@ std::vector<std::string> OperandEmitter::loaded_words(const TileOperand& tile_op
       words.push_back(word_as_read(tile_operand, load, w));
       continue;
     }
-    words.push_back(fmt::format("{}_{}", value_names_[load], w));
+    words.push_back(fmt::format("{}_{}", names_.values[load], w));
     main_.line("uint {} = {};", words.back(), unaligned_word(load, w, in_flight));
   }
   return words;
@@ -140,7 +140,7 @@ std::vector<std::string> OperandEmitter::chosen_words(const TileOperand& tile_op
   };
   std::string inside = condition_at(0, predicates.of_chunk);
   if (inside != "true") {
-    const std::string name = value_names_[choice] + "_inside";
+    const std::string name = names_.values[choice] + "_inside";
     main_.line("bool {} = {};", name, inside);
     inside = name;
   }
@@ -155,7 +155,7 @@ std::vector<std::string> OperandEmitter::chosen_words(const TileOperand& tile_op
       words.push_back(yes[w]);
       continue;
     }
-    words.push_back(fmt::format("{}_{}", value_names_[choice], w));
+    words.push_back(fmt::format("{}_{}", names_.values[choice], w));
     main_.line("uint {} = {};", words.back(), chosen_word(low, high, yes[w], no[w]));
   }
   scope.axes = std::move(of_chunk);
@@ -180,14 +180,14 @@ std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_ope
     return copied_words(tile_operand, scope, schedule::sub32_value(graph_, loops_, tile_operand.value));
   const ops::RegisterType from = ops::register_type_of(dtype_of(loops_.values[tile_operand.value]));
   const ops::RegisterType to = ops::register_type_of(dtype);
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     std::string value = tile_operand_group(tile_operand, scope, g);
-    if (group_ == 1) return {fmt::format("{}({})", component(dtype), value)};
+    if (chunk_.group == 1) return {fmt::format("{}({})", component(dtype), value)};
     if (from != to) {  // a cast that loses nothing is taken back
-      main_.line("{0} {1}_narrow = {0}({1});", group_type(to, group_, dialect_), value);
+      main_.line("{0} {1}_narrow = {0}({1});", group_type(to, chunk_.group, dialect_), value);
       value += "_narrow";
     }
-    const std::vector<std::string> packed = pack(dtype, group_, value, dialect_);
+    const std::vector<std::string> packed = pack(dtype, chunk_.group, value, dialect_);
     words.insert(words.end(), packed.begin(), packed.end());
   }
   return words;
@@ -233,7 +233,7 @@ void OperandEmitter::open_steps(const TileOperand& tile_operand, const std::stri
 /// A word for each position across.
 void OperandEmitter::put_gathered(const TileOperand& tile_operand) {
   const int elements = tile_operand.part.elements;
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     if (tile_operand.encoding.integer_dot) {
       main_.line("{}[column * {}u + row{}] = words_{};", tile_operand.tile, tile_operand.stride(),
                  elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
@@ -249,13 +249,13 @@ void OperandEmitter::put_gathered(const TileOperand& tile_operand) {
 
 /// Chunks that lie across, four neighbours along k one after the other.
 Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const std::string& depth) {
-  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
+  for (int g = 0; g < chunk_.groups; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
   std::string inside;
   open_steps(tile_operand, depth, &inside);
   Scope scope = part_scope(tile_operand.part);
   VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
   const bool integers = ops::register_type_of(dtype_of(loops_.values[tile_operand.value])) == ops::RegisterType::i32;
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     std::string value;
     if (tile_operand.encoding.as_read) {
       value = fmt::format("ivec4(u8x4_values({}))", word_as_read(tile_operand, *tile_operand.encoding.as_read, g));

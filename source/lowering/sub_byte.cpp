@@ -39,7 +39,7 @@ std::vector<Emitter::SubByteElement> Emitter::sub_byte_elements(const UnpackedFi
   const int repeat = schedule_.loads[field.load].repeat;
   std::vector<SubByteElement> elements;
   int lowest = 32;  // that is among the bits of the exponent
-  for (int e = 0; e < elements_; ++e) {
+  for (int e = 0; e < chunk_.elements; ++e) {
     const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {
       const index::Expr at = index::substitute(in_scope(scope, offset), {{element_axis, index::Expr(e)}});
       return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
@@ -74,14 +74,14 @@ void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axi
     std::vector<SubByteElement> elements = sub_byte_elements(field, scope, element_axis);
     if (elements.empty()) continue;
     field.elements = std::move(elements);
-    sub_byte_fields_[id] = std::move(field);
+    found_.sub_byte_fields[id] = std::move(field);
   }
 }
 
 /// The value of the function that takes a group's numbers out of their word, and of the constant that it is given.
 Emitter::SubByteGroup Emitter::sub_byte_text(const UnpackedField& field, int group) const {
   std::vector<std::string> words, masks, bits, differences;
-  for (int e = group * group_; e < (group + 1) * group_; ++e) {
+  for (int e = group * chunk_.group; e < (group + 1) * chunk_.group; ++e) {
     const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
     const int exponent = kFraction - element.place;
     words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
@@ -93,14 +93,14 @@ Emitter::SubByteGroup Emitter::sub_byte_text(const UnpackedField& field, int gro
   }
   const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
   if (alike) words.resize(1);
-  return {fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints_type(group_), fmt::join(words, ", "),
+  return {fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints_type(chunk_.group), fmt::join(words, ", "),
                       vector_of("uvec", masks), vector_of("vec", differences)),
           vector_of("uvec", bits)};
 }
 
 void Emitter::write_sub_byte_function(const std::string& name, const std::string& value) {
-  const std::string floats = floats_type(group_);
-  functions_.open("{} {}(uint word, {} bits) {{", floats, name, uints_type(group_));
+  const std::string floats = floats_type(chunk_.group);
+  functions_.open("{} {}(uint word, {} bits) {{", floats, name, uints_type(chunk_.group));
   functions_.line("precise {} values = {};", floats, value);
   functions_.line("return values;");
   functions_.close();
@@ -116,8 +116,8 @@ void Emitter::write_sub_byte_functions() {
     if (first) name = unique(stem);
     return std::pair(name, first);
   };
-  for (auto& [id, field] : sub_byte_fields_) {
-    for (int g = 0; g < groups_; ++g) {
+  for (auto& [id, field] : found_.sub_byte_fields) {
+    for (int g = 0; g < chunk_.groups; ++g) {
       const SubByteGroup text = sub_byte_text(field, g);
       const auto [function, first_function] = named(functions, text.function, "field_values");
       const auto [constant, first_constant] = named(constants, text.bits, "field_bits");
@@ -129,17 +129,17 @@ void Emitter::write_sub_byte_functions() {
       }
       if (first_function) write_sub_byte_function(function, text.function);
       if (first_constant && constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
-      if (first_constant)
-        main_.line("{} {} = {} + {};", uints_type(group_), constant, text.bits, optimization_barrier_);
+      if (first_constant) main_.line("{} {} = {} + {};", uints_type(chunk_.group), constant, text.bits, nan_.barrier);
       field.groups.push_back({function, constant});
     }
   }
 }
 
 std::string Emitter::sub_byte_group(ValueId id, int group, const std::string& register_index) const {
-  const UnpackedField& field = sub_byte_fields_.at(id);
+  const UnpackedField& field = found_.sub_byte_fields.at(id);
   const int vector_words = schedule_.loads[field.load].vector_bytes / 4;
-  const int word = field.elements[static_cast<std::size_t>(group * group_)].word;  // of bytes, a group is in one word
+  const int word =
+      field.elements[static_cast<std::size_t>(group * chunk_.group)].word;  // of bytes, a group is in one word
   const std::string raw = raw_name(field.load, word / vector_words) + register_index;
   const SubByteGroup& text = field.groups[static_cast<std::size_t>(group)];
   return fmt::format("{}({}, {})", text.function,

@@ -62,7 +62,7 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
   for (const auto& other : tile_operand.beside) requested.push_back(other.first);
   std::vector<ValueId> known = take_row_values(spec, requested, tile_operand);
   const bool alone = spec.backward_slice.size() == 1;
-  tile_operand.part = make_part({.name = unique(value_names_[spec.value] + "_factor"),
+  tile_operand.part = make_part({.name = unique(names_.values[spec.value] + "_factor"),
                                  .own = own.id,
                                  .along = along,
                                  .elements = spec.elements,
@@ -71,7 +71,7 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
                                  .known = std::move(known)});
   tile_operand.part.flattened = spec.flattened;
   tile_operand.plain = alone && tile_operand.part.vectors.size() == 1 && tile_operand.beside.empty();
-  tile_operand.tile = unique(value_names_[spec.value] + "_tile");
+  tile_operand.tile = unique(names_.values[spec.value] + "_tile");
   tile_operand.staging.chunks = std::int64_t{spec.extent} * spec.k_extent / spec.elements;
   tile_operand.staging.iterations = schedule::ceil_div(tile_operand.staging.chunks, schedule_.workgroup);
   tile_operand.staging.prefetched = can_prefetch(tile_operand);
@@ -206,7 +206,7 @@ void OperandEmitter::declare_prefetch(const TileOperand& tile_operand) {
     }
   }
   for (ValueId id : loads_of_chunks(tile_operand.part))
-    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], prefetch_extent(tile_operand));
+    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), names_.values[id], prefetch_extent(tile_operand));
 }
 
 std::vector<ValueId> OperandEmitter::loads_of_chunks(const Part& part) const {
@@ -230,7 +230,7 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const std::s
     load_vectors(scope, id, register_index(tile_operand).empty() ? " " : register_index(tile_operand));
   for (ValueId id : loads_of_chunks(tile_operand.part)) {
     VKF_CHECK_OK(emit_value(scope, id));
-    main_.line("{}_ahead{} = {};", value_names_[id], register_index(tile_operand), use(scope, id));
+    main_.line("{}_ahead{} = {};", names_.values[id], register_index(tile_operand), use(scope, id));
   }
   if (tile_operand.steps() > 1) main_.close();
   close_chunks(tile_operand);
@@ -242,13 +242,14 @@ std::string OperandEmitter::tile_operand_group(const TileOperand& tile_operand, 
       unpack_group(tile_operand.part, g, tile_operand.staging.prefetched ? register_index(tile_operand) : "");
   if (tile_operand.plain) return groups.at(tile_operand.value);
   std::string value = fmt::format("factor_{}", g);
-  main_.line("{} {};", group_type(ops::register_type_of(dtype_of(loops_.values[tile_operand.value])), group_, dialect_),
+  main_.line("{} {};",
+             group_type(ops::register_type_of(dtype_of(loops_.values[tile_operand.value])), chunk_.group, dialect_),
              value);
-  for (int e = 0; e < group_; ++e) {
-    std::vector<std::string> passed = arguments(scope, tile_operand.part, g * group_ + e, groups);
-    passed.push_back(element_of(value, e, group_));
+  for (int e = 0; e < chunk_.group; ++e) {
+    std::vector<std::string> passed = arguments(scope, tile_operand.part, g * chunk_.group + e, groups);
+    passed.push_back(element_of(value, e, chunk_.group));
     for (const auto& [id, name] : tile_operand.beside) {
-      const std::string element = fmt::format("{}_{}", name, g * group_ + e);
+      const std::string element = fmt::format("{}_{}", name, g * chunk_.group + e);
       main_.line("{} {};", scalar_type(loops_.values[id].node), element);
       passed.push_back(element);
     }
@@ -259,14 +260,14 @@ std::string OperandEmitter::tile_operand_group(const TileOperand& tile_operand, 
 
 void OperandEmitter::put_vec4(const TileOperand& tile_operand, int g, const std::string& value) {
   const int elements = tile_operand.part.elements;
-  if (!tile_operand.along_k() && group_ == 4) {
+  if (!tile_operand.along_k() && chunk_.group == 4) {
     main_.line("{}[column * {}u + row{}] = {};", tile_operand.tile, tile_operand.stride(),
                elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
     return;
   }
-  for (int e = 0; e < group_; ++e) {
-    const int at = g * group_ + e;
-    const std::string element = element_of(value, e, group_);
+  for (int e = 0; e < chunk_.group; ++e) {
+    const int at = g * chunk_.group + e;
+    const std::string element = element_of(value, e, chunk_.group);
     if (tile_operand.along_k()) {
       const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
       main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", tile_operand.tile, column, tile_operand.stride(), element);
@@ -309,7 +310,7 @@ void OperandEmitter::declare_tile(const TileOperand& tile_operand) {
 Result<void> OperandEmitter::load_staged_chunk(const TileOperand& tile_operand, Scope& scope) {
   if (tile_operand.staging.prefetched) {
     for (ValueId id : loads_of_chunks(tile_operand.part))
-      scope.names[id] = value_names_[id] + "_ahead" + register_index(tile_operand);
+      scope.names[id] = names_.values[id] + "_ahead" + register_index(tile_operand);
   }
   for (const auto& [id, array] : tile_operand.of_rows) scope.names[id] = array + "[row]";
   for (ValueId id : tile_operand.part.per_chunk) {
@@ -346,9 +347,9 @@ void OperandEmitter::put_components(const TileOperand& tile_operand, Scope& scop
 
 void OperandEmitter::put_vec4s(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
   const DType dtype_here = dtype_of(loops_.values[tile_operand.value]);
-  const std::string zero = fmt::format("{}({})", group_type(ops::register_type_of(dtype_here), group_, dialect_),
+  const std::string zero = fmt::format("{}({})", group_type(ops::register_type_of(dtype_here), chunk_.group, dialect_),
                                        is_float(dtype_here) ? "0.0" : "0");
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     const std::string value = tile_operand_group(tile_operand, scope, g);
     if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, value, zero);
     put_vec4(tile_operand, g, value);

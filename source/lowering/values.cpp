@@ -51,9 +51,9 @@ std::string Emitter::literal_text(ValueId id) const {
     return reduction_identity(graph_, graph_.node(node), dialect_);
   }
   const std::byte* bytes = constant->bytes->data();
-  const bool zero = hides_zeros_behind_barrier_ && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
+  const bool zero = nan_.hides_zeros && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
   const std::string text = literal(dtype(node), bytes, dialect_);
-  return zero ? hidden(dtype(node), text, optimization_barrier_) : text;
+  return zero ? hidden(dtype(node), text, nan_.barrier) : text;
 }
 
 /// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals
@@ -72,19 +72,21 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
 }
 
 std::optional<std::string> Emitter::text_of_softcap(ValueId id, const std::vector<std::string>& operands) const {
-  if (!softcap_ || (id != softcap_->softcapped && id != softcap_->tanh && id != softcap_->scaled)) return std::nullopt;
+  if (!found_.softcap ||
+      (id != found_.softcap->softcapped && id != found_.softcap->tanh && id != found_.softcap->scaled))
+    return std::nullopt;
   const auto number = [&](double value) {
     const auto single = static_cast<float>(value);
     return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect_);
   };
-  const std::string scale = number(softcap_->inner * 2 * std::numbers::log2e);
-  if (id == softcap_->scaled) return fmt::format("{} * {}", operands[0], scale);
+  const std::string scale = number(found_.softcap->inner * 2 * std::numbers::log2e);
+  if (id == found_.softcap->scaled) return fmt::format("{} * {}", operands[0], scale);
   const std::string argument =
-      softcap_->scaled || id != softcap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
-  if (id != softcap_->softcapped) return argument;
-  const std::size_t of = id == softcap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
+      found_.softcap->scaled || id != found_.softcap->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
+  if (id != found_.softcap->softcapped) return argument;
+  const std::size_t of = id == found_.softcap->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
   return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument,
-                     number(softcap_->outer * std::numbers::log2e));
+                     number(found_.softcap->outer * std::numbers::log2e));
 }
 
 /// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
@@ -103,11 +105,18 @@ std::string Emitter::use(const Scope& scope, ValueId id) const {
   return found->second;
 }
 
+/// Whether a value is a product in the scope of a sum: what does not vary with the element is computed elsewhere.
+bool Emitter::is_product_of_scope(ValueId id, const Value& sum) const {
+  const Value& product = loops_.values[id];
+  return product.kind == Value::Kind::compute && product.axes == sum.axes && product.level == sum.level &&
+         graph_.node(product.node).op->is_product;
+}
+
 /// Products that only one sum in this kernel reads, and nobody outside, become part of that sum. Not
 /// in strict numerics, where every op rounds, and not in f32, whose product may be an infinity that the
 /// sum of an unrounded product would not see (a 16-bit product is unrounded in either case).
 void Emitter::find_products() {
-  contracted_.clear();
+  found_.contracted.clear();
   if (options_.numerics == Numerics::strict) return;
   std::map<ValueId, int> readers;
   for (const Value& value : loops_.values) {
@@ -117,19 +126,13 @@ void Emitter::find_products() {
   for (const segment::Store& store : loops_.stores) ++readers[store.value];
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::compute) continue;
-    const ir::Node& node = graph_.node(value.node);
-    const bool half = node.type.dtype == DType::f16 || node.type.dtype == DType::bf16;
-    if (node.op->of_product.empty() || !half) continue;
-    for (ValueId operand : value.operands) {
-      const Value& product = loops_.values[operand];
-      // Both in one scope: what does not vary with the element is computed elsewhere.
-      if (product.kind != Value::Kind::compute || product.axes != value.axes || product.level != value.level) continue;
-      if (readers[operand] != 1 || !graph_.node(product.node).op->is_product || contracted_.count(operand) != 0)
-        continue;
-      contracted_[operand] = id;
-      break;  // one product per sum
-    }
+    const DType type = dtype_of(value);
+    const bool half = type == DType::f16 || type == DType::bf16;
+    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->of_product.empty() || !half) continue;
+    const auto product = std::find_if(value.operands.begin(), value.operands.end(), [&](ValueId operand) {
+      return readers[operand] == 1 && is_product_of_scope(operand, value) && found_.contracted.count(operand) == 0;
+    });
+    if (product != value.operands.end()) found_.contracted[*product] = id;  // one product per sum
   }
 }
 
@@ -165,119 +168,166 @@ bool Emitter::is_reduced_product(ValueId id) const {
   });
 }
 
+std::string Emitter::random_text(Scope& scope, const Value& value, std::uint64_t seed) {
+  // The block's number as an expression of its own: four neighbours of a chunk are seen to share it.
+  const std::string block = position(scope, index::floor_div(value.offset, 4));
+  const std::string word = position(scope, index::floor_mod(value.offset, 4));
+  return fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]",
+                     VKF_PLANT(seed_of_random, seed, seed + 1) & 0xffffffffu, seed >> 32, block, word);
+}
+
+std::string Emitter::position_text(Scope& scope, const Value& value) {
+  const ir::Node& node = graph_.node(value.node);
+  if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload))
+    return random_text(scope, value, random->seed);
+  const std::string at = position(scope, value.offset);
+  const DType type = node.type.dtype;
+  const index::Interval all = index::interval_of(value.offset);
+  const bool fits =
+      is_integer(type) && size_of(type) < 4 && all.low >= 0 && all.high < std::int64_t{1} << (8 * size_of(type) - 1);
+  return ops::cast_expression(DType::u32,
+                              !fits                     ? type
+                              : is_signed_integer(type) ? DType::i32
+                                                        : DType::u32,
+                              dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
+}
+
+/// What computes a value in one step: its own op, or with a product that is part of the sum.
+Emitter::ElementOp Emitter::element_op(ValueId id) const {
+  const Value& value = loops_.values[id];
+  const ir::Node& node = graph_.node(value.node);
+  const std::vector<ValueId>& ids = value.operands;
+  for (std::size_t i = 0; i < ids.size() && ids.size() == 2; ++i) {
+    const auto product = found_.contracted.find(ids[i]);
+    if (product == found_.contracted.end() || product->second != id) continue;
+    const std::vector<ValueId>& factors = loops_.values[ids[i]].operands;
+    return {&ops::row(node.op->of_product), {factors[0], factors[1], ids[1 - i]}};
+  }
+  return {&ops::element_row(*node.op), ids};
+}
+
+/// The operands of an op. Where all are constants, floats among them are kept from the driver's compiler.
+std::vector<std::string> Emitter::operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const {
+  const bool constant = std::all_of(ids.begin(), ids.end(), [&](ValueId operand) { return is_literal(operand); });
+  std::vector<std::string> operands;
+  for (ValueId operand : ids) {
+    operands.push_back(use(scope, operand));
+    const bool known = operands.back().find(nan_.barrier) == std::string::npos;
+    const DType type = dtype_of(loops_.values[operand]);
+    if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), nan_.barrier);
+  }
+  return operands;
+}
+
+/// A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
+bool Emitter::may_be_taken_for_signed(ValueId id) const {
+  const Value& value = loops_.values[id];
+  return dtype_of(value) == DType::u32 && value.kind != Value::Kind::load && !is_literal(id);
+}
+
+std::string Emitter::converted_text(ValueId id, std::string operand) const {
+  const ValueId from_id = loops_.values[id].operands[0];
+  const ir::Node& node = graph_.node(loops_.values[id].node);
+  const DType from = dtype(node.operands[0]);
+  const DType to = node.type.dtype;
+  const bool casts = node.op->role == ops::Role::cast && is_integer(from);
+  if (casts && is_float(to) && may_be_taken_for_signed(from_id))
+    operand = fmt::format("({} | {})", operand, nan_.barrier);
+  if (casts && holds_exactly(to, from_id)) return fmt::format("float({})", operand);
+  if (casts && is_integer(to) && size_of(to) < 4 && stays_inside(from_id, to)) {
+    return ops::cast_expression(from, is_signed_integer(to) ? DType::i32 : DType::u32, dialect_.native_int64, operand);
+  }
+  if (node.op->role == ops::Role::bitcast) return ops::bitcast_expression(from, to, dialect_.native_int64, operand);
+  if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) return operand;
+  return ops::cast_expression(from, to, dialect_.native_int64, operand);
+}
+
+std::string Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
+                                     const std::vector<std::string>& operands) const {
+  const ops::Role role = element.op->role;
+  if (role == ops::Role::sub && element.operands.size() == 2) {  // of a mean in two parts: its low part, too
+    const auto low = scope.lows.find(element.operands[1]);
+    if (low != scope.lows.end()) return fmt::format("({} - {}) - {}", operands[0], operands[1], low->second);
+  }
+  const int power = role == ops::Role::pow ? whole_power(loops_.values[id].operands[1]) : 0;
+  if (power == 2) return fmt::format("{0} * {0}", operands[0]);
+  if (power == 3) return fmt::format("{0} * {0} * {0}", operands[0]);
+  const std::string reciprocal = role == ops::Role::div ? reciprocal_of(loops_.values[id].operands[1]) : "";
+  if (!reciprocal.empty()) return fmt::format("{} * {}", operands[0], reciprocal);
+  return ops::expression(*element.op, operand_dtype(graph_, graph_.node(loops_.values[id].node)), dialect_.native(),
+                         operands);
+}
+
+/// Whether the result of an op is wrapped or rounded to its dtype at once.
+bool Emitter::is_rounded_at_once(ValueId id) const {
+  const Value& value = loops_.values[id];
+  const bool strict = options_.numerics == Numerics::strict;
+  const bool is_custom = std::holds_alternative<ir::CustomPayload>(graph_.node(value.node).payload);
+  if (!is_float(dtype_of(value))) return is_custom || wraps(value);
+  return strict && (is_custom || (!is_reduced_product(id) && !is_rounded_by_store(id)));
+}
+
+/// The text of an op's result, or why the device does not offer it.
+Result<std::string> Emitter::computed_text(const Scope& scope, ValueId id, const std::vector<std::string>& operands,
+                                           const ElementOp& element) {
+  const ir::Node& node = graph_.node(loops_.values[id].node);
+  std::string text;
+  bool rounds = false;
+  if (node.op->cls == ops::OpClass::convert) {
+    text = converted_text(id, operands[0]);
+    // Whole numbers are where constants hide: x ^ x, x != x.
+    if (nan_.hides_zeros && !is_float(dtype(node.operands[0])) && is_float(node.type.dtype) && !text.empty())
+      text = hidden(node.type.dtype, text, nan_.barrier);
+  } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
+    VKF_TRY(call, custom_call(node, operands));
+    text = std::move(call);
+    rounds = is_rounded_at_once(id);
+  } else {
+    text = arithmetic_text(scope, id, element, operands);
+    rounds = is_rounded_at_once(id);
+  }
+  if (text.empty()) {
+    return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
+                       name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
+  }
+  if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype)))
+    text = ops::narrow(node.type.dtype, text);
+  return text;
+}
+
 Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   if (scope.names.count(id) != 0 || is_literal(id) || is_contracted(id)) return {};
   const Value& value = loops_.values[id];
-  const ir::Node& node = graph_.node(value.node);
-  const std::string& name = value_names_[id];
   std::string text;
-  bool rounds = false;
   switch (value.kind) {
     case Value::Kind::load: text = load_scalar(scope, id); break;
-    case Value::Kind::position: {
-      if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
-        // The block's number as an expression of its own: four neighbours of a chunk are seen to share it.
-        const std::string block = position(scope, index::floor_div(value.offset, 4));
-        const std::string word = position(scope, index::floor_mod(value.offset, 4));
-        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]",
-                           VKF_PLANT(seed_of_random, random->seed, random->seed + 1) & 0xffffffffu, random->seed >> 32,
-                           block, word);
-      } else {
-        const std::string at = position(scope, value.offset);
-        const DType type = node.type.dtype;
-        const index::Interval all = index::interval_of(value.offset);
-        const bool fits = is_integer(type) && size_of(type) < 4 && all.low >= 0 &&
-                          all.high < std::int64_t{1} << (8 * size_of(type) - 1);
-        text = ops::cast_expression(DType::u32,
-                                    !fits                     ? type
-                                    : is_signed_integer(type) ? DType::i32
-                                                              : DType::u32,
-                                    dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
-      }
-      break;
-    }
+    case Value::Kind::position: text = position_text(scope, value); break;
     case Value::Kind::choose:
       text = fmt::format("{} ? {} : {}", condition(scope, value.predicates),
                          use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]),
                          use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
       break;
     case Value::Kind::compute: {
-      const ops::OpRow* op = &ops::element_row(*node.op);
-      std::vector<ValueId> ids = value.operands;
-      for (std::size_t i = 0; i < ids.size() && ids.size() == 2; ++i) {
-        const auto product = contracted_.find(ids[i]);
-        if (product == contracted_.end() || product->second != id) continue;
-        const std::vector<ValueId>& tile_operands = loops_.values[ids[i]].operands;
-        op = &ops::row(node.op->of_product);
-        ids = {tile_operands[0], tile_operands[1], ids[1 - i]};
+      const ElementOp element = element_op(id);
+      const std::vector<std::string> operands = operand_texts(scope, element.operands);
+      const auto of_softcap = text_of_softcap(id, operands);
+      if (of_softcap && of_softcap->empty()) {
+        scope.names[id] = operands[0];
+        return {};
+      }
+      if (of_softcap) {
+        text = *of_softcap;
         break;
       }
-      const bool constant = std::all_of(ids.begin(), ids.end(), [&](ValueId operand) { return is_literal(operand); });
-      std::vector<std::string> operands;
-      for (ValueId operand : ids) {
-        operands.push_back(use(scope, operand));
-        const bool known = operands.back().find(optimization_barrier_) == std::string::npos;
-        const DType type = dtype_of(loops_.values[operand]);
-        if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), optimization_barrier_);
-      }
-      if (const auto of_softcap = text_of_softcap(id, operands)) {
-        text = *of_softcap;
-        if (text.empty()) {
-          scope.names[id] = operands[0];
-          return {};
-        }
-      } else if (node.op->cls == ops::OpClass::convert) {
-        const DType from = dtype(node.operands[0]);
-        const bool casts = node.op->role == ops::Role::cast && is_integer(from);
-        // A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
-        if (casts && from == DType::u32 && is_float(node.type.dtype) &&
-            loops_.values[value.operands[0]].kind != Value::Kind::load && !constant)
-          operands[0] = fmt::format("({} | {})", operands[0], optimization_barrier_);
-        if (casts && holds_exactly(node.type.dtype, value.operands[0])) {
-          text = fmt::format("float({})", operands[0]);
-        } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 &&
-                   stays_inside(value.operands[0], node.type.dtype)) {
-          text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32,
-                                      dialect_.native_int64, operands[0]);
-        } else if (node.op->role == ops::Role::bitcast) {
-          text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
-        } else if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) {
-          text = operands[0];
-        } else {
-          text = ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
-        }
-        // Whole numbers are where constants hide: x ^ x, x != x.
-        if (hides_zeros_behind_barrier_ && !is_float(from) && is_float(node.type.dtype) && !text.empty())
-          text = hidden(node.type.dtype, text, optimization_barrier_);
-      } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
-        VKF_TRY(call, custom_call(node, operands));
-        text = std::move(call);
-        rounds = !is_float(node.type.dtype) || options_.numerics == Numerics::strict;
-      } else {
-        const std::string reciprocal = op->role == ops::Role::div ? reciprocal_of(value.operands[1]) : "";
-        const int power = op->role == ops::Role::pow ? whole_power(value.operands[1]) : 0;
-        const auto low = op->role == ops::Role::sub && ids.size() == 2 ? scope.lows.find(ids[1]) : scope.lows.end();
-        text = low != scope.lows.end() ? fmt::format("({} - {}) - {}", operands[0], operands[1], low->second)
-               : power == 2            ? fmt::format("{0} * {0}", operands[0])
-               : power == 3            ? fmt::format("{0} * {0} * {0}", operands[0])
-               : reciprocal.empty()    ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands)
-                                       : fmt::format("{} * {}", operands[0], reciprocal);
-        rounds = (!is_float(node.type.dtype) && wraps(value)) ||
-                 (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_reduced_product(id) &&
-                  !is_rounded_by_store(id));
-      }
-      if (text.empty()) {
-        return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.",
-                           node.op->name, name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
-      }
-      if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype)))
-        text = ops::narrow(node.type.dtype, text);
+      VKF_TRY(computed, computed_text(scope, id, operands, element));
+      text = std::move(computed);
       break;
     }
-    default: return invalid("'{}' is not a value of one element.", node.op->name);
+    default: return invalid("'{}' is not a value of one element.", graph_.node(value.node).op->name);
   }
-  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) && value.kind == Value::Kind::compute ? "precise " : "",
-                  scalar_type(value.node), name, text);
+  const bool precise = is_float(dtype_of(value)) && value.kind == Value::Kind::compute;
+  const std::string& name = names_.values[id];
+  scope.out->line("{}{} {} = {};", precise ? "precise " : "", scalar_type(value.node), name, text);
   scope.names[id] = name;
   return {};
 }

@@ -158,7 +158,7 @@ void AttentionBase::find_softcap() {
     softcap.inner = 1 / *number_at(scaled, 1);
   }
   if (!std::isfinite(static_cast<float>(softcap.inner * 2 * std::numbers::log2e))) return;
-  softcap_ = softcap;
+  found_.softcap = softcap;
 }
 
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.

@@ -34,7 +34,7 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
       Scope scope = part_scope(beside.part);
       const std::string at = scoped(scope, chunk_vector(scope, load.offset, per_word));
       main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices,
-                 node_names_.at(load.node), at, numbers_.size(beside.stride / per_word));
+                 names_.nodes.at(load.node), at, numbers_.size(beside.stride / per_word));
     }
     main_.close();
   }

@@ -38,7 +38,7 @@ Result<void> CooperativeAttentionEmitter::reduction_functions() {
 
 Result<void> CooperativeAttentionEmitter::softmax_functions() {
   const bool finite =
-      softcapped() && softcap_->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
+      softcapped() && found_.softcap->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
   if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
   VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
@@ -71,7 +71,7 @@ void CooperativeAttentionEmitter::locate_element() {
 
 /// What the score's function is passed, of f32 that a matrix holds.
 std::string CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
-  const std::string& name = value_names_[beside.id];
+  const std::string& name = names_.values[beside.id];
   if (dtype_of(loops_.values[beside.id]) == DType::boolean) return name + " != 0.0";
   const std::string type_name = scalar_type(loops_.values[beside.id].node);
   return type_name == "float" ? name : fmt::format("{}({})", type_name, name);
@@ -81,7 +81,7 @@ Result<void> CooperativeAttentionEmitter::score_function(const std::string& wher
   std::string given = "const in float product, ";
   for (Beside& beside : loads_beside_) {
     VKF_CHECK_OK(beside_function(beside, where));
-    given += fmt::format("const in float {}, ", value_names_[beside.id]);
+    given += fmt::format("const in float {}, ", names_.values[beside.id]);
   }
   return of_element("score_at", given + where, [&]() -> Result<void> {
     locate_element();
@@ -117,7 +117,7 @@ Result<void> CooperativeAttentionEmitter::element_functions() {
 CooperativeAttentionEmitter::Beside CooperativeAttentionEmitter::make_beside(ValueId id) {
   Beside beside;
   beside.id = id;
-  beside.matrices = unique(value_names_[id] + "_beside");
+  beside.matrices = unique(names_.values[id] + "_beside");
   beside.part = make_part({.name = beside.matrices,
                            .own = kK,
                            .along = segment::AxisSet{1} << tile_.axes.k.back(),
@@ -161,7 +161,7 @@ Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const 
     for (ValueId id : beside.part.vectors) load_vectors(scope, id, "");
     const std::map<ValueId, std::string> groups = unpack_group(beside.part, 0, "");
     main_.line("return float({});",
-               groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, group_));
+               groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, chunk_.group));
     return {};
   });
 }

@@ -34,7 +34,7 @@ class AttentionBase : public OperandEmitter {
   Part score_, weight_, results_;
   std::string sums_, most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
-  [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
+  [[nodiscard]] bool softcapped() const { return found_.softcap.has_value(); }
 
  private:
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,

@@ -466,6 +466,7 @@ void describe_matmul(const Schedule& schedule, Description& description) {
   const TileShape& shape = params.shape;
   description.choices["splits"] = schedule.splits;
   description.choices["matmul"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
+  description.choices["cooperative_matrix"] = params.mma() != nullptr;
   if (schedule.splits > 1)
     description.more_launch.push_back(
         fmt::format("{} of them share a tile: {} dispatches", schedule.splits, schedule.dispatches));

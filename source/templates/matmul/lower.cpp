@@ -24,14 +24,14 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
               {kK, "k", tile_.k},
               {kHeadDim, "part_of_row", schedule::axes_in(loops_, loops_.inner())}};
   make_row_reductions();
-  for (ValueId id : tile_.row_values) row_arrays_[id] = unique(value_names_[id] + "_of_rows");
+  for (ValueId id : tile_.row_values) row_arrays_[id] = unique(names_.values[id] + "_of_rows");
   for (std::size_t i = 0; i < tile_.tile_operands.size(); ++i) add_operand(i);
   std::vector<ValueId> known = tile_.row_values;
   for (const RowReduction& reduction : row_reductions_) known.push_back(reduction.id);
   for (const schedule::MatmulParams::Sum& sum : tile_.sums) {
     known.push_back(sum.reduction);
-    sums_.push_back(unique(value_names_[sum.reduction] + "_sums"));
-    if (tile_.mma()) subtiles_.push_back(unique(value_names_[sum.reduction] + "_subtiles"));
+    sums_.push_back(unique(names_.values[sum.reduction] + "_sums"));
+    if (tile_.mma()) subtiles_.push_back(unique(names_.values[sum.reduction] + "_subtiles"));
   }
   make_hoisted();
   make_epilogues(known);
@@ -40,7 +40,7 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
 
 void MatmulEmitter::make_row_reductions() {
   for (const schedule::MatmulParams::RowReduction& reduction : tile_.row_reductions) {
-    const std::string& name = value_names_[reduction.reduction];
+    const std::string& name = names_.values[reduction.reduction];
     row_reductions_.push_back(
         {reduction.reduction,
          in_two_parts(reduction.reduction) ? "vec2" : scalar_type(loops_.values[reduction.reduction].node),
@@ -267,7 +267,7 @@ void MatmulEmitter::finish_rows() {
     const RowReduction& reduction = row_reductions_[k];
     const int per_row =
         shape_.k / tile_operands_[static_cast<std::size_t>(tile_.row_reductions[k].tile_operand)].part.elements;
-    const std::string& whole = value_names_[reduction.id];
+    const std::string& whole = names_.values[reduction.id];
     main_.line("{} {} = {}[row * {}u];", reduction.type, whole, reduction.slots, per_row);
     main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole,
                reduction.join(whole, fmt::format("{}[row * {}u + i]", reduction.slots, per_row)));

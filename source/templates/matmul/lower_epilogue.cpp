@@ -60,10 +60,10 @@ void MatmulEmitter::make_hoisted() {
     if (!loops_.values[id].hoisted) continue;
     if (loops_.values[id].kind == Value::Kind::nested) {
       Reduction reduction = make_reduction(id);
-      reduction.function = unique(value_names_[id] + "_join");
+      reduction.function = unique(names_.values[id] + "_join");
       const ValueId operand = loops_.values[id].operands[0];
       const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, operand);
-      reduction.operand = make_part({.name = unique(value_names_[id] + "_part"),
+      reduction.operand = make_part({.name = unique(names_.values[id] + "_part"),
                                      .own = kHeadDim,
                                      .along = loops_.inner(),
                                      .elements = 1,
@@ -88,18 +88,19 @@ void MatmulEmitter::make_epilogues(std::vector<ValueId>& known) {
                       .requested = {value},
                       .known = needed(values, {value}, known)});
   };
-  kept_ = make(unique(value_names_[tile_.kept] + "_kept"), tile_.kept, schedule::backward_slice_of(loops_, tile_.kept));
-  kept_array_ = unique(value_names_[tile_.kept] + "_of_lane");
+  kept_ =
+      make(unique(names_.values[tile_.kept] + "_kept"), tile_.kept, schedule::backward_slice_of(loops_, tile_.kept));
+  kept_array_ = unique(names_.values[tile_.kept] + "_of_lane");
   const ValueId stops[] = {tile_.kept};
   known.push_back(tile_.kept);
   for (ValueId id : tile_.epilogues) {
     Reduction reduction = make_reduction(id);
-    reduction.function = unique(value_names_[id] + "_join");
-    reduction.array = unique(value_names_[id] + "_of_lane");
-    reduction.slots = unique(value_names_[id] + "_fours");
+    reduction.function = unique(names_.values[id] + "_join");
+    reduction.array = unique(names_.values[id] + "_of_lane");
+    reduction.slots = unique(names_.values[id] + "_fours");
     const ValueId operand = loops_.values[id].operands[0];
     reduction.operand =
-        make(unique(value_names_[id] + "_folded"), operand, schedule::backward_slice_of(loops_, operand, stops));
+        make(unique(names_.values[id] + "_folded"), operand, schedule::backward_slice_of(loops_, operand, stops));
     epilogues_.push_back(std::move(reduction));
     known.push_back(id);
   }
@@ -149,7 +150,7 @@ Result<void> MatmulEmitter::reduction_functions() {
 void MatmulEmitter::compute(const Part& part, int element, const std::function<std::string(ValueId)>& name_of,
                             const std::string& result, const std::map<ValueId, std::string>& groups) {
   Scope scope = part_scope(part);
-  for (ValueId id : part.per_chunk) scope.names[id] = value_names_[id];
+  for (ValueId id : part.per_chunk) scope.names[id] = names_.values[id];
   std::vector<std::string> passed = arguments(scope, part, element, groups);
   for (ValueId id : part.known) passed.push_back(name_of(id));
   passed.push_back(result);
@@ -162,7 +163,7 @@ Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<s
   VKF_TRY(groups, load_chunk(scope, part));
   for (int e = 0; e < part.elements; ++e) {
     compute(
-        part, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
+        part, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, chunk_.group), groups);
   }
   return {};
 }
@@ -170,7 +171,7 @@ Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<s
 /// A thread reduces over what others have left of its row.
 Result<void> MatmulEmitter::reduce_hoisted(const Reduction& reduction) {
   const ValueId id = reduction.id;
-  const std::string& name = value_names_[id];
+  const std::string& name = names_.values[id];
   const ir::Node& node = graph_.node(loops_.values[id].node);
   const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
   use_chunks_of(reduction.operand);
@@ -178,11 +179,11 @@ Result<void> MatmulEmitter::reduce_hoisted(const Reduction& reduction) {
   if (in_two_parts(id)) main_.line("float {}_low = 0.0;", name);
   main_.open("for (uint chunk = 0u; chunk < {}; ++chunk) {{", numbers_.size(parts));
   Scope inside = part_scope(reduction.operand);
-  for (ValueId known : reduction.operand.known) inside.names[known] = value_names_[known];
+  for (ValueId known : reduction.operand.known) inside.names[known] = names_.values[known];
   VKF_TRY(groups, load_chunk(inside, reduction.operand));
   main_.line("{} reduced;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
   compute(
-      reduction.operand, 0, [&](ValueId known) { return value_names_[known]; }, "reduced", groups);
+      reduction.operand, 0, [&](ValueId known) { return names_.values[known]; }, "reduced", groups);
   if (in_two_parts(id))
     main_.line("f32_add_term({0}, {0}_low, reduced);", name);
   else
@@ -220,7 +221,7 @@ Result<void> MatmulEmitter::find_row_values() {
       continue;
     }
     VKF_CHECK_OK(reduce_hoisted(*reduction));
-    scope.names[id] = value_names_[id];
+    scope.names[id] = names_.values[id];
   }
   for (const auto& [id, array] : row_arrays_) main_.line("{}[row] = {};", array, use(scope, id));
   main_.close();
@@ -356,7 +357,7 @@ Result<void> MatmulEmitter::store_epilogues_of_subtile(const SubtileWalk& walk) 
   chunks.column = "column";
   std::vector<std::string> vec4s;
   for (const schedule::MatmulParams::Sum& sum : tile_.sums)
-    vec4s.push_back(unique(value_names_[sum.reduction] + "_four"));
+    vec4s.push_back(unique(names_.values[sum.reduction] + "_four"));
   chunks.sum_of = [&](std::size_t s, int e) { return fmt::format("{}.{}", vec4s[s], "xyzw"[e]); };
   chunks.open = [&](bool stays_inside) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", thread_chunks);

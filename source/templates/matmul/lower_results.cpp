@@ -124,7 +124,7 @@ void MatmulEmitter::lay_out_sums() {
   if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu)
     return;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string added_up = std::exchange(sums_[s], unique(value_names_[tile_.sums[s].reduction] + "_added_up"));
+    const std::string added_up = std::exchange(sums_[s], unique(names_.values[tile_.sums[s].reduction] + "_added_up"));
     main_.line("{} {}[{}];", sums_vec4(s), sums_[s], elements / 4);
     main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}[i];", elements / 4, sums_[s], added_up);
   }

@@ -112,7 +112,7 @@ Result<void> MatmulEmitter::store_chunks_of_subtile(const SubtileWalk& walk) {
   const int per_vec4 = 4 / walk.elements;
   std::vector<std::string> vec4s;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    vec4s.push_back(unique(value_names_[tile_.sums[s].reduction] + "_four"));
+    vec4s.push_back(unique(names_.values[tile_.sums[s].reduction] + "_four"));
     main_.line("{} {} = {}[own + row * {}u + column{}];", sums_vec4(s), vec4s.back(), subtiles_[s], subtile_vec4s(),
                per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
   }

@@ -49,8 +49,8 @@ MatmulEmitter::TensorLoad MatmulEmitter::locate_rows(const TileOperand& tile_ope
   const bool second = tile_operand.across == kN;
   const ValueId id = schedule::sub32_value(graph_, loops_, tile_operand.value);
   const Value& load = loops_.values[id];
-  const std::string& buffer = node_names_.at(load.node);
-  const std::string name = unique(value_names_[id] + "_rows");
+  const std::string& buffer = names_.nodes.at(load.node);
+  const std::string name = unique(names_.values[id] + "_rows");
   const bool along_k = tile_operand.along_k();
   const std::int64_t depth = count(tile_.k);
   const std::vector<int>& own = second ? tile_.n : tile_.m;
@@ -107,7 +107,7 @@ void MatmulEmitter::store_workgroup_tile() {
     main_.line("{0} {1} = {0}({2});", workgroup_matrix(stored, shape_.m, shape_.n, "Accumulator"), rounded, results);
     results = rounded;
   }
-  const std::string& buffer = node_names_.at(store.node);
+  const std::string& buffer = names_.nodes.at(store.node);
   const std::string rows = unique(buffer + "_rows");
   layout_of(rows, shape_.m, shape_.n,
             *schedule::row_stride(loops_, store.offset, tile_.m, tile_.n, 16 / size_of(stored)));

@@ -19,7 +19,7 @@ class Pointwise : public ChunkEmitter {
   Result<std::vector<RelocatableKernel>> run() {
     chunks_ = numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.chunks), "in the iteration space");
     if (!schedule_.full_chunks) {
-      const std::int64_t last = schedule_.launch.elements - (schedule_.launch.chunks - 1) * elements_;
+      const std::int64_t last = schedule_.launch.elements - (schedule_.launch.chunks - 1) * chunk_.elements;
       last_ = numbers_.named("last", static_cast<std::uint32_t>(std::max<std::int64_t>(last, 0)),
                              "elements of the last chunk");
     }
@@ -30,7 +30,7 @@ class Pointwise : public ChunkEmitter {
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    return finish_one(fmt::format("{} elements per chunk, {} chunk{} in flight per invocation{}{}", elements_,
+    return finish_one(fmt::format("{} elements per chunk, {} chunk{} in flight per invocation{}{}", chunk_.elements,
                                   schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s",
                                   schedule_.full_chunks ? "" : ", masked tail",
                                   schedule_.crosses_rows && loops_.axes.size() > 1 ? ", chunks run across rows" : ""));
@@ -62,20 +62,20 @@ class Pointwise : public ChunkEmitter {
     if (schedule_.crosses_rows) {
       const Expr at =
           element ? Expr::axis(kPosition, std::max<std::int64_t>(loops_.count(), 2))
-                  : Expr::axis(kChunk, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), elements_), 2)) *
-                        elements_;
+                  : Expr::axis(kChunk, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), chunk_.elements), 2)) *
+                        chunk_.elements;
       const std::vector<Expr> coordinates = index::delinearize(at, sizes);
       for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(static_cast<int>(i), coordinates[i]);
       return;
     }
-    const std::int64_t per_row = sizes.back() / elements_;
+    const std::int64_t per_row = sizes.back() / chunk_.elements;
     sizes.back() = per_row;
-    const Expr chunk = Expr::axis(kChunk, std::max<std::int64_t>(loops_.count() / elements_, 2));
+    const Expr chunk = Expr::axis(kChunk, std::max<std::int64_t>(loops_.count() / chunk_.elements, 2));
     const std::vector<Expr> coordinates = index::delinearize(chunk, sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(static_cast<int>(i), coordinates[i]);
     Expr& inner = scope.axes.at(static_cast<int>(sizes.size()) - 1);
-    inner = inner * elements_;
-    if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+    inner = inner * chunk_.elements;
+    if (element && chunk_.elements > 1) inner = inner + Expr::axis(kElement, chunk_.elements);
   }
 
   Result<void> main_function() {
@@ -85,7 +85,7 @@ class Pointwise : public ChunkEmitter {
     Scope scope = chunk_scope();
     const bool by_position = takes("position") || takes_existence();
     if (by_position && !schedule_.full_chunks)
-      main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, elements_, last_);
+      main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, chunk_.elements, last_);
     VKF_CHECK_OK(schedule_.unroll_factor == 1 ? one_chunk(scope, by_position) : chunks_in_flight(scope));
     main_.close();
     return {};
@@ -98,7 +98,7 @@ class Pointwise : public ChunkEmitter {
   Result<void> one_chunk(Scope& scope, bool by_position) {
     main_.line("uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
     leave_after_last_chunk();
-    if (by_position) main_.line("uint start = chunk * {}u;", elements_);
+    if (by_position) main_.line("uint start = chunk * {}u;", chunk_.elements);
     VKF_CHECK_OK(emit_values(scope, per_chunk_));
     for (ValueId id : vectors_) load_vectors(scope, id, "");
     compute(scope, "");
@@ -133,7 +133,7 @@ class Pointwise : public ChunkEmitter {
 
   void store_chunks(Scope& scope) {
     const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.full_chunks, true);
-    store(scope, whole ? "" : fmt::format("chunk + 1u < {} || {} == {}u", chunks_, last_, elements_),
+    store(scope, whole ? "" : fmt::format("chunk + 1u < {} || {} == {}u", chunks_, last_, chunk_.elements),
           whole ? "" : last_);
   }
 

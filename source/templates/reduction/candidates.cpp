@@ -7,6 +7,7 @@
 #include "base/numerics.hpp"
 #include "schedule/access.hpp"
 #include "schedule/budget.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/operands.hpp"
 #include "templates/reduction/chunks.hpp"
 #include "templates/reduction/cost.hpp"

@@ -5,6 +5,7 @@
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/reduction/registers.hpp"
 
 namespace vkfuse::schedule {

@@ -66,8 +66,8 @@ Result<RelocatableKernel> ReductionEmitter::run() {
   std::string summary =
       fmt::format("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
                   params_.reduction_threads, params_.reduction_threads == 1 ? "" : "s",
-                  params_.parallel_threads * (params_.vector_rows ? elements_ : 1),
-                  params_.parallel_threads == 1 ? "" : "s", elements_, params_.iterations,
+                  params_.parallel_threads * (params_.vector_rows ? chunk_.elements : 1),
+                  params_.parallel_threads == 1 ? "" : "s", chunk_.elements, params_.iterations,
                   params_.iterations == 1 ? "" : "s", params_.persistent ? ", kept in registers" : "");
   if (split_)
     summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.splits, dispatch_ + 1,

@@ -214,8 +214,8 @@ Result<void> ReductionEmitter::chunk(Pass& pass) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   if (is_ragged()) {
-    const std::string left =
-        fmt::format("min({}u, {} - column * {}u)", elements_, numbers_.size(loops_.reduction_count()), elements_);
+    const std::string left = fmt::format("min({}u, {} - column * {}u)", chunk_.elements,
+                                         numbers_.size(loops_.reduction_count()), chunk_.elements);
     main_.line("uint valid = {};", may_be_idle(pass) ? fmt::format("live ? {} : 0u", left) : left);
   }
   Groups groups;
@@ -233,7 +233,7 @@ Result<void> ReductionEmitter::chunk(Pass& pass) {
 /// The thread's own elements of this chunk.
 void ReductionEmitter::begin_totals(const ScanText& scan) {
   main_.line("{} {} = {};", scan.reduction.type, scan.total, scan.identity());
-  main_.line("{} {}[{}];", scan.reduction.type, value_names_[scan.reduction.id], elements_);
+  main_.line("{} {}[{}];", scan.reduction.type, names_.values[scan.reduction.id], chunk_.elements);
 }
 
 /// From the running reductions of each thread's elements to those of the row.
@@ -242,10 +242,10 @@ void ReductionEmitter::end_totals(const Body& body) {
   for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
   WorkgroupScan(schedule_, Combine(schedule_, dialect_, width())).across_threads(scans, main_);
   for (const ScanText* scan : scans) {
-    const std::string element = value_names_[scan->reduction.id] + "[j]";
+    const std::string element = names_.values[scan->reduction.id] + "[j]";
     main_.line("{}({}, {});", scan->reduction.join, scan->before, scan->carry());
     main_.line("{}({}, {});", scan->reduction.join, scan->carry(), scan->total);
-    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", elements_);
+    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", chunk_.elements);
     main_.line("{}({}, {});", scan->reduction.join, element, scan->before);
     round_result(dtype_of(loops_.values[scan->reduction.id]), element);
     main_.close();
@@ -260,7 +260,7 @@ std::string ReductionEmitter::element_condition(const Pass& pass, int element) {
 /// Passes are blocks of their own, so all of them use one name.
 std::string ReductionEmitter::group_name(ValueId id, int group) {
   std::string& name = group_names_[{id, group}];
-  if (name.empty()) name = unique(fmt::format("{}{}_{}", value_names_[id], is_sub_byte(id) ? "_floats" : "", group));
+  if (name.empty()) name = unique(fmt::format("{}{}_{}", names_.values[id], is_sub_byte(id) ? "_floats" : "", group));
   return name;
 }
 
@@ -280,8 +280,9 @@ std::vector<ReductionEmitter::ScaledSum> ReductionEmitter::scaled_sums(const Pas
 void ReductionEmitter::begin_group(const Body& body, int g, Groups& groups) {
   for (ValueId id : body.function_inputs) {
     if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
-    const std::string values = is_sub_byte(id) ? sub_byte_group(id, g, register_index_of(sub_byte_fields_.at(id).load))
-                                               : unpacked(id, g, register_index_of(id));
+    const std::string values = is_sub_byte(id)
+                                   ? sub_byte_group(id, g, register_index_of(found_.sub_byte_fields.at(id).load))
+                                   : unpacked(id, g, register_index_of(id));
     main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
   }
   for (std::size_t i : body.stores) {
@@ -304,7 +305,7 @@ void ReductionEmitter::end_group(const Pass& pass, const Body& body, Scope& scop
     for (const Accumulator& accumulator : in_block(pass, reduction).accumulators) fields += accumulator.name + ", ";
     std::string first;
     if (reduction.kind == ReductionText::Kind::arg)
-      first = ", " + position(scope, loops_.values[reduction.id].offset + index::Expr(g * group_));
+      first = ", " + position(scope, loops_.values[reduction.id].offset + index::Expr(g * chunk_.group));
     main_.line("{}({}{}_x_{}{});", Combine::add_four(reduction), fields, reduction.name, g, first);
   }
 }
@@ -313,10 +314,11 @@ void ReductionEmitter::end_group(const Pass& pass, const Body& body, Scope& scop
 void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
   const bool reversed = loops_.backwards && !params_.vector_rows;
   for (const ScaledSum& scaled : scaled_sums(pass, body, scope)) main_.line("float {}_item = 0.0;", scaled.sum);
-  for (int turn = 0; turn < groups_; ++turn) {
-    const int g = reversed ? groups_ - 1 - turn : turn;
+  for (int turn = 0; turn < chunk_.groups; ++turn) {
+    const int g = reversed ? chunk_.groups - 1 - turn : turn;
     begin_group(body, g, groups);
-    for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
+    for (int i = 0; i < chunk_.group; ++i)
+      call(pass, body, scope, g * chunk_.group + (reversed ? chunk_.group - 1 - i : i));
     end_group(pass, body, scope, g);
   }
   for (const ScaledSum& scaled : scaled_sums(pass, body, scope))
@@ -325,8 +327,9 @@ void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scop
 
 /// A parameter of a body's function, for one element of the chunk.
 std::string ReductionEmitter::input_of(const Scope& scope, ValueId id, int element) {
-  if (is_vector(id) || is_sub_byte(id)) return element_of(group_name(id, element / group_), element % group_, group_);
-  if (is_scan(id)) return fmt::format("{}[{}]", value_names_[id], element);
+  if (is_vector(id) || is_sub_byte(id))
+    return element_of(group_name(id, element / chunk_.group), element % chunk_.group, chunk_.group);
+  if (is_scan(id)) return fmt::format("{}[{}]", names_.values[id], element);
   return width() > 1 && varies(id) ? at(use(scope, id), element) : use(scope, id);
 }
 
@@ -334,7 +337,7 @@ std::string ReductionEmitter::input_of(const Scope& scope, ValueId id, int eleme
 void ReductionEmitter::add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
                                         std::vector<std::string>& arguments) const {
   if (reduction.vec4s) {
-    arguments.push_back(fmt::format("{}_x_{}[{}]", reduction.name, element / group_, element % group_));
+    arguments.push_back(fmt::format("{}_x_{}[{}]", reduction.name, element / chunk_.group, element % chunk_.group));
     return;
   }
   const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
@@ -352,7 +355,7 @@ void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, in
   for (std::size_t i : body.scans) {
     if (body.totals) {
       arguments.push_back(scans_[i].total);
-      arguments.push_back(fmt::format("{}[{}]", value_names_[scans_[i].reduction.id], element));
+      arguments.push_back(fmt::format("{}[{}]", names_.values[scans_[i].reduction.id], element));
       continue;
     }
     if (pass.blocks) arguments.push_back(at(scans_[i].carry(), width() == 1 ? 0 : element));
@@ -361,7 +364,7 @@ void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, in
   for (std::size_t k : body.reductions) add_accumulators(pass, reductions_[k], element, arguments);
   for (std::size_t k : body.stores) {
     if (schedule_.stores[k].kind == AccessKind::vector)
-      arguments.push_back(element_of(result_group(k, element / group_), element % group_, group_));
+      arguments.push_back(element_of(result_group(k, element / chunk_.group), element % chunk_.group, chunk_.group));
   }
   main_.line("{}{}({});", element_condition(pass, element), body.function, fmt::join(arguments, ", "));
 }
@@ -371,7 +374,8 @@ void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {
     if (schedule_.stores[i].kind != AccessKind::vector) continue;
     main_.open("if (inside{}) {{", may_be_idle(pass) ? " && live" : "");
     Scope inner = scope;  // what a store needs of positions is named inside its own block
-    store_vectors(inner, i, is_ragged() ? fmt::format("valid == {}u", elements_) : "", is_ragged() ? "valid" : "");
+    store_vectors(inner, i, is_ragged() ? fmt::format("valid == {}u", chunk_.elements) : "",
+                  is_ragged() ? "valid" : "");
     main_.close();
   }
 }

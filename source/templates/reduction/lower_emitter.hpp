@@ -37,7 +37,7 @@ class ReductionEmitter : public Emitter {
   void find_varying();
   void find_needed_by_elements();
   /// Threads per row or row group: one accumulator, or one per row that the thread owns.
-  [[nodiscard]] int width() const { return params_.vector_rows ? elements_ : 1; }
+  [[nodiscard]] int width() const { return params_.vector_rows ? chunk_.elements : 1; }
   [[nodiscard]] std::string at(const std::string& name, int j) const {
     return width() == 1 ? name : fmt::format("{}[{}]", name, j);
   }

@@ -28,9 +28,9 @@ void ReductionEmitter::write_vector_element(const std::string& text, VectorEleme
     element.coordinates += name[0];
     parameters.push_back(fmt::format("uint {}", name));
   }
-  std::erase_if(element.function_inputs, [&](ValueId id) { return !mentions(text, value_names_[id]); });
+  std::erase_if(element.function_inputs, [&](ValueId id) { return !mentions(text, names_.values[id]); });
   for (ValueId id : element.function_inputs)
-    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   element.function = unique("vector_element");
   functions_.line("// One element of the vector.");
   functions_.open("float {}({}) {{", element.function, fmt::join(parameters, ", "));
@@ -59,7 +59,7 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
       continue;
     }
     element.function_inputs.push_back(id);
-    scope.names[id] = value_names_[id];
+    scope.names[id] = names_.values[id];
   }
   out.indent();
   VKF_CHECK_OK(emit_values(scope, own));
@@ -78,7 +78,8 @@ void ReductionEmitter::load_chunk_vectors(Scope& scope, const std::vector<ValueI
 /// Element e of a chunk of the vector.
 std::string ReductionEmitter::vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e) {
   const auto of = [&](ValueId id) {
-    return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id);
+    return is_vector(id) ? element_of(group_name(id, e / chunk_.group), e % chunk_.group, chunk_.group)
+                         : use(scope, id);
   };
   if (element.function.empty()) return of(vector);
   std::vector<std::string> arguments;
@@ -124,7 +125,7 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   // A fragment is made of so many chunks; each has its position in all four parts of it.
   main_.line("uint at = {};",
              chunks == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
-  for (int g = 0; g < groups_; ++g) {
+  for (int g = 0; g < chunk_.groups; ++g) {
     for (ValueId id : element.function_inputs) {
       if (is_vector(id))
         main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
@@ -221,8 +222,8 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint own_lane = gl_SubgroupInvocationID;");
   main_.line("uint own_words = subgroup * {}u;", rows * pitch);
-  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 0), optimization_barrier_);
-  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 4), optimization_barrier_);
+  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 0), nan_.barrier);
+  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 4), nan_.barrier);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
   for (const std::string& name : raw_names(packed.load))
     main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);

@@ -171,7 +171,7 @@ void ReductionEmitter::find_reduced_products() {
       continue;
     const ValueId product = value.operands[0];
     if (readers[product] != 1 || !may_contract(product)) continue;
-    contracted_[product] = reduction.id;
+    found_.contracted[product] = reduction.id;
     find_scale_of_chunks(reduction.id, readers);
   }
 }
@@ -212,7 +212,7 @@ void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector
       const ValueId scale = loops_.values[scaled].operands[1 - side];
       if (varies(scale) || !varies(left) || is_literal(scale) || !is_weight(left)) continue;
       scales_of_chunks_[reduction] = {scaled, left, other, scale};
-      contracted_[scaled] = reduction;
+      found_.contracted[scaled] = reduction;
       return;
     }
   }
@@ -226,10 +226,9 @@ std::string ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
   const Value& value = loops_.values[operand];
   const DType type = dtype_of(value);
   if (value.axes != 0 || is_float(type) || type == DType::boolean) return text;
-  if (size_of(type) == 8 && !dialect_.native_int64)
-    return fmt::format("({} ^ uvec2({}, 0u))", text, optimization_barrier_);
+  if (size_of(type) == 8 && !dialect_.native_int64) return fmt::format("({} ^ uvec2({}, 0u))", text, nan_.barrier);
   return fmt::format("({} ^ {}({}))", text, ops::glsl_type(ops::register_type_of(type), dialect_.native_int64),
-                     optimization_barrier_);
+                     nan_.barrier);
 }
 
 /// One more element for a reduction's accumulators.
@@ -276,7 +275,7 @@ void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reducti
 void ReductionEmitter::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
   const ValueId id = scan.reduction.id;
   const DType type = dtype_of(loops_.values[id]);
-  const std::string& name = value_names_[id];
+  const std::string& name = names_.values[id];
   const std::string operand = reduced(scope, loops_.values[id].operands[0]);
   const std::string running = body.totals ? scan.total : in_block(pass, scan.reduction).accumulators[0].name;
   if (!scan.exclusive) scope.out->line("{}({}, {});", scan.reduction.join, running, operand);
@@ -306,7 +305,7 @@ Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) 
   set_parallel_axes(scope, true);
   set_reduction_axes(scope, true);
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}, {kElement, "j"}};
-  for (ValueId id : body.function_inputs) scope.names[id] = value_names_[id];
+  for (ValueId id : body.function_inputs) scope.names[id] = names_.values[id];
   for (ValueId id : body.lows) scope.lows[id] = low_of(id);
   out.indent();
   for (ValueId id : body.per_element) {
@@ -352,13 +351,13 @@ void ReductionEmitter::add_accumulator_parameters(const Pass& pass, const Reduct
 std::vector<std::string> ReductionEmitter::value_parameters(const Pass& pass, const Body& body) const {
   std::vector<std::string> parameters;
   for (ValueId id : body.function_inputs)
-    parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+    parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   for (ValueId id : body.lows) parameters.push_back("float " + low_of(id));
   for (std::size_t i : body.scans) {
     const ReductionText& reduction = scans_[i].reduction;
     if (body.totals) {
       parameters.push_back(fmt::format("inout {} {}", reduction.type, scans_[i].total));
-      parameters.push_back(fmt::format("out {} {}", reduction.type, value_names_[reduction.id]));
+      parameters.push_back(fmt::format("out {} {}", reduction.type, names_.values[reduction.id]));
       continue;
     }
     if (pass.blocks) parameters.push_back(fmt::format("{} {}", reduction.type, scans_[i].carry()));

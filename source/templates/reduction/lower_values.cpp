@@ -22,7 +22,7 @@ void ReductionEmitter::find_varying() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
     bool varies = schedule::varies_in_chunk(loops_, schedule_, value) ||
-                  (params_.vector_rows && elements_ > 1 && value.kind == Value::Kind::reduction);
+                  (params_.vector_rows && chunk_.elements > 1 && value.kind == Value::Kind::reduction);
     int depth = 0;
     const auto depend = [&](ValueId other) {
       varies = varies || (params_.vector_rows && varies_[other]);
@@ -69,14 +69,14 @@ void ReductionEmitter::name_accumulators(ReductionText& reduction) {
   const ValueId partner = loops_.values[reduction.id].partner;
   switch (reduction.kind) {
     case ReductionText::Kind::softmax:
-      accumulator(value_names_[partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+      accumulator(names_.values[partner], DType::f32, "uintBitsToFloat(0xff800000u)");
       accumulator(reduction.name, DType::f32, "0.0");
       break;
     case ReductionText::Kind::moments:
       accumulator(unique(reduction.name + "_count"), DType::f32, "0.0");
-      accumulator(value_names_[partner], DType::f32, "0.0");
+      accumulator(names_.values[partner], DType::f32, "0.0");
       accumulator(reduction.name, DType::f32, "0.0");
-      accumulator(unique(value_names_[partner] + "_low"), DType::f32, "0.0");
+      accumulator(unique(names_.values[partner] + "_low"), DType::f32, "0.0");
       break;
     case ReductionText::Kind::arg:
       accumulator(unique(reduction.name + "_best"), reduction.operand, identity);
@@ -97,7 +97,7 @@ void ReductionEmitter::name_accumulators(ReductionText& reduction) {
 bool ReductionEmitter::adds_vec4s(const ReductionText& reduction) const {
   const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(),
                                  [](const Value& other) { return other.kind == Value::Kind::scan; });
-  if (width() != 1 || group_ != 4 || scans) return false;
+  if (width() != 1 || chunk_.group != 4 || scans) return false;
   const bool floats = is_float(reduction.operand) && reduction.operand != DType::f64;
   switch (reduction.kind) {
     case ReductionText::Kind::plain: return false;
@@ -117,7 +117,7 @@ ReductionText ReductionEmitter::make_reduction(ValueId id) {
   reduction.level = value.level;
   reduction.node = &graph_.node(value.node);
   reduction.operand = dtype(reduction.node->operands[0]);
-  reduction.name = value_names_[id];
+  reduction.name = names_.values[id];
   reduction.type = std::string(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
   reduction.join = unique(reduction.name + "_join");
   reduction.prefix = is_scan(id);
@@ -185,11 +185,11 @@ void ReductionEmitter::finish_reductions(int level) {
       finish_accumulators(reduction, j, count);
       if (reduction.kind == ReductionText::Kind::arg) continue;
       round_result(reduction.node->type.dtype, at(reduction.name, j));
-      if (pair) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
+      if (pair) round_result(dtype_of(loops_.values[value.partner]), at(names_.values[value.partner], j));
     }
     if (reduction.kind == ReductionText::Kind::arg) finish_positions(reduction);
     row_scope_.names[reduction.id] = reduction.name;
-    if (pair) row_scope_.names[value.partner] = value_names_[value.partner];
+    if (pair) row_scope_.names[value.partner] = names_.values[value.partner];
   }
 }
 
@@ -211,14 +211,14 @@ void ReductionEmitter::set_parallel_axes(Scope& scope, bool element) const {
     ids.push_back(static_cast<int>(i));
   }
   if (sizes.empty()) return;
-  if (params_.vector_rows) sizes.back() /= elements_;
+  if (params_.vector_rows) sizes.back() /= chunk_.elements;
   const std::vector<Expr> coordinates =
       index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.launch.parallel_chunks, 2)), sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   if (!params_.vector_rows) return;
   Expr& inner = scope.axes.at(ids.back());
-  inner = inner * elements_;
-  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+  inner = inner * chunk_.elements;
+  if (element && chunk_.elements > 1) inner = inner + Expr::axis(kElement, chunk_.elements);
 }
 
 void ReductionEmitter::set_reduction_axes(Scope& scope, bool element) const {
@@ -230,14 +230,14 @@ void ReductionEmitter::set_reduction_axes(Scope& scope, bool element) const {
     ids.push_back(static_cast<int>(i));
   }
   const bool vectors = !params_.vector_rows;
-  if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), elements_);
+  if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), chunk_.elements);
   const std::vector<Expr> coordinates =
       index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.launch.reduction_chunks, 2)), sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   if (!vectors) return;
   Expr& inner = scope.axes.at(ids.back());
-  inner = inner * elements_;
-  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+  inner = inner * chunk_.elements;
+  if (element && chunk_.elements > 1) inner = inner + Expr::axis(kElement, chunk_.elements);
 }
 
 void ReductionEmitter::set_row_element(Scope& scope, int j) const {
@@ -293,17 +293,17 @@ Result<std::string> ReductionEmitter::row_function(int level, const std::vector<
   scope.out = &body;
   set_parallel_axes(scope, true);
   scope.axis_names = {{kRow, "row"}, {kElement, "j"}};
-  for (ValueId id : inputs) scope.names[id] = value_names_[id];
+  for (ValueId id : inputs) scope.names[id] = names_.values[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, own));
   std::string function = unique(fmt::format("row{}", level));
   std::string outs;
   for (ValueId id : own) {
-    body.line("{}_row = {};", value_names_[id], value_names_[id]);
-    outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + value_names_[id] + "_row";
+    body.line("{}_row = {};", names_.values[id], names_.values[id]);
+    outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + names_.values[id] + "_row";
   }
   std::string parameters = "uint row, uint j";
-  for (ValueId id : inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
+  for (ValueId id : inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + names_.values[id];
   functions_.line("// What one row knows after {} fold{}.", level, level == 1 ? "" : "s");
   functions_.open("void {}({}, {}) {{", function, parameters, outs);
   functions_.raw(body.take());
@@ -317,14 +317,14 @@ Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<V
   const std::vector<ValueId> inputs = inputs_of(own);
   VKF_TRY(function, row_function(level, own, inputs));
   for (ValueId id : own) {
-    main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), value_names_[id], width());
-    row_scope_.names[id] = value_names_[id];
+    main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), names_.values[id], width());
+    row_scope_.names[id] = names_.values[id];
   }
   for (int j = 0; j < width(); ++j) {
     std::string arguments = fmt::format("row, {}u", j);
     for (ValueId id : inputs)
       arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
-    for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
+    for (ValueId id : own) arguments += ", " + at(names_.values[id], j);
     main_.line("{}({});", function, arguments);
   }
   return {};
@@ -374,9 +374,9 @@ Result<void> ReductionEmitter::store_rows(Scope& shared, std::size_t i) {
   }
   const auto of_row = [&](int j) { return is_literal(store.value) || !varies(store.value) ? value : at(value, j); };
   if (schedule_.stores[i].kind == AccessKind::vector) {
-    for (int g = 0; g < groups_; ++g) {
+    for (int g = 0; g < chunk_.groups; ++g) {
       std::string parts;
-      for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * group_ + k);
+      for (int k = 0; k < chunk_.group; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * chunk_.group + k);
       main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
     }
     store_vectors(scope, i, "", "");

@@ -208,7 +208,8 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
   schedule.subgroup = static_cast<int>(target.caps.subgroup.size);
   schedule.workgroup = tile.subgroups * schedule.subgroup;
   schedule.launch.workgroups = ceil_div(loops.parallel_count(), tile.rows());
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
   schedule.splits = schedule.dispatches = schedule.unroll_factor = 1;
   schedule.scratch_bytes = 0;
   schedule.shared_bytes = shared_bytes(tile, loops.reduction_count());

@@ -99,7 +99,8 @@ void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
 void count_reduction_workgroups(const Target& target, Schedule& schedule) {
   schedule.launch.workgroups =
       ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
-  schedule.launch.workgroups_x = std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
 }  // namespace vkfuse::schedule

@@ -394,15 +394,15 @@ void Sort::store_chunk() {
 
 void Sort::store_elements() {
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    for (int g = 0; g < groups_ && schedule_.stores[i].kind == schedule::AccessKind::vector; ++g)
+    for (int g = 0; g < chunk_.groups && schedule_.stores[i].kind == schedule::AccessKind::vector; ++g)
       main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
   }
-  for (int element = 0; element < elements_; ++element) {
+  for (int element = 0; element < chunk_.elements; ++element) {
     std::string arguments = "begin, row";
     for (const std::string& name : coordinates_) arguments += ", " + (name == "j" ? fmt::format("{}u", element) : name);
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
       if (schedule_.stores[i].kind != schedule::AccessKind::vector) continue;
-      arguments += ", " + element_of(result_group(i, element / group_), element % group_, group_);
+      arguments += ", " + element_of(result_group(i, element / chunk_.group), element % chunk_.group, chunk_.group);
     }
     main_.line("result({});", arguments);
   }

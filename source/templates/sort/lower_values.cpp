@@ -130,11 +130,11 @@ void Sort::set_axes(Scope& scope, bool of_keys) const {
   if (of_keys) {
     set(keys, key_ids, kPosition, params_.keys);
   } else if (!columns.empty()) {
-    columns.back() /= elements_;
+    columns.back() /= chunk_.elements;
     set(columns, column_ids, kColumn, schedule_.launch.reduction_chunks);
     Expr& inner = scope.axes.at(column_ids.back());
-    inner = inner * elements_;
-    if (elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+    inner = inner * chunk_.elements;
+    if (chunk_.elements > 1) inner = inner + Expr::axis(kElement, chunk_.elements);
   }
   scope.axis_names = {{kRow, "row"}, {kPosition, "position"}, {kColumn, "column"}, {kElement, "j"}};
 }
@@ -161,8 +161,8 @@ void Sort::emit_order(Scope& scope, ValueId id) {
   const std::string at = "begin + " + parenthesised(position(scope, loops_.values[sort_].offset));
   const std::string text =
       from_memory() ? key ? pair_key(at) : pair_position(at) : fmt::format("{}[{}]", key ? "keys" : "order", at);
-  scope.out->line("{} {} = {};", key ? type_ : "int", value_names_[id], key ? text : "int(" + text + ")");
-  scope.names[id] = value_names_[id];
+  scope.out->line("{} {} = {};", key ? type_ : "int", names_.values[id], key ? text : "int(" + text + ")");
+  scope.names[id] = names_.values[id];
 }
 
 /// Whether a result, or what it is computed from, is the position in the row itself.

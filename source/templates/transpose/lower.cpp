@@ -23,7 +23,7 @@ class Transpose : public ChunkEmitter {
         params_(schedule_.as<schedule::TransposeParams>()),
         box_(schedule::box_of(loops, params_)) {
     for (const schedule::TransposedLoad& load : params_.loads) {
-      const std::string& name = value_names_[load.value];
+      const std::string& name = names_.values[load.value];
       Part part{StagedLoad(loops, params_, box_, load), unique(name + "_tile"), {}, 0, 0};
       for (int k = 0; k < load.packed; ++k) part.raw.push_back(unique(fmt::format("{}_r{}", name, k)));
       part.iterations = schedule::ceil_div(part.staged_load.units(), schedule_.workgroup);
@@ -31,7 +31,7 @@ class Transpose : public ChunkEmitter {
       part.batch = std::min<std::int64_t>(part.iterations, std::max(1, kMostWordsInFlight / words));
       parts_.push_back(std::move(part));
     }
-    chunks_ = box_.volume() / elements_;
+    chunks_ = box_.volume() / chunk_.elements;
   }
 
   Result<std::vector<RelocatableKernel>> run() {
@@ -48,8 +48,8 @@ class Transpose : public ChunkEmitter {
     for (std::int64_t extent : box_.extents) {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
-    return finish_one(fmt::format("tiles of {}, {} elements per chunk, {} chunk{} per invocation", extents, elements_,
-                                  schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
+    return finish_one(fmt::format("tiles of {}, {} elements per chunk, {} chunk{} per invocation", extents,
+                                  chunk_.elements, schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
   }
 
  private:
@@ -102,12 +102,12 @@ class Transpose : public ChunkEmitter {
     Expr column;
   };
   [[nodiscard]] ChunkPosition position_of_chunk() const {
-    const std::int64_t along = box_.columns / elements_;
-    const std::int64_t near =
-        schedule::threads_along(along, elements_ / schedule_.as<schedule::TransposeParams>().loads.front().packed);
+    const std::int64_t along = box_.columns / chunk_.elements;
+    const std::int64_t near = schedule::threads_along(
+        along, chunk_.elements / schedule_.as<schedule::TransposeParams>().loads.front().packed);
     const Sizes digits{along / near, box_.rows, near};
     const std::vector<Expr> digit = index::delinearize(Expr::axis(kChunk, chunks_), digits);
-    return {digit[1], (digit[0] * near + digit[2]) * elements_};
+    return {digit[1], (digit[0] * near + digit[2]) * chunk_.elements};
   }
 
   /// The loop axes where `local` is the position in the tile.
@@ -123,7 +123,8 @@ class Transpose : public ChunkEmitter {
   void set_axes(Scope& scope, bool element) const override {
     const ChunkPosition place = position_of_chunk();
     std::vector<Expr> local = index::delinearize(place.row, std::span(box_.extents).first(box_.extents.size() - 1));
-    local.push_back(element && elements_ > 1 ? place.column + Expr::axis(kElement, elements_) : place.column);
+    local.push_back(element && chunk_.elements > 1 ? place.column + Expr::axis(kElement, chunk_.elements)
+                                                   : place.column);
     scope.axes = axes_at(local);
   }
 
@@ -171,7 +172,7 @@ class Transpose : public ChunkEmitter {
   void fetch(Scope& scope, const Part& part) {
     const schedule::TransposedLoad& load = part.staged_load.load();
     const Value& value = loops_.values[load.value];
-    const std::string& block = node_names_.at(value.node);
+    const std::string& block = names_.nodes.at(value.node);
     const DType type = dtype(value.node);
     const int bytes = raw_bytes(load);
     for (int k = 0; k < load.packed; ++k) {
@@ -200,7 +201,7 @@ class Transpose : public ChunkEmitter {
     std::vector<std::string> raw;
     for (const std::string& name : part.raw) raw.push_back(name + register_index(part));
     const Expr first = part.staged_load.entry(unit_axis(part), 0);
-    const std::string to = unique(value_names_[load.value] + "_to");
+    const std::string to = unique(names_.values[load.value] + "_to");
     const std::string predicate = has_unit(part);
     if (!predicate.empty()) main_.open("if ({}) {{", predicate);
     main_.line("uint {} = {};", to, scoped(scope, first));
@@ -308,15 +309,16 @@ class Transpose : public ChunkEmitter {
     const DType type = dtype_of(loops_.values[id]);
     const int packed = part->staged_load.load().packed;
     std::vector<std::string> entries;
-    for (int i = 0; i < group_ / packed; ++i) {
-      const int entry = group * group_ / packed + i;
+    for (int i = 0; i < chunk_.group / packed; ++i) {
+      const int entry = group * chunk_.group / packed + i;
       entries.push_back(entry == 0 ? fmt::format("{}[{}]", part->array, from_.at(id))
                                    : fmt::format("{}[{} + {}u]", part->array, from_.at(id), entry));
     }
-    if (packed > 1 || (size_of(type) == 4 && group_ > 1)) return unpack(type, group_, entries, dialect_, false);
+    if (packed > 1 || (size_of(type) == 4 && chunk_.group > 1))
+      return unpack(type, chunk_.group, entries, dialect_, false);
     std::string all;
     for (const std::string& entry : entries) all += (all.empty() ? "" : ", ") + lowest_element(type, entry, dialect_);
-    return group_ == 1 ? all : fmt::format("{}({})", group_type_of(loops_.values[id].node), all);
+    return chunk_.group == 1 ? all : fmt::format("{}({})", group_type_of(loops_.values[id].node), all);
   }
 
   Result<void> chunks(const Scope& scope) {
@@ -326,7 +328,7 @@ class Transpose : public ChunkEmitter {
     if (!predicate.empty()) main_.open("if ({}) {{", predicate);
     const ChunkPosition place = position_of_chunk();
     for (const Part& part : parts_) {
-      const std::string from = unique(value_names_[part.staged_load.load().value] + "_from");
+      const std::string from = unique(names_.values[part.staged_load.load().value] + "_from");
       main_.line("uint {} = {};", from, scoped(inner, part.staged_load.array().entry(place.row, place.column)));
       from_[part.staged_load.load().value] = from;
     }
