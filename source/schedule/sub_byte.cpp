@@ -53,28 +53,28 @@ bool add_to_field(SubByteField& field, std::int64_t number) {
 bool subtract_from_field(SubByteField& field, std::int64_t number) { return add_to_field(field, -number); }
 
 struct FieldOp {
-  std::string_view name;
+  ops::Role role;
   bool (*apply)(SubByteField& field, std::int64_t number);
 };
 constexpr FieldOp kFieldOps[] = {
-    {"bit_and", mask_field},
-    {"bit_xor", flip_field},
-    {"add", add_to_field},
-    {"sub", subtract_from_field},
+    {ops::Role::bit_and, mask_field},
+    {ops::Role::bit_xor, flip_field},
+    {ops::Role::add, add_to_field},
+    {ops::Role::sub, subtract_from_field},
 };
 
 /// The same of any op: shifts are by a value.
 bool apply_op(const ir::Graph& graph, const Loops& loops, const Value& value, SubByteField& field) {
-  const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
-  if (op == "cast") return true;
+  const ops::Role op = ops::element_row(*graph.node(value.node).op).role;
+  if (op == ops::Role::cast) return true;
   if (value.operands.size() != 2) return false;
-  if (op == "shift_right") {
+  if (op == ops::Role::shift_right) {
     const bool is_byte = field.offset == 0 && field.flip == 0 && field.mask == 0xff && !field.shift;
     if (is_byte) field.shift = value.operands[1];
     return is_byte;
   }
   const auto* const row =
-      std::find_if(std::begin(kFieldOps), std::end(kFieldOps), [&](const FieldOp& one) { return one.name == op; });
+      std::find_if(std::begin(kFieldOps), std::end(kFieldOps), [&](const FieldOp& one) { return one.role == op; });
   if (row == std::end(kFieldOps)) return false;
   const std::optional<std::int64_t> number = constant_of(graph, loops.values[value.operands[1]]);
   return number && row->apply(field, *number);
@@ -115,12 +115,12 @@ std::optional<std::int64_t> number_at(
       if (!known) return std::nullopt;
       operands.push_back(*known);
     }
-    const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
+    const ops::Role op = ops::element_row(*graph.node(value.node).op).role;
     std::int64_t product = 0;
-    if (op == "cast") number = operands[0];
-    if (op == "add") number = operands[0] + operands[1];
-    if (op == "sub") number = operands[0] - operands[1];
-    if (op == "mul" && !__builtin_mul_overflow(operands[0], operands[1], &product)) number = product;
+    if (op == ops::Role::cast) number = operands[0];
+    if (op == ops::Role::add) number = operands[0] + operands[1];
+    if (op == ops::Role::sub) number = operands[0] - operands[1];
+    if (op == ops::Role::mul && !__builtin_mul_overflow(operands[0], operands[1], &product)) number = product;
   }
   return number && holds(type, *number, *number) ? number : std::nullopt;
 }

@@ -160,10 +160,10 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
   if (id == exponential) return true;
   const Value& value = loops.values[id];
   if (value.kind != Value::Kind::compute) return false;
-  const std::string_view op = graph.node(value.node).op->name;
+  const ops::Role op = graph.node(value.node).op->role;
   const auto through = [&](std::size_t k) { return is_at_most_one(graph, loops, value.operands[k], exponential); };
-  if (op == "neg" || op == "cast") return through(0);
-  if (op != "select") return false;
+  if (op == ops::Role::neg || op == ops::Role::cast) return through(0);
+  if (op != ops::Role::select) return false;
   const auto is_zero = [&](std::size_t k) { return number_of(graph, loops.values[value.operands[k]]) == 0.0; };
   return (is_zero(2) && through(1)) || (is_zero(1) && through(2));
 }

@@ -90,8 +90,8 @@ void AttentionBase::make_parts(std::vector<ValueId> known) {
                         .known = {tile_.values.most, tile_.values.total, tile_.values.sum}});
 }
 
-bool AttentionBase::is_op(ValueId id, std::string_view op) const {
-  return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
+bool AttentionBase::is_op(ValueId id, ops::Role op) const {
+  return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->role == op;
 }
 
 std::optional<double> AttentionBase::number_at(ValueId id, std::size_t operand) const {
@@ -112,8 +112,9 @@ bool AttentionBase::only_exponentials_read_scores() const {
     const bool reads = std::find(operands.begin(), operands.end(), tile_.values.score) != operands.end();
     // The total is online, of the scores themselves.
     if (!reads || id == tile_.values.most || id == tile_.values.total) continue;
-    const bool falls = is_op(id, "sub") && operands[0] == tile_.values.score && operands[1] == tile_.values.most &&
-                       readers_of(id) == 1 && of_exponential == std::vector<ValueId>{id};
+    const bool falls = is_op(id, ops::Role::sub) && operands[0] == tile_.values.score &&
+                       operands[1] == tile_.values.most && readers_of(id) == 1 &&
+                       of_exponential == std::vector<ValueId>{id};
     if (!falls) return false;
   }
   // A result that is computed from the largest score takes more of it than its exponential.
@@ -128,7 +129,7 @@ bool AttentionBase::only_exponentials_read_scores() const {
 std::optional<ValueId> AttentionBase::unmasked_score() const {
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   ValueId id = tile_.values.score;
-  while (is_op(id, "select") && (number_at(id, 1) == kNothing || number_at(id, 2) == kNothing)) {
+  while (is_op(id, ops::Role::select) && (number_at(id, 1) == kNothing || number_at(id, 2) == kNothing)) {
     id = loops_.values[id].operands[number_at(id, 1) == kNothing ? 2 : 1];
     if (readers_of(id) != 1) return std::nullopt;
   }
@@ -143,17 +144,17 @@ void AttentionBase::find_softcap() {
   if (!score) return;
   Softcap softcap;
   softcap.softcapped = softcap.tanh = *score;
-  if (is_op(*score, "mul") && (number_at(*score, 0) || number_at(*score, 1))) {
+  if (is_op(*score, ops::Role::mul) && (number_at(*score, 0) || number_at(*score, 1))) {
     const std::size_t literal = number_at(*score, 0) ? 0 : 1;
     softcap.outer = *number_at(*score, literal);
     softcap.tanh = loops_.values[*score].operands[1 - literal];
     if (readers_of(softcap.tanh) != 1) return;
   }
-  if (!is_op(softcap.tanh, "tanh") || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
+  if (!is_op(softcap.tanh, ops::Role::tanh) || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
       !(std::abs(softcap.outer) <= kMostSoftcap))
     return;
   const ValueId scaled = loops_.values[softcap.tanh].operands[0];
-  if (readers_of(scaled) == 1 && is_op(scaled, "div") && number_at(scaled, 1)) {
+  if (readers_of(scaled) == 1 && is_op(scaled, ops::Role::div) && number_at(scaled, 1)) {
     softcap.scaled = scaled;
     softcap.inner = 1 / *number_at(scaled, 1);
   }

@@ -42,7 +42,7 @@ class AttentionBase : public OperandEmitter {
   /// `known` is the contraction that the score is computed from, if there is one.
   void make_parts(std::vector<ValueId> known);
   // --- softcap ---
-  [[nodiscard]] bool is_op(ValueId id, std::string_view op) const;
+  [[nodiscard]] bool is_op(ValueId id, ops::Role op) const;
   [[nodiscard]] std::optional<double> number_at(ValueId id, std::size_t operand) const;
   [[nodiscard]] std::ptrdiff_t readers_of(ValueId id) const;
   [[nodiscard]] bool only_exponentials_read_scores() const;

@@ -31,12 +31,13 @@ std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, Valu
   if (node.type.dtype != DType::i32 && node.type.dtype != DType::i64) return std::nullopt;
   if (const auto number = number_of(graph, value)) {
     if (std::abs(*number) < static_cast<double>(kFar)) expr = Expr(static_cast<std::int64_t>(*number));
-  } else if (value.kind == Value::Kind::position && node.op->name == "iota") {
+  } else if (value.kind == Value::Kind::position && node.op->role == ops::Role::iota) {
     expr = value.offset;
-  } else if (value.kind == Value::Kind::compute && (node.op->name == "add" || node.op->name == "sub")) {
+  } else if (value.kind == Value::Kind::compute &&
+             (node.op->role == ops::Role::add || node.op->role == ops::Role::sub)) {
     const auto a = position_of(graph, loops, value.operands[0]);
     const auto b = position_of(graph, loops, value.operands[1]);
-    if (a && b) expr = node.op->name == "add" ? *a + *b : *a - *b;
+    if (a && b) expr = node.op->role == ops::Role::add ? *a + *b : *a - *b;
   }
   return expr && stays_near(*expr) ? expr : std::nullopt;
 }
@@ -45,12 +46,12 @@ std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, Valu
 void add_conditions(const ir::Graph& graph, const Loops& loops, ValueId id, std::vector<Expr>& not_above) {
   const Value& value = loops.values[id];
   if (value.kind != Value::Kind::compute) return;
-  const std::string_view op = graph.node(value.node).op->name;
-  if (op == "and") {
+  const ops::Role op = graph.node(value.node).op->role;
+  if (op == ops::Role::logical_and) {
     for (ValueId operand : value.operands) add_conditions(graph, loops, operand, not_above);
     return;
   }
-  if (op != "le" && op != "lt" && op != "ge" && op != "gt") return;
+  if (op != ops::Role::le && op != ops::Role::lt && op != ops::Role::ge && op != ops::Role::gt) return;
   const auto a = position_of(graph, loops, value.operands[0]);
   const auto b = position_of(graph, loops, value.operands[1]);
   if (!a || !b) return;
@@ -65,7 +66,7 @@ void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParam
   std::vector<Expr> not_above;
   for (ValueId id = tile.values.score;;) {
     const Value& value = loops.values[id];
-    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->name == "select" &&
+    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->role == ops::Role::select &&
                        number_of(graph, loops.values[value.operands[2]]) == -std::numeric_limits<double>::infinity();
     if (!masks) break;
     add_conditions(graph, loops, value.operands[0], not_above);

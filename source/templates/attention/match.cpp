@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a thread has its share of n in registers
 
-bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
-  return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
+bool is_op(const ir::Graph& graph, const Value& value, ops::Role role) {
+  return value.kind == Value::Kind::compute && graph.node(value.node).op->role == role;
 }
 
 /// The reductions: one maximum, the sum of exponentials below it, one contraction.
@@ -66,12 +66,12 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
     return contains(backward_slice_of(loops, value.operands[k]), exponential);
   };
   const auto through = [&](std::size_t k) { return scales(graph, loops, value.operands[k], exponential); };
-  const std::string_view op = node.op->name;
-  if (op == "neg") return through(0);
-  if (op == "cast") return converts_floats(graph, node) && through(0);
-  if (op == "mul") return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
-  if (op == "div") return !made_of_it(1) && through(0);
-  if (op != "select" || made_of_it(0)) return false;
+  const ops::Role op = node.op->role;
+  if (op == ops::Role::neg) return through(0);
+  if (op == ops::Role::cast) return converts_floats(graph, node) && through(0);
+  if (op == ops::Role::mul) return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
+  if (op == ops::Role::div) return !made_of_it(1) && through(0);
+  if (op != ops::Role::select || made_of_it(0)) return false;
   if (number_of(graph, loops.values[value.operands[2]]) == 0.0) return through(1);
   return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
 }
@@ -85,7 +85,8 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& ti
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, product.operands[side]);
     for (ValueId id : backward_slice) {
       const Value& value = loops.values[id];
-      if (!is_op(graph, value, "exp") || !is_op(graph, loops.values[value.operands[0]], "sub")) continue;
+      if (!is_op(graph, value, ops::Role::exp) || !is_op(graph, loops.values[value.operands[0]], ops::Role::sub))
+        continue;
       const Value& apart = loops.values[value.operands[0]];
       if (apart.operands[0] != tile.values.score || apart.operands[1] != tile.values.most) continue;
       if (weight && *weight != product.operands[side]) return false;

@@ -65,7 +65,7 @@ bool match_epilogues(const ir::Graph& graph, const Loops& loops, MatmulParams& t
   tile.block = static_cast<int>(block);
   tile.kept = loops.values[tile.epilogues.front()].operands[0];
   const Value* last = &loops.values[tile.kept];
-  while (last->kind == Value::Kind::compute && ops::element_row(*graph.node(last->node).op).name == "cast") {
+  while (last->kind == Value::Kind::compute && ops::element_row(*graph.node(last->node).op).role == ops::Role::cast) {
     tile.kept = last->operands[0];
     last = &loops.values[tile.kept];
   }

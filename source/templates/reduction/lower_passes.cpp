@@ -121,7 +121,8 @@ std::vector<ValueId> ReductionEmitter::subtracted_means(const Body& body) const 
     if (low_of(id).empty()) continue;
     const bool subtracted = std::any_of(body.per_element.begin(), body.per_element.end(), [&](ValueId other) {
       const Value& value = loops_.values[other];
-      return value.kind == Value::Kind::compute && graph_.node(value.node).op->name == "sub" && value.operands[1] == id;
+      return value.kind == Value::Kind::compute && graph_.node(value.node).op->role == ops::Role::sub &&
+             value.operands[1] == id;
     });
     if (subtracted) means.push_back(id);
   }
