@@ -51,12 +51,15 @@ void add_conditions(const ir::Graph& graph, const Loops& loops, ValueId id, std:
     for (ValueId operand : value.operands) add_conditions(graph, loops, operand, not_above);
     return;
   }
-  if (op != ops::Role::le && op != ops::Role::lt && op != ops::Role::ge && op != ops::Role::gt) return;
+  const bool is_below = op == ops::Role::le || op == ops::Role::lt;
+  const bool is_above = op == ops::Role::ge || op == ops::Role::gt;
+  if (!is_below && !is_above) return;
   const auto a = position_of(graph, loops, value.operands[0]);
   const auto b = position_of(graph, loops, value.operands[1]);
   if (!a || !b) return;
-  const Expr apart = op[0] == 'l' ? *a - *b : *b - *a;
-  not_above.push_back(op[1] == 't' ? apart + 1 : apart);
+  const Expr apart = is_below ? *a - *b : *b - *a;
+  const bool is_strict = op == ops::Role::lt || op == ops::Role::gt;
+  not_above.push_back(is_strict ? apart + 1 : apart);
 }
 
 }  // namespace
