@@ -14,6 +14,7 @@ using segment::Value;
 
 std::string_view name_of(Template kind) {
   constexpr std::string_view names[] = {"pointwise", "reduction", "sort", "matmul", "attention", "tiled", "custom"};
+  static_assert(std::size(names) == std::variant_size_v<TemplateParams>);
   return names[static_cast<int>(kind)];
 }
 

@@ -61,9 +61,8 @@ std::string over_budget(const segment::Loops& loops, const Schedule& schedule, s
   }
   const auto chooses = [](const segment::Value& value) { return value.kind == segment::Value::Kind::choose; };
   const std::int64_t choices = std::count_if(loops.values.begin(), loops.values.end(), chooses);
-  const std::int64_t most = schedule.kind() == Template::pointwise || schedule.kind() == Template::transpose
-                                ? budget.choices
-                                : budget.choices_in_loops;
+  const bool has_inner_loops = loops.columns() != 0 || loops.keys() != 0;
+  const std::int64_t most = has_inner_loops ? budget.choices_in_loops : budget.choices;
   if (choices > most)
     return fmt::format(
         "One kernel would choose between values {} times, and {} are the most that drivers compile in seconds.",
