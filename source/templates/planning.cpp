@@ -155,7 +155,13 @@ std::optional<Schedule> at_other_sizes(const ir::Graph& graph, const segment::Lo
   if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty)
     return std::nullopt;
   const TemplateRow& row = row_of(model.kind());
-  return row.at_other_sizes == nullptr ? std::nullopt : row.at_other_sizes({graph, loops, target, tuning}, model);
+  if (row.at_other_sizes == nullptr) return std::nullopt;
+  auto schedule = row.at_other_sizes({graph, loops, target, tuning}, model);
+  if (!schedule) return std::nullopt;
+  schedule->loads = model.loads;
+  schedule->stores = model.stores;
+  schedule->transforms = model.transforms;
+  return schedule;
 }
 
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {

@@ -298,10 +298,6 @@ std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const S
       schedule->as<AttentionParams>().mask.upper.size() != tile.mask.upper.size() ||
       schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
-  schedule->loads = requested.loads;
-  schedule->stores = requested.stores;
-  schedule->transforms.sunk_scales = requested.transforms.sunk_scales;
-  schedule->transforms.online = requested.transforms.online;
   return schedule;
 }
 

@@ -317,10 +317,6 @@ std::optional<Schedule> matmul_at_other_sizes(const Problem& problem, const Sche
   auto schedule = with_shape(problem, planned, tile, tile.shape, requested.splits);
   if (!schedule || !serve(*schedule, requested) || has_other_chunks(schedule->as<MatmulParams>(), tile))
     return std::nullopt;
-  schedule->loads = requested.loads;
-  schedule->stores = requested.stores;
-  schedule->transforms.sunk_scales = requested.transforms.sunk_scales;
-  schedule->transforms.online = requested.transforms.online;
   return schedule;
 }
 
