@@ -96,7 +96,7 @@ class SizeBinding {
   std::map<std::pair<char, std::size_t>, std::size_t> known_;  ///< words by kind and number
 };
 
-/// The mark of where Filling::fill declares push constants.
+/// The mark of where SizeBinding::fill declares push constants.
 std::string_view declared_here();
 
 }  // namespace vkfuse::lowering

@@ -159,9 +159,6 @@ class OperandEmitter : public Emitter {
   [[nodiscard]] std::string vec4(ValueId value) const {
     return group_type(ops::register_type_of(dtype_of(loops_.values[value])), 4, dialect_);
   }
-  [[nodiscard]] std::string element_of_vec4(const std::string& vec4, int element) const {
-    return vec4 + "." + "xyzw"[element];
-  }
   /// The workgroup's number, and what leaves those that have none.
   void locate_workgroup();
 

@@ -22,7 +22,7 @@ namespace vkfuse::schedule {
 
 enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole chunks of consecutive elements
-  reduction,  ///< threads share the columns of a row and fold across each other
+  reduction,  ///< threads share the columns of a row and reduce across each other
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
   matmul,     ///< a workgroup owns a tile of contractions; both operands cross shared memory, tile by tile
   attention,  ///< products weighted by a softmax, which need not exist as a whole, nor what it is of
@@ -146,7 +146,7 @@ struct Problem {
   [[nodiscard]] Problem with(const segment::Loops& transformed) const { return {graph, transformed, target, tuning}; }
 };
 
-/// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with factors
+/// The loops as the schedule runs them, whose values its `loads` are of: with pairs in one pass, or with scales
 /// after sums, where it says so.
 segment::Loops scheduled_loops(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
 
@@ -159,11 +159,11 @@ bool varies_in_chunk(const segment::Loops& loops, const Schedule& schedule, cons
 /// The axes of a set, outermost first.
 std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
 
-/// The values that `value` is computed from, itself included, up to (and without) what folds and `stops`.
+/// The values that `value` is computed from, itself included, up to (and without) reductions and `stops`.
 std::vector<segment::ValueId> backward_slice_of(const segment::Loops& loops, segment::ValueId value,
                                                 std::span<const segment::ValueId> stops = {});
 
-/// The same of all stores and tails: what is computed after whatever folds.
+/// The same of all stores and epilogue reductions: what is computed after the reductions.
 std::vector<segment::ValueId> backward_slice_of_results(const segment::Loops& loops);
 
 /// The distinct buffers that are loaded, in the order of their first load.
