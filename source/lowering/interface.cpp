@@ -158,6 +158,7 @@ void require_subgroups(std::string_view body, Writer& out) {
   require("GL_KHR_cooperative_matrix", matrices, out);
   require("GL_NV_cooperative_matrix2", matrices && has_any(body, {"coopMatPerElementNV"}), out);
   require("GL_KHR_shader_subgroup_shuffle", has_any(body, {"subgroupShuffle"}), out);
+  require("GL_KHR_shader_subgroup_vote", has_any(body, {"subgroupAny"}), out);
 }
 
 void write_keeps_nan(int width, std::string_view comment, Writer& out) {
