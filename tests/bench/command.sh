@@ -193,8 +193,8 @@ TERMINAL
       holds "$files/a.json" "any(p['instruction'] == '$name' and p['gops'] > 0.1 for p in d['peaks'])" ||
         fail "Every device has $name: $(cat "$files/out")"
     done
-    fine="p['outcome'] == 'measured' and p['peak_n'] > 4 or p['outcome'] == 'skipped' and p['detail'].endswith('.')"
-    holds "$files/a.json" "all($fine or p['outcome'] == 'skipped' and p['detail'] for p in d['peaks'])" ||
+    fine="p['outcome'] == 'measured' and p['peak_n'] > 4 or p['outcome'] == 'skipped' and p['detail']"
+    holds "$files/a.json" "all($fine for p in d['peaks'])" ||
       fail "A peak is neither measured nor skipped with a reason: $(cat "$files/out")"
     [ "$(grep -cE '^peak .*( [0-9.]+ Gop/s| skipped: .+)$' "$files/out")" = 8 ] ||
       fail "The table has not eight lines of peaks: $(cat "$files/out")"
