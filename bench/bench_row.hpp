@@ -58,7 +58,7 @@ struct RowResult {
   std::string name_of_case;
   std::int64_t bytes = 0;
   std::int64_t copy_bytes = 0;
-  double operations = 0;  ///< arithmetic, of the graph
+  double operations = 0;                  ///< arithmetic, of the graph
   std::vector<Instruction> instructions;  ///< see instructions_of
   std::optional<Peak> peak;               ///< of those that were measured
   int sets = 1;

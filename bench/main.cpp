@@ -84,8 +84,7 @@ Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
 
 /// All of a suite; of rows that were asked for by name, those that they are compared with.
 std::vector<Instruction> chosen_peaks(const Arguments& arguments, const std::vector<Request>& rows) {
-  if (arguments.filter.empty() && arguments.cases.empty())
-    return {std::begin(kInstructions), std::end(kInstructions)};
+  if (arguments.filter.empty() && arguments.cases.empty()) return {std::begin(kInstructions), std::end(kInstructions)};
   std::vector<Instruction> chosen = named_peaks(arguments);
   for (const Instruction instruction : instructions_of(rows)) {
     if (std::find(chosen.begin(), chosen.end(), instruction) == chosen.end()) chosen.push_back(instruction);

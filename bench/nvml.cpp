@@ -83,8 +83,8 @@ std::optional<Readings> nvml_readings(const std::string&, const char*) { return 
 #endif
 
 std::string nvidia_uuid(const std::string& uuid) {
-  return fmt::format("GPU-{}-{}-{}-{}-{}", uuid.substr(0, 8), uuid.substr(8, 4), uuid.substr(12, 4),
-                     uuid.substr(16, 4), uuid.substr(20));
+  return fmt::format("GPU-{}-{}-{}-{}-{}", uuid.substr(0, 8), uuid.substr(8, 4), uuid.substr(12, 4), uuid.substr(16, 4),
+                     uuid.substr(20));
 }
 
 }  // namespace vkfuse::bench

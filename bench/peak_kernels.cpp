@@ -51,8 +51,10 @@ std::uint32_t after_mads(std::uint32_t start, std::uint32_t steps) {
   return start;
 }
 
+/// Never 0: the lowest byte is odd, and stays so because its factor is even.
 std::uint32_t after_dots(std::uint32_t start, std::uint32_t steps) {
-  constexpr std::uint32_t kFactors[] = {1, 3, 2, 1};
+  constexpr std::uint32_t kFactors[] = {2, 6, 4, 2};
+  start = 2 * start + 1;
   for (std::uint32_t i = 0; i < steps; ++i) {
     std::uint32_t dot = 0;
     for (std::uint32_t byte = 0; byte < 4; ++byte) {
@@ -81,9 +83,9 @@ Scalars scalars_of(Instruction instruction) {
       return {"#extension GL_EXT_spirv_intrinsics : require\n",
               "int",
               "int({})",
-              "int({})",
+              "int(2u * {} + 1u)",
               "uint({})",
-              0x01020301,
+              0x02040602,
               0,
               after_dots};
     default:
@@ -121,8 +123,8 @@ std::string glsl_of(const Chain& chain, const Scalars& scalars, std::uint32_t ch
   std::string starts, step, sum, steps;
   for (std::uint32_t i = 0; i < chains; ++i) {
     const std::string name = fmt::format("s{}", i);
-    starts += fmt::format("  {} {} = {};\n", scalars.type, name,
-                          fill(scalars.from_count, fmt::format("(start + {}u)", i)));
+    starts +=
+        fmt::format("  {} {} = {};\n", scalars.type, name, fill(scalars.from_count, fmt::format("(start + {}u)", i)));
     step += fmt::format("    {}\n", fill(chain.step, name));
     sum += fmt::format("{}{}", i == 0 ? "" : " + ", fill(scalars.to_count, name));
   }
@@ -228,8 +230,8 @@ PeakKernel matrices_kernel(const MatrixShape& shape, const Caps& caps, const Mat
 }  // namespace
 
 std::string_view name_of(Instruction instruction) {
-  constexpr std::string_view names[] = {"fma f32",    "fma f16x2",       "mad i32",     "dot i8x4",
-                                        "matrix f16", "matrix f16, f16 sums", "matrix bf16", "matrix i8"};
+  constexpr std::string_view names[] = {
+      "fma f32", "fma f16x2", "mad i32", "dot i8x4", "matrix f16", "matrix f16, f16 sums", "matrix bf16", "matrix i8"};
   return names[static_cast<int>(instruction)];
 }
 
@@ -256,15 +258,15 @@ std::vector<PeakKernel> peak_kernels(Instruction instruction, const Caps& caps, 
     for (const Chain& chain : kSteps) {
       if (chain.instruction != instruction) continue;
       // The least that hides a latency of four on two ports, and what sixteen registers of a processor hold.
-      for (const std::uint32_t chains : {8u, 12u})
-        kernels.push_back(chains_kernel(chain, caps, chains, iterations));
+      for (const std::uint32_t chains : {8u, 12u}) kernels.push_back(chains_kernel(chain, caps, chains, iterations));
     }
     return kernels;
   }
   for (const MatrixShape& shape : shapes) {
     for (const MatrixForm& form : {MatrixForm{4, 4}, MatrixForm{8, 4}, MatrixForm{4, 8}}) {
-      const bool fits = form.subgroups * caps.subgroup.size <= std::min(usable_invocations(caps), caps.workgroup.max_x) &&
-                        shape.m * shape.n * 4 * form.subgroups + 4 <= caps.workgroup.shared_memory_bytes;
+      const bool fits =
+          form.subgroups * caps.subgroup.size <= std::min(usable_invocations(caps), caps.workgroup.max_x) &&
+          shape.m * shape.n * 4 * form.subgroups + 4 <= caps.workgroup.shared_memory_bytes;
       if (fits) kernels.push_back(matrices_kernel(shape, caps, form, iterations));
     }
   }

@@ -30,8 +30,8 @@ std::string_view name_of(Instruction instruction);
 /// Of what it multiplies.
 DType dtype_of(Instruction instruction);
 
-/// One way of keeping the instruction busy. `glsl` reads the number of steps and its operands from binding 0, so that no
-/// compiler knows them, and stores a number for each workgroup at binding 1 that depends on every product.
+/// One way of keeping the instruction busy. `glsl` reads the number of steps and its operands from binding 0, so that
+/// no compiler knows them, and stores a number for each workgroup at binding 1 that depends on every product.
 struct PeakKernel {
   std::string glsl;
   std::string text;             ///< "8 chains, 256 threads"

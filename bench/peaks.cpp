@@ -151,8 +151,8 @@ std::vector<MatrixShape> shapes_of(const Caps& caps, Instruction instruction) {
   std::vector<MatrixShape> shapes;
   if (!kind) return shapes;
   for (const MatrixShape& shape : caps.matrix.shapes) {
-    const bool is_kind = shape.a == kind->operands && shape.b == kind->operands && shape.c == kind->sums &&
-                         shape.result == kind->sums;
+    const bool is_kind =
+        shape.a == kind->operands && shape.b == kind->operands && shape.c == kind->sums && shape.result == kind->sums;
     if (is_kind && shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0) shapes.push_back(shape);
   }
   const auto size = [](const MatrixShape& shape) { return shape.m * shape.n * shape.k; };
@@ -197,8 +197,7 @@ Result<void> PeakRun::State::first() {
   }
   const Caps& caps = context.opened().caps();
   const std::vector<MatrixShape> shapes = shapes_of(caps, result.instruction);
-  for (const PeakKernel& one :
-       peak_kernels(result.instruction, caps, shapes, most_steps(result.instruction))) {
+  for (const PeakKernel& one : peak_kernels(result.instruction, caps, shapes, most_steps(result.instruction))) {
     VKF_TRY(sized, at_its_size(session, one, session.spoil == name_of(result.instruction)));
     VKF_TRY(fault, sized.runner->fault(sized.workgroups));
     if (!fault.empty()) {
@@ -296,9 +295,8 @@ std::vector<Instruction> instructions_of(std::span<const Request> requests) {
     const std::vector<Instruction> some = instructions_of(*request.row, *graph);
     used.insert(used.end(), some.begin(), some.end());
   }
-  std::copy_if(std::begin(kInstructions), std::end(kInstructions), std::back_inserter(all), [&](Instruction one) {
-    return std::find(used.begin(), used.end(), one) != used.end();
-  });
+  std::copy_if(std::begin(kInstructions), std::end(kInstructions), std::back_inserter(all),
+               [&](Instruction one) { return std::find(used.begin(), used.end(), one) != used.end(); });
   return all;
 }
 

@@ -41,9 +41,9 @@ class PeakRun {
   std::unique_ptr<State> state_;
 };
 
-/// The instructions of which one may make most of a row's operations: products of the dtype that it contracts, with sums
-/// that are as wide as a graph's, or multiply-adds of f32, in which elementwise work on floats is done. Empty where
-/// no rate of them is measured (f64, integers).
+/// The instructions of which one may make most of a row's operations: products of the dtype that it contracts, with
+/// sums that are as wide as a graph's, or multiply-adds of f32, in which elementwise work on floats is done. Empty
+/// where no rate of them is measured (f64, integers).
 std::vector<Instruction> instructions_of(const Row& row, const ir::Graph& graph);
 
 /// Those of several rows, each once, in the order of kInstructions.

@@ -88,9 +88,8 @@ std::string cell(const json& object, const char* key) {
   return quoted + '"';
 }
 
-constexpr std::string_view kTexts[] = {"case",   "name",   "group",  "dtype", "size",  "outcome",
-                                       "detail", "device", "driver", "uuid",  "suite", "vkfuse",
-                                       "kernel", "instruction"};
+constexpr std::string_view kTexts[] = {"case",   "name",   "group", "dtype", "size",   "outcome", "detail",
+                                       "device", "driver", "uuid",  "suite", "vkfuse", "kernel",  "instruction"};
 /// What of a report has rows.
 constexpr const char* kLists[] = {"rows", "peaks"};
 constexpr std::size_t kMostSamples = 1'000'000;

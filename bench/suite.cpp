@@ -268,7 +268,8 @@ class Suite {
         if (entry.run->wants_more()) entry.filed["unfinished"] = true;
         read_sensors(session, entry.filed);
         // In their order.
-        while (printed_peaks == peaks.size() && printed < entries.size() && !entries[printed].wants_more()) print(entries[printed++]);
+        while (printed_peaks == peaks.size() && printed < entries.size() && !entries[printed].wants_more())
+          print(entries[printed++]);
         VKF_CHECK_OK(keep_rows(entries));
       }
     }

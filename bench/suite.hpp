@@ -19,9 +19,9 @@ struct SuiteOptions {
   DeviceOptions device;
   std::vector<Request> requests;
   std::vector<Instruction> peaks;  ///< to be measured, too
-  std::string json, csv, html;  ///< files to write; empty: none
-  nlohmann::json before;        ///< a report to go on with: its rows are not measured again
-  nlohmann::json flags;         ///< what was asked for, to be kept with the results
+  std::string json, csv, html;     ///< files to write; empty: none
+  nlohmann::json before;           ///< a report to go on with: its rows are not measured again
+  nlohmann::json flags;            ///< what was asked for, to be kept with the results
 };
 
 /// Prints a line per row. The exit status: 0, or 1 if a row is wrong or failed, or 130 after an interrupt.

@@ -1,4 +1,4 @@
-# Writes one C++ file with a function that returns the commit of a source tree, with "-dirty" behind it where files of it
+# Writes one C++ file with a function that returns the commit of a source tree, followed by "-dirty" where files of it
 # were changed, or nothing where there is no git or no repository. The file is left alone where that has not changed:
 #   cmake -DOUTPUT=F -DFOLDER=D -DNAMESPACE=a::b -DFUNCTION=git_commit -P GitCommit.cmake
 set(commit "")

@@ -36,7 +36,8 @@ h1 { font-size: 25px; margin: 0 0 2px; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 0 0 2px; }
 p { margin: 2px 0 10px; color: var(--soft); max-width: 92ch; }
 a { color: inherit; text-decoration-color: var(--copy); text-underline-offset: 3px; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; margin: 14px 0; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+section { padding: 14px 16px; margin: 14px 0; }
 .scroll { overflow-x: auto; }
 .board { font-variant-numeric: tabular-nums; display: flex; flex-direction: column; }
 .line { display: grid; grid-template-columns: var(--columns); border-top: 1px solid var(--line); }
@@ -47,15 +48,19 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 label { cursor: pointer; font-weight: 600; }
 label:hover { text-decoration: underline; }
 input.sort { position: absolute; opacity: 0; pointer-events: none; }
-.cell { position: relative; margin: 2px; border-radius: 4px; background: var(--track); padding: 3px 7px !important; min-width: 62px; }
+.cell { position: relative; margin: 2px; border-radius: 4px; background: var(--track); padding: 3px 7px !important; }
+.cell { min-width: 62px; }
 .cell b { position: absolute; inset: 0 auto 0 0; border-radius: 4px; }
 .cell span { position: relative; font-weight: 600; }
-.cell small { position: relative; display: block; font-size: 11px; line-height: 1.2; color: var(--soft); font-weight: 400; }
-.copy b { background: var(--copy-bar); } .peak b { background: var(--peak-bar); } .gain b { background: var(--gain-bar); }
+.cell small { position: relative; display: block; font-size: 11px; line-height: 1.2; color: var(--soft); }
+.copy b { background: var(--copy-bar); }
+.peak b { background: var(--peak-bar); } .gain b { background: var(--gain-bar); }
 .none { color: var(--soft); }
 .device { font-weight: 600; overflow-wrap: anywhere; }
-.device small, small.under { display: block; color: var(--soft); font-weight: 400; font-size: 12px; overflow-wrap: anywhere; }
-.badge { font-size: 11px; font-weight: 600; border: 1px solid var(--line); border-radius: 9px; padding: 1px 7px; color: var(--soft); white-space: nowrap; }
+.device small, small.under { display: block; color: var(--soft); font-weight: 400; font-size: 12px; }
+.device small, small.under { overflow-wrap: anywhere; }
+.badge { font-size: 11px; font-weight: 600; border: 1px solid var(--line); border-radius: 9px; padding: 1px 7px; }
+.badge { color: var(--soft); white-space: nowrap; }
 .badge.software { border-style: dashed; }
 .alarm { color: var(--alarm); font-weight: 600; }
 code { font: 12px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; color: var(--soft); }
@@ -127,8 +132,9 @@ MEASURES = [
     Measure(
         "peak",
         "Rows that arithmetic bounds: share of the device's own instruction peak",
-        "Operations of the row a second, over what the fastest instruction for its products makes in registers, measured "
-        "in the same run. No number: the run has measured no peaks, or no row of the group is bound by arithmetic there.",
+        "Operations of the row a second, over what the fastest instruction for its products makes in registers, "
+        "measured in the same run. No number: the run has measured no peaks, or no row of the group is bound by "
+        "arithmetic there.",
         lambda row: row.peak_percent if row.limit == "arithmetic" else None,
         percent,
         100,
@@ -136,7 +142,8 @@ MEASURES = [
     Measure(
         "gain",
         "What fusing gains over one kernel for each op of a framework",
-        "The time of one kernel for each op of a framework, where softmax, a norm or GELU is one op, over the fused time.",
+        "The time of one kernel for each op of a framework, where softmax, a norm or GELU is one op, over the fused "
+        "time.",
         lambda row: row.gain_over_framework,
         times,
         8,
@@ -265,7 +272,8 @@ def page(title, body):
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n"
+        "</body>\n</html>\n"
     )
 
 
@@ -334,8 +342,8 @@ def peaks_section(run):
     )
     missing = "".join(f"<p>{escape(name)}: {escape(reason)}</p>" for name, reason in run.peaks_missing.items())
     return (
-        "<section><h2>Instruction peaks</h2><p>Independent chains of products in registers; what they store is compared "
-        "with their count.</p>"
+        "<section><h2>Instruction peaks</h2><p>Independent chains of products in registers; what they store is "
+        "compared with their count.</p>"
         f'<div class="board" style="--columns:minmax(120px,1fr) 3fr">{lines}</div>{missing}</section>'
     )
 
@@ -382,16 +390,16 @@ def roofline(run):
     for name, gops in run.peaks.items():
         left = max(low, gops / run.copy_gb_s)
         if left < high:
-            parts.append(f'<path class="roof" d="M{x(left):.1f},{y(gops):.1f}H{x.end}"><title>{escape(name)}</title></path>')
+            parts.append(f'<path class="roof" d="M{x(left):.1f},{y(gops):.1f}H{x.end}"/>')
             parts.append(f'<text x="{x.end}" y="{y(gops) - 4:.1f}" text-anchor="end">{escape(name)}</text>')
     ridge = min(high, top / run.copy_gb_s)
-    parts.append(
-        f'<path class="roof" d="M{x(low):.1f},{y(run.copy_gb_s * low):.1f}L{x(ridge):.1f},{y(run.copy_gb_s * ridge):.1f}"/>'
-    )
+    start, end = y(run.copy_gb_s * low), y(run.copy_gb_s * ridge)
+    parts.append(f'<path class="roof" d="M{x(low):.1f},{start:.1f}L{x(ridge):.1f},{end:.1f}"/>')
     for row, per_byte, gops in points:
         title = f"{row.case}: {rate(gops)}op/s, {per_byte:.3g} operations per byte"
         parts.append(
-            f'<circle class="{row.limit}" cx="{x(per_byte):.1f}" cy="{y(gops):.1f}" r="4.5"><title>{escape(title)}</title></circle>'
+            f'<circle class="{row.limit}" cx="{x(per_byte):.1f}" cy="{y(gops):.1f}" r="4.5">'
+            f"<title>{escape(title)}</title></circle>"
         )
     return (
         "<section><h2>Roofline</h2>"
@@ -406,8 +414,9 @@ def row_line(board, position, row, run):
     below = f'<small class="under"><code>{escape(run.command_of(row))}</code></small>'
     if row.us is None:
         alarm = "alarm" if row.outcome in ("wrong", "failed") else "none"
-        text = f'<div class="{alarm}" style="grid-column:2/-1;text-align:left">{escape(row.outcome)}: {escape(row.detail)}</div>'
-        board.add([f"<div>{escape(row.case)}{below}</div>", text], [row.case, row.group, *[None] * 5])
+        text = f"{escape(row.outcome)}: {escape(row.detail)}"
+        rest = f'<div class="{alarm}" style="grid-column:2/-1;text-align:left">{text}</div>'
+        board.add([f"<div>{escape(row.case)}{below}</div>", rest], [row.case, row.group, *[None] * 5])
         return
     spread = f"{quantity(row.p10)} to {quantity(row.p90)}" if row.p10 and row.p90 else ""
     limit = {"memory": "copy", "arithmetic": "peak"}.get(row.limit)
@@ -446,11 +455,9 @@ def rows_section(run):
 def runs_section(device):
     if len(device.runs) < 2:
         return ""
-    board = Board(
-        "runs",
-        [("file", ""), ("measured", ""), ("vkfuse", ""), ("suite", ""), ("rows", ""), *[(one.name, one.title) for one in MEASURES]],
-        [(220, 2), *[(84, 1)] * 7],
-    )
+    columns = [(name, "") for name in ("file", "measured", "vkfuse", "suite", "rows")]
+    columns += [(one.name, one.title) for one in MEASURES]
+    board = Board("runs", columns, [(220, 2), *[(84, 1)] * 7])
     for run in device.runs:
         means = [mean_of([row for row in run.timed if row.group in GROUPS], measure)[0] for measure in MEASURES]
         cells = [f"<div>{escape(run.file)}{' (shown above)' if run is device.run else ''}</div>"]
@@ -458,8 +465,8 @@ def runs_section(device):
         cells += [cell(one.name, mean, one.show(mean), "", one.full) for one, mean in zip(MEASURES, means)]
         board.add(cells, [run.file, run.day or None, run.vkfuse, run.suite, float(len(run.timed)), *means])
     return (
-        "<section><h2>All runs of this device</h2><p>Shown above is the one with the most rows, and of those the latest. "
-        f"Means of different rows do not compare.</p>{board.html()}</section>"
+        "<section><h2>All runs of this device</h2><p>Shown above is the one with the most rows, and of those the "
+        f"latest. Means of different rows do not compare.</p>{board.html()}</section>"
     )
 
 

@@ -212,8 +212,8 @@ def runs_of_submission(file, whole):
     if whole.values.get("version") != 1:
         whole.refuse(f"it is a submission of version {json.dumps(whole.values.get('version'))[:20]}, and 1 is read")
     for run in whole.items("runs"):
-        names = {"device_part": run.part("device"), "driver_part": run.part("driver"), "device": "name", "driver": "text"}
-        yield Run(file, run, run, {**names, "row_times": ""})
+        parts = {"device_part": run.part("device"), "driver_part": run.part("driver")}
+        yield Run(file, run, run, {**parts, "device": "name", "driver": "text", "row_times": ""})
 
 
 def runs_of_report(file, whole):
@@ -232,7 +232,8 @@ def parsed(path):
     try:
         size = path.stat().st_size
         if size > MOST_REPORT_BYTES:
-            raise Malformed(f"The file '{path.name}' is left out: it has {size} bytes, and {MOST_REPORT_BYTES} are the most.")
+            what = f"it has {size} bytes, and {MOST_REPORT_BYTES} are the most"
+            raise Malformed(f"The file '{path.name}' is left out: {what}.")
         return json.loads(path.read_text("utf-8"), parse_constant=no_number), size
     except OSError as error:
         raise Malformed(f"The file '{path.name}' is left out: it cannot be read ({error.strerror}).") from error

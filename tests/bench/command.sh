@@ -188,7 +188,8 @@ TERMINAL
   peak)
     # What the device has is measured, what it lacks has a reason, and both are in the table.
     "$program" --filter peak --json "$files/a.json" > "$files/out"
-    holds "$files/a.json" "len(d['peaks']) == 8 and d['rows'] == []" || fail "There are not eight peaks: $(cat "$files/out")"
+    holds "$files/a.json" "len(d['peaks']) == 8 and d['rows'] == []" ||
+      fail "There are not eight peaks: $(cat "$files/out")"
     for name in 'fma f32' 'mad i32'; do
       holds "$files/a.json" "any(p['instruction'] == '$name' and p['gops'] > 0.1 for p in d['peaks'])" ||
         fail "Every device has $name: $(cat "$files/out")"
@@ -229,7 +230,8 @@ TERMINAL
     facts="d['environment']['build']['compiler'] and d['environment']['shaderc']['identity']"
     holds "$files/a.json" "bool($facts)" || fail "The report does not say what was built."
     for key in core_mhz memory_mhz celsius watts; do
-      holds "$files/a.json" "'$key' in d['environment']['sensors_before']" || fail "The report has no $key, not even null."
+      holds "$files/a.json" "'$key' in d['environment']['sensors_before']" ||
+        fail "The report has no $key, not even null."
     done ;;
   submit)
     "$program" --filter '^law unary [12] small' --json "$files/a.json" > /dev/null
@@ -238,7 +240,8 @@ TERMINAL
     [[ $name =~ ^submission-[a-z0-9-]+\.json$ ]] || fail "The submission is called '$name'."
     [ "$(wc -c < "$files/$name")" -lt 20000 ] || fail "A submission of two rows has $(wc -c < "$files/$name") bytes."
     one="d['runs'][0]"
-    holds "$files/$name" "d['format'] == 'vkfuse-bench submission' and d['version'] == 1" || fail "The format is another."
+    holds "$files/$name" "d['format'] == 'vkfuse-bench submission' and d['version'] == 1" ||
+      fail "The format is another."
     holds "$files/$name" "len($one['rows']) == 2 and all(r['us'] > 0 for r in $one['rows'])" || fail "Rows are missing."
     holds "$files/$name" "$one['peaks'][0]['gops'] > 0 and bool($one['device']['name'])" || fail "The peak is missing."
     # The scoreboard reads it.
@@ -252,8 +255,7 @@ TERMINAL
     holds "$files/b.json" "len($one['rows']) == 1" || fail "It has other rows than were asked for."
     # What cannot be submitted is refused with one sentence.
     "$program" --check --filter '^law unary 1 small' --json "$files/c.json" > /dev/null
-    python3 -c "import json,sys; d=json.load(open(sys.argv[1])); d['rows'][0]['fused_us']=0; json.dump(d,open(sys.argv[2],'w'))" \
-      "$files/a.json" "$files/d.json"
+    sed 's/"fused_us": .*/"fused_us": 0,/' "$files/a.json" > "$files/d.json"
     for file in c d none; do
       [ "$(status "$program" submit "$files/$file.json" -o "$files/e.json")" = 2 ] && [ ! -e "$files/e.json" ] &&
         [ "$(wc -l < "$files/err")" = 1 ] && grep -q "$file.json" "$files/err" ||

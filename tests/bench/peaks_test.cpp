@@ -49,8 +49,7 @@ TEST(PeakKernels, EveryOneIsValidWhereTheCompilerHasItsExtension) {
     const auto kernels = peak_kernels(instruction, caps_of_a_gpu(), shapes_of(instruction), 1);
     ASSERT_GE(kernels.size(), 2u) << name_of(instruction);
     if (!spirv::can_compile(extension_of(instruction)) ||
-        (instruction >= Instruction::matrix_f16 &&
-         !spirv::can_compile(spirv::GlslExtension::khr_cooperative_matrix)))
+        (instruction >= Instruction::matrix_f16 && !spirv::can_compile(spirv::GlslExtension::khr_cooperative_matrix)))
       continue;  // an older compiler; the benchmark then skips the instruction, with that reason
     for (const PeakKernel& kernel : kernels) {
       const auto module = spirv::compile_glsl(kernel.glsl, "peak");
@@ -74,8 +73,8 @@ TEST(PeakKernels, OperationsAreThoseThatTheTextMakes) {
   for (const Instruction instruction : kInstructions) {
     const auto shapes = shapes_of(instruction);
     for (const PeakKernel& kernel : peak_kernels(instruction, caps_of_a_gpu(), shapes, 7)) {
-      std::size_t steps = count_of(kernel.glsl, step_of(instruction));
-      if (instruction == Instruction::fma_f32) steps += count_of(kernel.glsl, " * a + b;");
+      auto steps = static_cast<double>(count_of(kernel.glsl, step_of(instruction)));
+      if (instruction == Instruction::fma_f32) steps += static_cast<double>(count_of(kernel.glsl, " * a + b;"));
       double each = instruction == Instruction::fma_f16x2 ? 4 : instruction == Instruction::dot_i8x4 ? 8 : 2;
       double of_workgroup = kernel.workgroup;
       if (!shapes.empty()) {
@@ -101,7 +100,8 @@ TEST(PeakKernels, ChainsOfOnesCountTheirSteps) {
   // 256 threads that start at 0, 1, 2 and 3 by turns, and eight chains of which each starts one later.
   const auto kernels = peak_kernels(Instruction::fma_f32, caps_of_a_gpu(), {}, 1);
   EXPECT_EQ(kernels.front().expected, 256u * (8 * 16 + 28) + 64 * 8 * (0 + 1 + 2 + 3));
-  EXPECT_EQ(peak_kernels(Instruction::fma_f16x2, caps_of_a_gpu(), {}, 1).front().expected, 2 * kernels.front().expected);
+  EXPECT_EQ(peak_kernels(Instruction::fma_f16x2, caps_of_a_gpu(), {}, 1).front().expected,
+            2 * kernels.front().expected);
 }
 
 TEST(PeakKernels, SumsStayExact) {

@@ -250,9 +250,10 @@ class ScoreboardTest(unittest.TestCase):
         index = self.draw()[2]["index.html"]
         board = index[index.index("share of the device&#x27;s own copy") :]
         board = board[: board.index("</section>")]
+        line = r'<div class="line" style="([^"]*)"><div class="device"><a[^>]*>(.)</a>'
         places = {
             name: [int(place) for place in re.findall(r"--o\d+:(\d+)", style)]
-            for style, name in re.findall(r'<div class="line" style="([^"]*)"><div class="device"><a[^>]*>(.)</a>', board)
+            for style, name in re.findall(line, board)
         }
         self.assertEqual({name: place[0] for name, place in places.items()}, {"A": 0, "B": 1, "C": 2})
         self.assertEqual({name: place[1] for name, place in places.items()}, {"A": 0, "B": 1, "C": 2})

@@ -60,7 +60,11 @@ TEST(Submission, HasWhatAScoreboardShowsAndNoSamples) {
 
 TEST(Submission, ARowThatIsWrongIsSentWithoutATime) {
   json report = good_report();
-  report["rows"] = {{{"name", "b"}, {"case", "b:f32:8"}, {"group", "chain"}, {"dtype", "f32"}, {"outcome", "wrong"},
+  report["rows"] = {{{"name", "b"},
+                     {"case", "b:f32:8"},
+                     {"group", "chain"},
+                     {"dtype", "f32"},
+                     {"outcome", "wrong"},
                      {"detail", "Element 3 is 4.\nAnd more."}}};
   const json row = submitted(report)["runs"][0]["rows"][0];
   EXPECT_EQ(row["detail"], "Element 3 is 4.");
