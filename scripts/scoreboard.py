@@ -69,7 +69,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margi
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); gap: 14px; }
 .two section { margin: 0; } .stack { display: grid; gap: 14px; align-content: start; }
-svg { width: 100%; height: auto; display: block; }
+svg { width: 100%; min-width: 620px; height: auto; display: block; }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 svg .grid { stroke: var(--line); } svg .roof { stroke: var(--ink); fill: none; stroke-width: 1.5; }
 svg .memory { fill: var(--copy); } svg .arithmetic { fill: var(--peak); } svg .launch { fill: var(--soft); }
@@ -376,6 +376,24 @@ def axes(x, y):
     return "".join(parts)
 
 
+def levels(run, x, y):
+    """A line for each peak. Names of lines that are close to each other are side by side."""
+    parts, labels = [], []
+    for name, gops in sorted(run.peaks.items(), key=lambda item: item[1]):
+        left = max(x.low, gops / run.copy_gb_s)
+        if left >= x.high:
+            continue
+        height = y(gops)
+        parts.append(f'<path class="roof" d="M{x(left):.1f},{height:.1f}H{x.end}"/>')
+        if labels and labels[-1][0] - height < 13:
+            labels[-1] = (height, f"{labels[-1][1]}; {name}")
+        else:
+            labels.append((height, name))
+    for height, text in labels:
+        parts.append(f'<text x="{x.end}" y="{height - 4:.1f}" text-anchor="end">{escape(text)}</text>')
+    return "".join(parts)
+
+
 def roofline(run):
     """Rows by what they compute for each byte, under what the device copies and multiplies."""
     rows = [row for row in run.timed if row.operations and row.bytes and row.group != "law"]
@@ -387,11 +405,7 @@ def roofline(run):
     bottom = min(min(point[2] for point in points), run.copy_gb_s * low) / 1.6
     x, y = Scale(low, high, 62, 1090), Scale(bottom, top, 330, 14)
     parts = [axes(x, y)]
-    for name, gops in run.peaks.items():
-        left = max(low, gops / run.copy_gb_s)
-        if left < high:
-            parts.append(f'<path class="roof" d="M{x(left):.1f},{y(gops):.1f}H{x.end}"/>')
-            parts.append(f'<text x="{x.end}" y="{y(gops) - 4:.1f}" text-anchor="end">{escape(name)}</text>')
+    parts.append(levels(run, x, y))
     ridge = min(high, top / run.copy_gb_s)
     start, end = y(run.copy_gb_s * low), y(run.copy_gb_s * ridge)
     parts.append(f'<path class="roof" d="M{x(low):.1f},{start:.1f}L{x(ridge):.1f},{end:.1f}"/>')
@@ -406,7 +420,8 @@ def roofline(run):
         '<div class="key"><span><i style="background:var(--copy)"></i>memory bounds it</span>'
         '<span><i style="background:var(--peak)"></i>arithmetic bounds it</span>'
         '<span><i style="background:var(--soft)"></i>launching bounds it</span></div>'
-        f'<svg viewBox="0 0 1100 370" role="img" aria-label="roofline">{"".join(parts)}</svg></section>'
+        f'<div class="scroll"><svg viewBox="0 0 1100 370" role="img" aria-label="roofline">{"".join(parts)}</svg></div>'
+        "</section>"
     )
 
 
