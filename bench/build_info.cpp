@@ -35,8 +35,11 @@ json build_facts() {
 }
 
 json shaderc_facts() {
-  return {{"version", text_or_null(VKFUSE_SHADERC_VERSION)},
-          {"identity", spirv::compiler_identity()},
+  const std::string& identity = spirv::compiler_identity();
+  // A library of the system need not be the one that was there when this program was built.
+  const bool is_loaded = identity.find(", libshaderc") != std::string::npos;
+  return {{"version", is_loaded ? json() : text_or_null(VKFUSE_SHADERC_VERSION)},
+          {"identity", identity},
           {"cooperative_matrix", spirv::can_compile(GlslExtension::khr_cooperative_matrix)},
           {"cooperative_matrix2", spirv::can_compile(GlslExtension::nv_cooperative_matrix2)},
           {"bfloat16", spirv::can_compile(GlslExtension::bfloat16)},

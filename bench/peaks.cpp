@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
@@ -19,7 +20,6 @@ using vulkan::Access;
 
 /// Of a run that counts: long beside what a timestamp and the start of a kernel cost.
 constexpr double kRunUs = 4e3;
-constexpr std::uint32_t kLeastWorkgroups = 8;
 constexpr std::uint32_t kPoison = 0x9e3779b9;
 
 /// A kernel that runs: its pipeline and its buffers.
@@ -96,7 +96,7 @@ class Runner {
 /// A kernel at the size that it is timed at.
 struct Sized {
   std::optional<Runner> runner;
-  std::uint32_t workgroups = kLeastWorkgroups;
+  std::uint32_t workgroups = 8;
   double run_us = 0;
   double operations = 0;  ///< of a run
   std::string text;
@@ -110,6 +110,7 @@ Result<Sized> at_its_size(const Session& session, const PeakKernel& kernel, bool
   sized.text = kernel.text;
   VKF_TRY(runner, Runner::create(session, kernel, spoiled));
   sized.runner = std::move(runner);
+  if (session.on_cpu()) sized.workgroups = std::max(2u, std::thread::hardware_concurrency());
   while (true) {
     VKF_TRY(times, sized.runner->run(sized.workgroups, 3));
     sized.run_us = *std::min_element(times.begin(), times.end());
@@ -197,7 +198,9 @@ Result<void> PeakRun::State::first() {
   }
   const Caps& caps = context.opened().caps();
   const std::vector<MatrixShape> shapes = shapes_of(caps, result.instruction);
-  for (const PeakKernel& one : peak_kernels(result.instruction, caps, shapes, most_steps(result.instruction))) {
+  // A CPU driver may make an instruction of many, and starts threads for next to nothing.
+  const std::uint32_t steps = most_steps(result.instruction) / (session.on_cpu() ? 8 : 1);
+  for (const PeakKernel& one : peak_kernels(result.instruction, caps, shapes, steps)) {
     VKF_TRY(sized, at_its_size(session, one, session.spoil == name_of(result.instruction)));
     VKF_TRY(fault, sized.runner->fault(sized.workgroups));
     if (!fault.empty()) {
