@@ -187,7 +187,7 @@ class Run:
             if peak.text("outcome") == "measured":
                 self.peaks[name] = positive(peak, "gops") or peak.refuse(f"the peak '{name}' has no 'gops'")
             else:
-                self.peaks_missing[name] = f"{peak.text('outcome')}. {peak.text('detail', '')}"
+                self.peaks_missing[name] = f"{peak.text('outcome')}: {peak.text('detail', '')}"
 
     def read_flags(self, flags):
         """What the program was asked for, as a command."""
