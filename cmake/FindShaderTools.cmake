@@ -3,11 +3,14 @@
 #
 # VKFUSE_STATIC_TOOLS: all of them inside the program, for one that is carried to other machines.
 #
+# VKFUSE_SHADERC_LIBRARY: a shared shaderc to link with whatever else is found (scripts/newer-shaderc.sh).
+#
 # A Vulkan SDK or newer packages in CMAKE_PREFIX_PATH come first. Debian 12's shared shaderc is
 # under-linked (41 undefined symbols), so the shared one is used only if a program links with it;
 # otherwise the static libraries of the same package are.
 include(CheckCXXSourceCompiles)
 option(VKFUSE_STATIC_TOOLS "Link shaderc, SPIRV-Tools and SPIRV-Cross statically" OFF)
+set(VKFUSE_SHADERC_LIBRARY "" CACHE FILEPATH "A shared shaderc to link with in place of the one that is found")
 
 find_path(VKFUSE_VULKAN_INCLUDE vulkan/vulkan_core.h PATHS $ENV{VULKAN_SDK}/include REQUIRED)
 add_library(vkfuse_vulkan_headers INTERFACE)
@@ -53,7 +56,11 @@ endfunction()
 
 add_library(vkfuse_shader_tools INTERFACE)
 target_include_directories(vkfuse_shader_tools SYSTEM INTERFACE ${VKFUSE_SHADERC_INCLUDE} ${VKFUSE_CROSS_INCLUDE})
-if(VKFUSE_SHADERC_SHARED AND VKFUSE_SHADERC_SHARED_LINKS AND NOT VKFUSE_STATIC_TOOLS)
+if(VKFUSE_SHADERC_LIBRARY)
+  target_link_libraries(vkfuse_shader_tools INTERFACE
+    ${VKFUSE_SHADERC_LIBRARY} ${VKFUSE_SPIRV_TOOLS} ${VKFUSE_CROSS_LIBRARY})
+  vkfuse_digest(VKFUSE_SHADERC_ID ${VKFUSE_SHADERC_LIBRARY})
+elseif(VKFUSE_SHADERC_SHARED AND VKFUSE_SHADERC_SHARED_LINKS AND NOT VKFUSE_STATIC_TOOLS)
   target_link_libraries(vkfuse_shader_tools INTERFACE
     ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SPIRV_TOOLS} ${VKFUSE_CROSS_LIBRARY})
   vkfuse_digest(VKFUSE_SHADERC_ID ${VKFUSE_SHADERC_SHARED})
@@ -75,7 +82,7 @@ add_library(vkfuse::shader_tools ALIAS vkfuse_shader_tools)
 
 # What the package beside the library calls its version; shaderc itself has no function for it. Empty without a package.
 set(VKFUSE_SHADERC_VERSION "")
-foreach(library ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SHADERC_STATIC})
+foreach(library ${VKFUSE_SHADERC_LIBRARY} ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SHADERC_STATIC})
   cmake_path(GET library PARENT_PATH folder)
   if(EXISTS ${folder}/pkgconfig/shaderc.pc)
     file(STRINGS ${folder}/pkgconfig/shaderc.pc version REGEX "^Version:")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: one program that needs glibc, and a Vulkan driver when it runs.
-# shaderc, SPIRV-Tools, SPIRV-Cross and libstdc++ are inside.
+# Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: a program that needs glibc, and a Vulkan driver when it runs.
+# SPIRV-Tools, SPIRV-Cross and libstdc++ are inside; beside it lies a shaderc that compiles cooperative matrices and bf16
+# (scripts/newer-shaderc.sh), which needs the system's libstdc++.
 #   usage: scripts/package.sh [x86_64|aarch64]...        (both, without any)
 # Packages for aarch64 are cross-built, in ten minutes on two cores, so not in CI; apt-get adds the architecture arm64
 # to this system for that. scripts/test-package.sh runs the package under qemu-user.
@@ -39,9 +40,11 @@ cross_libraries() {
 }
 
 build() {
-  local arch=$1 build=$PWD/build/package-$1
+  local arch=$1 build=$PWD/build/package-$1 tools=$PWD/build/shaderc-$1
+  scripts/newer-shaderc.sh "$tools" "$arch"
   local flags=(-DCMAKE_BUILD_TYPE=Release -DVKFUSE_BUILD_TESTS=OFF -DVKFUSE_BUILD_EXAMPLES=OFF -DVKFUSE_BUILD_ONNX=OFF
-    -DVKFUSE_STATIC_TOOLS=ON "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
+    -DVKFUSE_STATIC_TOOLS=ON "-DVKFUSE_SHADERC_LIBRARY=$tools/lib/libshaderc_shared.so.1"
+    -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$ORIGIN/lib' "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
   if [ "$arch" = aarch64 ] && [ "$(uname -m)" != aarch64 ]; then
     local root=$PWD/build/aarch64-root
     flags+=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64-linux.cmake" "-DVKFUSE_CROSS_ROOT=$root")
@@ -57,8 +60,8 @@ check() {
   [ "$size" -lt $limit ] || { echo "$program has $size bytes, and $limit are the limit." >&2; exit 1; }
   local other
   other=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
-    grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so' || true)
-  [ -z "$other" ] || { echo "$program needs $other, which is not glibc." >&2; exit 1; }
+    grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so|^libshaderc_shared\.so\.1$' || true)
+  [ -z "$other" ] || { echo "$program needs $other, which is neither glibc nor in the package." >&2; exit 1; }
 }
 
 package() {
@@ -66,8 +69,9 @@ package() {
   [ "$arch" = "$(uname -m)" ] || strip=$arch-linux-gnu-strip
   local folder=build/$name
   rm -rf "$folder"
-  mkdir -p "$folder"
+  mkdir -p "$folder/lib"
   $strip -o "$folder/vkfuse-bench" "build/package-$arch/vkfuse-bench"
+  $strip -o "$folder/lib/libshaderc_shared.so.1" "build/shaderc-$arch/lib/libshaderc_shared.so.1"
   cp LICENSE "$folder/"
   cp docs/benchmark-package.md "$folder/README.md"
   check "$folder/vkfuse-bench"
