@@ -33,7 +33,7 @@ std::uint32_t magic_of(std::uint32_t d) {
 
 std::string_view declared_here() { return kDeclarations; }
 
-std::string Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
+Code Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
   words_.push_back({name, value, comment});
   return "p." + name;
 }
@@ -43,20 +43,19 @@ std::size_t Numbers::relocation(std::int64_t of, char kind) {
   return relocations_.size() - 1;
 }
 
-std::string Numbers::size(std::int64_t value) {
-  return hoist_ ? fmt::format("{}{}{}", kMark, relocation(value, 's'), kMark)
-                : fmt::format("{}u", static_cast<std::uint32_t>(value));
+Code Numbers::size(std::int64_t value) {
+  return hoist_ ? code("{}{}{}", kMark, relocation(value, 's'), kMark) : code("{}u", static_cast<std::uint32_t>(value));
 }
 
-std::string Numbers::divided(const std::string& x, std::int64_t d, bool wide, char kind) {
+Code Numbers::divided(const Code& x, std::int64_t d, bool wide, char kind) {
   if (!hoist_ || wide || kept_.count(d) != 0)
-    return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
-  return fmt::format("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, relocation(d, kind), kEnd);
+    return code("{} {} {}", x.parenthesised(), kind == 'q' ? '/' : '%', size(d));
+  return code("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, relocation(d, kind), kEnd);
 }
 
-std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
+Code Numbers::quotient(const Code& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
 
-std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
+Code Numbers::remainder(const Code& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
 
 std::size_t SizeBinding::word(char kind, std::size_t number, std::size_t relocation) {
   const auto [known, is_new] = known_.emplace(std::pair(kind, number), words_.size());

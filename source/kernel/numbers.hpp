@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/code.hpp"
+
 namespace vkfuse::lowering {
 
 /// One place of the text that a number belongs to. Places of a text are counted from 0 on, whatever their numbers are.
@@ -32,21 +34,21 @@ class Numbers {
   explicit Numbers(bool hoist) : hoist_(hoist) {}
 
   /// A push constant of its own, always: "p.chunks".
-  std::string named(const std::string& name, std::uint32_t value, const std::string& comment = {});
+  Code named(const std::string& name, std::uint32_t value, const std::string& comment = {});
   /// Makes a number a literal where it is met: a choice of the schedule, which makes another kernel anyway.
   void keep(std::int64_t value) { kept_.insert(value); }
   /// A number that depends on sizes: "768u", or a mark.
-  std::string size(std::int64_t value);
+  Code size(std::int64_t value);
   /// x / d and x % d for a number d that depends on sizes; x is below 2^31 unless `wide`.
-  std::string quotient(const std::string& x, std::int64_t d, bool wide);
-  std::string remainder(const std::string& x, std::int64_t d, bool wide);
+  Code quotient(const Code& x, std::int64_t d, bool wide);
+  Code remainder(const Code& x, std::int64_t d, bool wide);
 
   [[nodiscard]] const std::vector<NamedWord>& words() const { return words_; }
   [[nodiscard]] const std::vector<Relocation>& relocations() const { return relocations_; }
 
  private:
   std::size_t relocation(std::int64_t of, char kind);
-  std::string divided(const std::string& x, std::int64_t d, bool wide, char kind);
+  Code divided(const Code& x, std::int64_t d, bool wide, char kind);
 
   bool hoist_;
   std::vector<NamedWord> words_;

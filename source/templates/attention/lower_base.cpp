@@ -189,7 +189,7 @@ Result<void> AttentionBase::functions() {
 
 Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
   return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); },
-                          {fmt::format("out float {}_result", result)});
+                          {code("out float {}_result", result)});
 }
 
 void AttentionBase::locate_tile() {
@@ -201,28 +201,28 @@ void AttentionBase::locate_tile() {
 }
 
 AttentionBase::Walk AttentionBase::find_blocks() {
-  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
+  const Code all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
   if (tile_.mask.upper.empty() && tile_.mask.lower.empty()) return {"0u", all};
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
-  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
-  const std::string own_rows = numbers_.size(rows);
+  const Code at = code("tile_m * {}u", tile_.tile_m());
+  const Code own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");
-  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
+  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, own_rows));
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
   const auto position = [](const schedule::MaskBound& mask_bound, bool upper) {
     const char* row = (mask_bound.slope > 0) == upper ? "highest" : "lowest";
-    const std::string scaled = mask_bound.slope == 1   ? row
-                               : mask_bound.slope == 0 ? "0"
-                                                       : fmt::format("{} * {}", row, mask_bound.slope);
+    const Code scaled = mask_bound.slope == 1   ? row
+                        : mask_bound.slope == 0 ? "0"
+                                                : code("{} * {}", row, mask_bound.slope);
     return mask_bound.constant == 0
                ? scaled
-               : fmt::format("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
+               : code("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
   };
   main_.line("int last = int({}) - {};", numbers_.size(count(tile_.axes.k)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& mask_bound : tile_.mask.upper) main_.line("last = min(last, {});", position(mask_bound, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
-  std::string begin = "0u";
+  Code begin = Code::zero();
   if (!tile_.mask.lower.empty()) {
     main_.line("int first = 0;");
     for (const auto& mask_bound : tile_.mask.lower) main_.line("first = max(first, {});", position(mask_bound, false));

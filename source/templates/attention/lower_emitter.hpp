@@ -13,15 +13,15 @@ class AttentionBase : public OperandEmitter {
 
   /// The operands' functions, the score's, the weight's and the results'.
   Result<void> functions();
-  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
-    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
+  [[nodiscard]] Code apply(std::string_view op, const std::vector<Code>& operands) const {
+    return expression(ops::row(op), DType::f32, dialect_, operands);
   }
   [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
   /// `batch` and `tile_m` of the workgroup.
   void locate_tile();
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.
   struct Walk {
-    std::string begin, end;
+    Code begin, end;
   };
   Walk find_blocks();
 
@@ -32,7 +32,7 @@ class AttentionBase : public OperandEmitter {
   std::optional<TileOperand> first_, second_;
   TileOperand third_;
   Part score_, weight_, results_;
-  std::string sums_, most_, total_;
+  Code sums_, most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
   [[nodiscard]] bool softcapped() const { return found_.softcap.has_value(); }
 

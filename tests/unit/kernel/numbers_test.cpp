@@ -15,9 +15,9 @@ struct Text {
 Text text_at(std::int64_t n, std::int64_t stride = 8) {
   Numbers numbers(true);
   Text made;
-  made.text = "uint row = " + numbers.remainder("i", n, false) +
-              ";\nuint tile = " + numbers.quotient(numbers.quotient("i", n, false), 16, false) + ";\nuint at = row * " +
-              numbers.size(stride) + " + " + numbers.size(n) + ";\n";
+  made.text = Printer::text("uint row = " + numbers.remainder("i", n, false) +
+                            ";\nuint tile = " + numbers.quotient(numbers.quotient("i", n, false), 16, false) +
+                            ";\nuint at = row * " + numbers.size(stride) + " + " + numbers.size(n) + ";\n");
   made.relocations = numbers.relocations();
   return made;
 }
