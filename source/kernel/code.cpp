@@ -23,6 +23,8 @@ void Code::end_word(std::size_t begin, std::size_t end, char next) {
   const Word word = word_of(std::string_view(text_).substr(begin, end - begin));
   if (word == kNoWord) return;
   const WordRow& row = row_of(word);
+  if (row.need == Need::workgroup)
+    symbols_.push_back({.kind = Symbol::Kind::workgroup, .at = begin, .length = end - begin});
   if (row.of_prelude ? next != '(' : begin > 0 && text_[begin - 1] == '.') return;  // a component of that name
   use(word);
   needs_ |= 1U << static_cast<unsigned>(row.need);
@@ -31,7 +33,7 @@ void Code::end_word(std::size_t begin, std::size_t end, char next) {
 void Code::append(std::string_view text) {
   if (text.empty()) return;
   known_ = Known::nothing;
-  if (text_.empty()) signed_ = text[0] == '-' || text[0] == '!' || text[0] == '~';
+  if (empty()) signed_ = text[0] == '-' || text[0] == '!' || text[0] == '~';
   std::size_t begin = open_word_;
   bool open = begin < text_.size();
   const std::size_t old = text_.size();
@@ -51,25 +53,51 @@ void Code::append(std::string_view text) {
 }
 
 Code& Code::operator+=(const Code& code) {
-  if (code.text_.empty()) return *this;
-  const bool continues = open_word_ < text_.size() && in_name(code.text_[0]);
-  if (text_.empty() || continues) {
+  if (code.empty()) return *this;
+  if (empty()) return *this = code;
+  known_ = Known::nothing;
+  const bool begins_with_text = code.symbols_.empty() || code.symbols_[0].at > 0 || code.symbols_[0].length > 0;
+  const char next = begins_with_text ? code.text_[0] : ' ';
+  if (open_word_ < text_.size() && in_name(next) && code.symbols_.empty()) {
     // A word of two pieces is another word than the pieces are.
-    const Known known = text_.empty() ? code.known_ : Known::nothing;
-    const std::uint32_t needs = code.needs_;
+    const std::uint32_t needs = needs_ | code.needs_;
     append(code.text_);
     needs_ |= needs;
-    known_ = known;
     return *this;
   }
-  if (open_word_ < text_.size()) end_word(open_word_, text_.size(), code.text_[0]);
+  if (open_word_ < text_.size() && !in_name(next)) end_word(open_word_, text_.size(), next);
   for (const Word word : code.words_) use(word);
   needs_ |= code.needs_;
+  for (Symbol symbol : code.symbols_) {
+    symbol.at += text_.size();
+    symbols_.push_back(std::move(symbol));
+  }
   open_word_ = text_.size() + code.open_word_;
   text_ += code.text_;
   spaced_ = spaced_ || code.spaced_;
-  known_ = Known::nothing;
   return *this;
+}
+
+Code Code::symbol(Symbol::Kind kind, std::size_t number) {
+  Code code;
+  code.symbols_.push_back({.kind = kind, .number = static_cast<std::uint32_t>(number)});
+  return code;
+}
+
+Code Code::division(Symbol::Kind kind, const Code& operand, std::size_t number) {
+  Code code = symbol(kind, number);
+  code.append("quotient(");  // what the division may call, with all that its operand has
+  code += operand;
+  code.append(")");
+  code.text_.clear();
+  code.symbols_.resize(1);
+  code.open_word_ = 0;
+  code.symbols_[0].operand = std::make_shared<const Code>(operand);
+  return code;
+}
+
+bool Code::divides() const {
+  return std::any_of(symbols_.begin(), symbols_.end(), [](const Symbol& symbol) { return symbol.divides(); });
 }
 
 Code Code::needing(Need need) && {
@@ -115,7 +143,11 @@ void Code::print_values(std::string_view format, std::span<const Code* const> co
     if (!numbered) index = automatic++;
     const std::size_t close = format.find('}', end);
     if (codes[index] != nullptr) {
-      *this += *codes[index];
+      const Code& argument = *codes[index];
+      *this += argument;
+      const bool is_division = argument.text_.empty() && argument.symbols_.size() == 1 && argument.divides();
+      const bool assigned = format.substr(0, at).ends_with("= ") && format.substr(close + 1).starts_with(";");
+      if (is_division && assigned) symbols_.back().alone = true;
     } else {
       const std::string field = fmt::format("{{{}{}}}", index, format.substr(end, close - end));
       append(fmt::vformat(field, values));

@@ -1,12 +1,12 @@
 // GLSL while it is written: expressions, statements, functions. Code is put together and never read back: what must be
-// known of it is collected when it is joined, and its text leaves once, by Printer.
+// known of it is collected when it is joined. Its text leaves by Printer (kernel/printer.hpp), which binds its symbols.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <array>
-#include <concepts>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +32,26 @@ using Formatted = std::conditional_t<is_text<T> || is_code<T>, std::string_view,
 
 }  // namespace detail
 
+/// What stands in code for a text that is known when the code is printed.
+struct Symbol {
+  enum class Kind : std::uint8_t {
+    name,          ///< `number` is that of Names
+    size,          ///< `number` is that of the relocation, here and in divisions
+    quotient,      ///< `operand` divided by the size
+    remainder,     ///< what that leaves
+    declarations,  ///< of the push constants for sizes
+    workgroup,     ///< gl_WorkGroupID, of all workgroups of a dispatch
+  };
+  Kind kind = Kind::name;
+  bool alone = false;  ///< a division that is all that is assigned
+  std::uint32_t number = 0;
+  std::size_t at = 0;      ///< in the text
+  std::size_t length = 0;  ///< of the text that it replaces
+  std::shared_ptr<const Code> operand = nullptr;
+
+  [[nodiscard]] bool divides() const { return kind == Kind::quotient || kind == Kind::remainder; }
+};
+
 /// A piece of GLSL, from a name to all functions of a kernel, with the words that it uses.
 class Code {
  public:
@@ -43,6 +63,9 @@ class Code {
   /// "0u", and what is always true.
   static Code zero() { return Code("0u", Known::zero); }
   static Code always() { return Code("true", Known::always); }
+  static Code symbol(Symbol::Kind kind, std::size_t number = 0);
+  /// A quotient or a remainder.
+  static Code division(Symbol::Kind kind, const Code& operand, std::size_t number);
 
   /// "x + {}": arguments that are code are joined with what is known of them.
   template <typename... Args>
@@ -56,7 +79,7 @@ class Code {
   /// The code needs something that its words do not tell.
   [[nodiscard]] Code needing(Need need) &&;
 
-  [[nodiscard]] bool empty() const { return text_.empty(); }
+  [[nodiscard]] bool empty() const { return text_.empty() && symbols_.empty(); }
   [[nodiscard]] bool is_zero() const { return known_ == Known::zero; }
   [[nodiscard]] bool is_always() const { return known_ == Known::always; }
   /// Whether it may be an operand of any operator as it is: a name, a literal without a sign, a call without commas.
@@ -69,10 +92,11 @@ class Code {
   [[nodiscard]] bool needs(Need need) const { return (needs_ & (1U << static_cast<unsigned>(need))) != 0; }
   /// The functions of the prelude that it calls, in the order of their first calls.
   [[nodiscard]] std::vector<std::string_view> prelude_calls() const;
+  /// Whether it divides by a size, which makes more than a word of it when it is printed.
+  [[nodiscard]] bool divides() const;
 
  private:
   friend class Printer;
-  friend class Names;
   enum class Known : std::uint8_t { nothing, zero, always };
 
   Code(std::string_view text, Known known) {
@@ -106,9 +130,10 @@ class Code {
   void use(Word word);
 
   std::string text_;
-  std::vector<Word> words_;    ///< in the order of their first uses
-  std::uint32_t needs_ = 0;    ///< one bit each
-  std::size_t open_word_ = 0;  ///< where a word begins that the text ends with, and that what follows may continue
+  std::vector<Symbol> symbols_;  ///< in their order
+  std::vector<Word> words_;      ///< in the order of their first uses
+  std::uint32_t needs_ = 0;      ///< one bit each
+  std::size_t open_word_ = 0;    ///< where a word begins that the text ends with, and that what follows may continue
   Known known_ = Known::nothing;
   bool spaced_ = false;  ///< more than a word
   bool signed_ = false;  ///< begins with an operator
@@ -140,11 +165,5 @@ struct FunctionForm {
 
 /// A pattern of ops (see ops::Glsl) with its operands; operands stand in parentheses where they need them.
 Code fill_pattern(std::string_view pattern, std::span<const Code> operands, std::span<const FunctionForm> forms = {});
-
-/// The only way out of code.
-class Printer {
- public:
-  static std::string text(const Code& code) { return code.text_; }
-};
 
 }  // namespace vkfuse::lowering

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+
+#include "kernel/printer.hpp"
 
 namespace vkfuse::lowering {
 
@@ -23,18 +26,40 @@ constexpr std::string_view kReserved[] = {
     "workgroup"};
 static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
+bool may_take(const std::string& name, std::set<std::string>& taken) {
+  return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken.insert(name).second;
+}
+
 }  // namespace
 
-bool Names::may_take(const std::string& name) {
-  return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second;
+Code Names::given(std::string of_graph, std::string by_order) {
+  names_.push_back({{std::move(of_graph), std::move(by_order)}, {}});
+  return Code::symbol(Symbol::Kind::name, names_.size() - 1);
 }
 
 Code Names::unique(const Code& requested) {
-  if (may_take(requested.text_)) return requested;
-  for (int i = 1;; ++i) {
-    std::string name = requested.text_ + std::to_string(i);
-    if (may_take(name)) return name;
+  names_.push_back({{}, requested});
+  return Code::symbol(Symbol::Kind::name, names_.size() - 1);
+}
+
+std::vector<std::string> Names::texts(Naming naming) const {
+  const auto column = static_cast<std::size_t>(naming);
+  std::set<std::string> taken;
+  for (const Name& name : names_) {
+    if (name.requested.empty()) taken.insert(name.given[column]);
   }
+  std::vector<std::string> texts;
+  for (const Name& name : names_) {
+    if (name.requested.empty()) {
+      texts.push_back(name.given[column]);
+      continue;
+    }
+    const std::string requested = Printer(texts, nullptr).text(name.requested);
+    std::string own = requested;
+    for (int i = 1; !may_take(own, taken); ++i) own = requested + std::to_string(i);
+    texts.push_back(std::move(own));
+  }
+  return texts;
 }
 
 }  // namespace vkfuse::lowering

@@ -27,6 +27,7 @@ constexpr WordRow kWords[] = {
     {"double", Need::float64},
     {"doubleBitsToInt64", Need::float64},
     {"doubleBitsToUint64", Need::float64},
+    {"gl_WorkGroupID", Need::workgroup},
     {"gl_SubgroupID", Need::subgroups},
     {"gl_SubgroupInvocationID", Need::subgroups},
     {"gl_SubgroupSize", Need::subgroups},

@@ -20,6 +20,7 @@ enum class Need : std::uint8_t {
   integer_dots,
   loop_control,
   float64,
+  workgroup,  ///< its number, which Printer binds
   nothing,
 };
 

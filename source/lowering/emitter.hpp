@@ -216,7 +216,7 @@ class Emitter {
 
   /// The kernel has a buffer for partial results of workgroups that share a row or a tile, in elements of this type.
   void bind_partials(std::string_view word, std::string_view sharers_of);
-  [[nodiscard]] Code unique(const Code& requested) { return names_.taken.unique(requested); }
+  [[nodiscard]] Code unique(const Code& requested) { return names_.all.unique(requested); }
   /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
   /// serves.
   [[nodiscard]] bool divides(std::int64_t piece, Extent all);
@@ -235,7 +235,7 @@ class Emitter {
     std::map<ir::NodeId, Code> nodes;
     std::vector<Code> values;
     std::vector<Code> stores;  ///< what results are called: the node's name, of its further parts another
-    Names taken;
+    Names all;
   } names_;
   /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
   /// log2(e), so that what is taken of it is a power of 2.

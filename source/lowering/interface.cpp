@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/mutations.hpp"
+#include "kernel/printer.hpp"
 #include "lowering/components.hpp"
 #include "lowering/emitter.hpp"
 #include "lowering/names.hpp"
@@ -24,10 +25,8 @@ Emitter::Emitter(const LoweringInput& in)
       reference_sizes_(options_.reference_sizes.loops != nullptr ? options_.reference_sizes
                                                                  : ReferenceSizes{&loops_, &schedule_}),
       numbers_(options_.hoist_sizes) {
-  for (const auto& [id, name] : in.names) {
-    names_.nodes.emplace(id, name);
-    names_.taken.take(name);
-  }
+  for (const auto& [id, name] : in.names.by_order)
+    names_.nodes.emplace(id, names_.all.given(in.names.of_graph.at(id), name));
   nan_.hides_zeros = target_.workarounds.folds_nan_away && !schedule_.wide;
   nan_.keeps = {target_.caps.float_controls.keep_nan_f32,
                 target_.caps.float_controls.keep_nan_f32 && target_.caps.float_controls.keep_nan_f64};
@@ -183,7 +182,7 @@ Code Emitter::push_constants(bool comments) const {
     out.line("uint {};{}", word.name,
              silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
   }
-  out.raw(declared_here());
+  out.raw(Code::symbol(Symbol::Kind::declarations));
   out.close(" p;");
   out.blank();
   return out.take();
@@ -253,15 +252,18 @@ Result<RelocatableKernel> Emitter::finish(const Code& summary, std::int64_t grou
   for (const auto& function : custom_functions_) body += function.second + "\n";
   body += functions_.take();
   body += main_.take();
-  relocatable.canonical_key = Printer::text(interface(false) + body);
+  std::vector<std::string> by_order = names_.all.texts(Naming::by_order);
+  relocatable.canonical_key = Printer(by_order, nullptr).text(interface(false) + body);
   if (!options_.only_canonical_key) {
     const Code prelude = ops::prelude_of(body.prelude_calls());
     const Code needed = body + prelude;
     const std::string_view gap = prelude.empty() ? "" : "\n";
-    kernel.glsl = Printer::text(head(needed, summary, true) + interface(true) + prelude + gap + body);
-    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the
-    // calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
-    kernel.key = Printer::text(head(needed, summary, false) + interface(false) + prelude + body);
+    // What of the text decides how the kernel behaves: all but names and comments about the graph. The prelude follows
+    // from the calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+    kernel.code = std::make_shared<const KernelCode>(
+        KernelCode{head(needed, summary, true) + interface(true) + prelude + gap + body,
+                   head(needed, summary, false) + interface(false) + prelude + body, names_.all.texts(Naming::of_graph),
+                   std::move(by_order)});
   }
   if (body.needs(Need::subgroups) || body.needs(Need::matrices)) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
