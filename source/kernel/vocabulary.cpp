@@ -41,6 +41,7 @@ constexpr WordRow kWords[] = {
     {"batch", Need::nothing},
     {"chunk", Need::nothing},
     {"column", Need::nothing},
+    {"d", Need::nothing},
     {"inside", Need::nothing},
     {"j", Need::nothing},
     {"k", Need::nothing},
