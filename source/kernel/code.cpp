@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/mutations.hpp"
 #include "ops/pattern.hpp"
 
 namespace vkfuse::lowering {
@@ -162,7 +163,9 @@ Code fill_pattern(std::string_view pattern, std::span<const Code> operands, std:
   ops::each_piece(
       pattern,
       [&](std::string_view text) {
-        const auto form = std::find_if(forms.begin(), forms.end(), [&](const auto& one) { return one.call == text; });
+        const auto form = std::find_if(forms.begin(), forms.end(), [&](const FunctionForm& one) {
+          return VKF_PLANT(name_inside_a_name, one.call == text, text.ends_with(one.call));
+        });
         all += form == forms.end() ? text : form->form;
       },
       [&](std::size_t operand, bool alone) {

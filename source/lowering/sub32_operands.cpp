@@ -18,6 +18,20 @@ Code chosen_half(const Code& condition, const char* mask, const Code& yes, const
   return condition.is_always() ? code("({})", masked(yes)) : code("({} ? {} : {})", condition, masked(yes), masked(no));
 }
 
+/// What a conjunction asks of an element of a chunk: positions, and sizes that they are below.
+std::vector<std::pair<Expr, std::int64_t>> asked_at(const std::vector<segment::Predicate>& conjunction,
+                                                    const std::map<index::AxisId, Expr>& axes, std::size_t element) {
+  std::vector<std::pair<Expr, std::int64_t>> asked;
+  for (const segment::Predicate& predicate : conjunction) {
+    for (const segment::Predicate::Range& range : predicate.ranges) {
+      const Expr at = index::substitute(index::substitute(range.value, axes),
+                                        {{kElement, Expr(static_cast<std::int64_t>(element))}});
+      if (!always_inside(at, range.size)) asked.emplace_back(at, range.size);
+    }
+  }
+  return asked;
+}
+
 /// The two elements of a word, of which each has a condition.
 Code chosen_word(const Code& low, const Code& high, bool alike, const Code& yes, const Code& no) {
   if (alike) return code("{} ? {} : {}", low, yes, no);
@@ -136,17 +150,6 @@ std::vector<Code> OperandEmitter::chosen_words(const TileOperand& tile_operand, 
       expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
     return condition(scope, conjunction);
   };
-  const auto asked_at = [&](std::size_t element) {
-    std::vector<std::pair<Expr, std::int64_t>> asked;
-    for (const segment::Predicate& predicate : predicates.of_element) {
-      for (const segment::Predicate::Range& range : predicate.ranges) {
-        const Expr at = index::substitute(index::substitute(range.value, of_element),
-                                          {{kElement, Expr(static_cast<std::int64_t>(element))}});
-        if (!always_inside(at, range.size)) asked.emplace_back(at, range.size);
-      }
-    }
-    return asked;
-  };
   Code inside = condition_at(0, predicates.of_chunk);
   if (!inside.is_always()) {
     const Code name = names_.values[choice] + "_inside";
@@ -160,7 +163,8 @@ std::vector<Code> OperandEmitter::chosen_words(const TileOperand& tile_operand, 
   std::vector<Code> words;
   for (std::size_t w = 0; w < yes.size(); ++w) {
     const Code low = holds(2 * w), high = holds(2 * w + 1);
-    const bool alike = asked_at(2 * w) == asked_at(2 * w + 1);
+    const bool alike =
+        asked_at(predicates.of_element, of_element, 2 * w) == asked_at(predicates.of_element, of_element, 2 * w + 1);
     if (low.is_always() && high.is_always()) {
       words.push_back(yes[w]);
       continue;
