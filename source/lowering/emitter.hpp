@@ -10,6 +10,7 @@
 #include "lowering/expressions.hpp"
 #include "lowering/input.hpp"
 #include "lowering/packing.hpp"
+#include "lowering/value_forms.hpp"
 #include "schedule/sub_byte.hpp"
 
 namespace vkfuse::lowering {
@@ -34,12 +35,6 @@ struct Extent {
   std::int64_t count = 0;
   std::int64_t decided = 0;
   friend Extent operator/(const Extent& all, std::int64_t by) { return {all.count / by, all.decided / by}; }
-};
-
-/// From the least to the largest.
-struct IntegerRange {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
@@ -72,8 +67,6 @@ class Emitter {
   [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
   [[nodiscard]] Code literal_text(ValueId id) const;
   [[nodiscard]] bool is_hidden_zero(ValueId id) const;
-  [[nodiscard]] Code reciprocal_of(ValueId divisor) const;
-  [[nodiscard]] int whole_power(ValueId exponent) const;
   /// The value's name in the scope, or the literal itself.
   [[nodiscard]] Code use(const Scope& scope, ValueId id) const;
   /// The call of the user's function of one element, which the text has from now on.
@@ -82,8 +75,10 @@ class Emitter {
   Result<void> emit_value(Scope& scope, ValueId id);
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
-  void find_products();
-  [[nodiscard]] bool is_product_of_scope(ValueId id, const Value& sum) const;
+  void find_products() { found_.contracted = contract_products(form_input()); }
+  [[nodiscard]] FormInput form_input() const {
+    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict};
+  }
   /// An op and the values it is applied to.
   struct ElementOp {
     const ops::OpRow* op = nullptr;
@@ -99,22 +94,10 @@ class Emitter {
                                      const std::vector<Code>& operands) const;
   Result<Code> computed_text(const Scope& scope, ValueId id, const std::vector<Code>& operands,
                              const ElementOp& element);
-  [[nodiscard]] bool is_rounded_at_once(ValueId id) const;
-  [[nodiscard]] bool is_reduced_product(ValueId id) const;
-  [[nodiscard]] bool is_rounded_by_store(ValueId id) const;
+  [[nodiscard]] Code float_text(float number) const {
+    return literal(DType::f32, reinterpret_cast<const std::byte*>(&number), dialect_);
+  }
   [[nodiscard]] bool is_contracted(ValueId id) const { return found_.contracted.count(id) != 0; }
-
-  // --- ranges of integers (ranges.cpp) ---------------------------------------------------------------
-  /// What an integer of at most 32 bits can be, from what it is computed from; nothing for any other value.
-  [[nodiscard]] std::optional<IntegerRange> range_of(ValueId id) const;
-  /// The same of an op's result before it wraps.
-  [[nodiscard]] std::optional<IntegerRange> unwrapped_range(const Value& value) const;
-  /// Whether the integers that a value can be are all integers of that dtype.
-  [[nodiscard]] bool stays_inside(ValueId id, DType type) const;
-  /// Whether a float dtype holds every integer that the value can be.
-  [[nodiscard]] bool holds_exactly(DType type, ValueId id) const;
-  /// Whether an op's result may have to be wrapped to its dtype.
-  [[nodiscard]] bool wraps(const Value& value) const;
 
   // --- bits of bytes as floats (sub_byte.cpp) ------------------------------------------------------------
   /// One of a chunk's.
@@ -237,15 +220,6 @@ class Emitter {
     std::vector<Code> stores;  ///< what results are called: the node's name, of its further parts another
     Names all;
   } names_;
-  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
-  /// log2(e), so that what is taken of it is a power of 2.
-  struct Softcap {
-    ValueId softcapped = 0, tanh = 0;
-    std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
-    double inner = 1, outer = 1;
-  };
-  /// The text of a value that the cap is made of; nothing of others. An empty one: the value is its operand.
-  [[nodiscard]] std::optional<Code> text_of_softcap(ValueId id, const std::vector<Code>& operands) const;
   struct {
     struct {
       bool f32 = false, f64 = false;
@@ -254,9 +228,9 @@ class Emitter {
     /// A zero that the driver's compiler does not know: finish() refuses more chunks.
     Code barrier = Code("(p.chunks & 0x80000000u)");
   } nan_;
-  mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
+  IntegerRanges ranges_;
+  ValueForms forms_;
   struct {
-    std::optional<Softcap> softcap;
     std::map<ValueId, UnpackedField> sub_byte_fields;  ///< by the cast
     std::map<ValueId, ValueId> contracted;             ///< product -> the sum it is part of
   } found_;                                            ///< values that are computed otherwise than one by one

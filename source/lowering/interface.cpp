@@ -24,7 +24,9 @@ Emitter::Emitter(const LoweringInput& in)
       dialect_(dialect_of(target_)),
       reference_sizes_(options_.reference_sizes.loops != nullptr ? options_.reference_sizes
                                                                  : ReferenceSizes{&loops_, &schedule_}),
-      numbers_(options_.hoist_sizes) {
+      numbers_(options_.hoist_sizes),
+      ranges_(graph_, loops_),
+      forms_(value_forms(form_input())) {
   for (const auto& [id, name] : in.names.by_order)
     names_.nodes.emplace(id, names_.all.given(in.names.of_graph.at(id), name));
   nan_.hides_zeros = target_.workarounds.folds_nan_away && !schedule_.wide;

@@ -61,7 +61,7 @@ void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axi
     if (value.kind != Value::Kind::compute || graph_.node(value.node).op->role != ops::Role::cast ||
         !loops_.per_element(value))
       continue;
-    if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
+    if (!ranges_.holds_exactly(dtype_of(value), value.operands[0])) continue;
     const auto bits = schedule::sub_byte_field_of(graph_, loops_, value.operands[0]);
     if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
     UnpackedField field{*bits, {}, {}};

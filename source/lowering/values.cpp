@@ -1,7 +1,6 @@
 // The lines that compute one scalar of the body.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/mutations.hpp"
 #include "lowering/emitter.hpp"
@@ -63,83 +62,11 @@ bool Emitter::is_hidden_zero(ValueId id) const {
          ir::decode(dtype(node), constant->bytes->data()) == 0;
 }
 
-/// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals
-/// are rounded: 41 * (1 / 41) is less than 1.
-Code Emitter::reciprocal_of(ValueId divisor) const {
-  const ir::Node& node = graph_.node(loops_.values[divisor].node);
-  const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return {};
-  const double number = ir::decode(node.type.dtype, constant->bytes->data());
-  int exponent = 0;
-  if (std::abs(std::frexp(number, &exponent)) != 0.5) return {};
-  constexpr double kFarthest = 0x1p125;
-  if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
-  const auto reciprocal = static_cast<float>(1 / number);
-  return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
-}
-
-std::optional<Code> Emitter::text_of_softcap(ValueId id, const std::vector<Code>& operands) const {
-  if (!found_.softcap ||
-      (id != found_.softcap->softcapped && id != found_.softcap->tanh && id != found_.softcap->scaled))
-    return std::nullopt;
-  const auto number = [&](double value) {
-    const auto single = static_cast<float>(value);
-    return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect_);
-  };
-  const Code scale = number(found_.softcap->inner * 2 * std::numbers::log2e);
-  if (id == found_.softcap->scaled) return code("{} * {}", operands[0], scale);
-  const Code argument = found_.softcap->scaled || id != found_.softcap->tanh ? "" : code("{} * {}", operands[0], scale);
-  if (id != found_.softcap->softcapped) return argument;
-  const std::size_t of = id == found_.softcap->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
-  return code("f16_capped({}, {})", argument.empty() ? operands[of] : argument,
-              number(found_.softcap->outer * std::numbers::log2e));
-}
-
-/// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
-int Emitter::whole_power(ValueId exponent) const {
-  const ir::Node& node = graph_.node(loops_.values[exponent].node);
-  const auto* constant = is_literal(exponent) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return 0;
-  const double number = ir::decode(node.type.dtype, constant->bytes->data());
-  return number == 2 || number == 3 ? static_cast<int>(number) : 0;
-}
-
 Code Emitter::use(const Scope& scope, ValueId id) const {
   if (is_literal(id)) return literal_text(id);
   const auto found = scope.names.find(id);
   check(found != scope.names.end(), "a value is emitted before it is used");
   return found->second;
-}
-
-/// Whether a value is a product in the scope of a sum: what does not vary with the element is computed elsewhere.
-bool Emitter::is_product_of_scope(ValueId id, const Value& sum) const {
-  const Value& product = loops_.values[id];
-  return product.kind == Value::Kind::compute && product.axes == sum.axes && product.level == sum.level &&
-         graph_.node(product.node).op->is_product;
-}
-
-/// Products that only one sum in this kernel reads, and nobody outside, become part of that sum. Not
-/// in strict numerics, where every op rounds, and not in f32, whose product may be an infinity that the
-/// sum of an unrounded product would not see (a 16-bit product is unrounded in either case).
-void Emitter::find_products() {
-  found_.contracted.clear();
-  if (options_.numerics == Numerics::strict) return;
-  std::map<ValueId, int> readers;
-  for (const Value& value : loops_.values) {
-    for (ValueId operand : value.operands) ++readers[operand];
-    for (ValueId data : value.data) ++readers[data];
-  }
-  for (const segment::Store& store : loops_.stores) ++readers[store.value];
-  for (ValueId id = 0; id < loops_.values.size(); ++id) {
-    const Value& value = loops_.values[id];
-    const DType type = dtype_of(value);
-    const bool half = type == DType::f16 || type == DType::bf16;
-    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->of_product.empty() || !half) continue;
-    const auto product = std::find_if(value.operands.begin(), value.operands.end(), [&](ValueId operand) {
-      return readers[operand] == 1 && is_product_of_scope(operand, value) && found_.contracted.count(operand) == 0;
-    });
-    if (product != value.operands.end()) found_.contracted[*product] = id;  // one product per sum
-  }
 }
 
 Result<void> Emitter::emit_values(Scope& scope, const std::vector<ValueId>& ids) {
@@ -155,24 +82,6 @@ DType operand_dtype(const ir::Graph& graph, const ir::Node& node) {
 }
 
 }  // namespace
-
-/// Whether nothing in this kernel reads a value of 16-bit floats: the store rounds it, so that computing it need not.
-bool Emitter::is_rounded_by_store(ValueId id) const {
-  const DType type = dtype_of(loops_.values[id]);
-  if (type != DType::f16 && type != DType::bf16) return false;
-  const auto reads = [id](const std::vector<ValueId>& ids) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  return std::none_of(loops_.values.begin(), loops_.values.end(),
-                      [&](const Value& value) { return reads(value.operands) || reads(value.data); });
-}
-
-/// What a contraction folds is not rounded before it is.
-bool Emitter::is_reduced_product(ValueId id) const {
-  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
-    return value.kind == Value::Kind::reduction && value.operands[0] == id && value.node == loops_.values[id].node;
-  });
-}
 
 Code Emitter::random_text(Scope& scope, const Value& value, std::uint64_t seed) {
   // The block's number as an expression of its own: four neighbours of a chunk are seen to share it.
@@ -236,39 +145,35 @@ Code Emitter::converted_text(ValueId id, Code operand) const {
   const ir::Node& node = graph_.node(loops_.values[id].node);
   const DType from = dtype(node.operands[0]);
   const DType to = node.type.dtype;
-  const bool casts = node.op->role == ops::Role::cast && is_integer(from);
-  if (casts && is_float(to) && may_be_taken_for_signed(from_id)) operand = code("({} | {})", operand, nan_.barrier);
-  if (casts && holds_exactly(to, from_id)) return code("float({})", operand);
-  if (casts && is_integer(to) && size_of(to) < 4 && stays_inside(from_id, to)) {
-    return cast_expression(from, is_signed_integer(to) ? DType::i32 : DType::u32, dialect_, operand);
-  }
+  const bool from_integer = node.op->role == ops::Role::cast && is_integer(from);
+  if (from_integer && is_float(to) && may_be_taken_for_signed(from_id))
+    operand = code("({} | {})", operand, nan_.barrier);
+  const ValueForm& form = forms_[id];
+  if (form.kind == ValueForm::Kind::exact_float) return code("float({})", operand);
+  if (form.kind == ValueForm::Kind::in_register) return cast_expression(from, form.dtype, dialect_, operand);
+  if (form.kind == ValueForm::Kind::copy) return operand;
   if (node.op->role == ops::Role::bitcast) return bitcast_expression(from, to, dialect_, operand);
-  if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) return operand;
   return cast_expression(from, to, dialect_, operand);
 }
 
 Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
                               const std::vector<Code>& operands) const {
-  const ops::Role role = element.op->role;
-  if (role == ops::Role::sub && element.operands.size() == 2) {  // of a mean in two parts: its low part, too
+  // Of a mean in two parts, its low part, too.
+  if (element.op->role == ops::Role::sub && element.operands.size() == 2) {
     const auto low = scope.lows.find(element.operands[1]);
     if (low != scope.lows.end()) return code("({} - {}) - {}", operands[0], operands[1], low->second);
   }
-  const int power = role == ops::Role::pow ? whole_power(loops_.values[id].operands[1]) : 0;
-  if (power == 2) return code("{0} * {0}", operands[0]);
-  if (power == 3) return code("{0} * {0} * {0}", operands[0]);
-  const Code reciprocal = role == ops::Role::div ? reciprocal_of(loops_.values[id].operands[1]) : "";
-  if (!reciprocal.empty()) return code("{} * {}", operands[0], reciprocal);
-  return expression(*element.op, operand_dtype(graph_, graph_.node(loops_.values[id].node)), dialect_, operands);
-}
-
-/// Whether the result of an op is wrapped or rounded to its dtype at once.
-bool Emitter::is_rounded_at_once(ValueId id) const {
-  const Value& value = loops_.values[id];
-  const bool strict = options_.numerics == Numerics::strict;
-  const bool is_custom = std::holds_alternative<ir::CustomPayload>(graph_.node(value.node).payload);
-  if (!is_float(dtype_of(value))) return is_custom || wraps(value);
-  return strict && (is_custom || (!is_reduced_product(id) && !is_rounded_by_store(id)));
+  const ValueForm& form = forms_[id];
+  const Code& operand = operands[form.operand];
+  switch (form.kind) {
+    case ValueForm::Kind::power: return form.power == 2 ? code("{0} * {0}", operand) : code("{0} * {0} * {0}", operand);
+    case ValueForm::Kind::product: return code("{} * {}", operand, float_text(form.factor));
+    case ValueForm::Kind::softcap:
+      return code("f16_capped({}, {})", form.factor == 0 ? operand : code("{} * {}", operand, float_text(form.factor)),
+                  float_text(form.outer));
+    default:
+      return expression(*element.op, operand_dtype(graph_, graph_.node(loops_.values[id].node)), dialect_, operands);
+  }
 }
 
 /// The text of an op's result, or why the device does not offer it.
@@ -285,10 +190,10 @@ Result<Code> Emitter::computed_text(const Scope& scope, ValueId id, const std::v
   } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
     VKF_TRY(call, custom_call(node, operands));
     text = std::move(call);
-    rounds = is_rounded_at_once(id);
+    rounds = forms_[id].rounds;
   } else {
     text = arithmetic_text(scope, id, element, operands);
-    rounds = is_rounded_at_once(id);
+    rounds = forms_[id].rounds;
   }
   if (text.empty()) {
     return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
@@ -314,14 +219,9 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
     case Value::Kind::compute: {
       const ElementOp element = element_op(id);
       const std::vector<Code> operands = operand_texts(scope, element.operands);
-      const auto of_softcap = text_of_softcap(id, operands);
-      if (of_softcap && of_softcap->empty()) {
-        scope.names[id] = operands[0];
+      if (forms_[id].kind == ValueForm::Kind::same) {
+        scope.names[id] = operands[forms_[id].operand];
         return {};
-      }
-      if (of_softcap) {
-        text = *of_softcap;
-        break;
       }
       VKF_TRY(computed, computed_text(scope, id, operands, element));
       text = std::move(computed);

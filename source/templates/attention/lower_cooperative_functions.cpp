@@ -37,7 +37,7 @@ Result<void> CooperativeAttentionEmitter::reduction_functions() {
 
 Result<void> CooperativeAttentionEmitter::softmax_functions() {
   const bool finite =
-      softcapped() && found_.softcap->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
+      softcapped() && softcap_->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
   if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
   VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lowering/tile_operands.hpp"
+#include "templates/attention/lower_softcap.hpp"
 
 namespace vkfuse::lowering {
 
@@ -34,20 +35,14 @@ class AttentionBase : public OperandEmitter {
   Part score_, weight_, results_;
   Code sums_, most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
-  [[nodiscard]] bool softcapped() const { return found_.softcap.has_value(); }
+  [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
+  std::optional<Softcap> softcap_;
 
  private:
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);
   /// `known` is the contraction that the score is computed from, if there is one.
   void make_parts(std::vector<ValueId> known);
-  // --- softcap ---
-  [[nodiscard]] bool is_op(ValueId id, ops::Role op) const;
-  [[nodiscard]] std::optional<double> number_at(ValueId id, std::size_t operand) const;
-  [[nodiscard]] std::ptrdiff_t readers_of(ValueId id) const;
-  [[nodiscard]] bool only_exponentials_read_scores() const;
-  [[nodiscard]] std::optional<ValueId> unmasked_score() const;
-  void find_softcap();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

@@ -157,7 +157,7 @@ bool ReductionEmitter::may_contract(ValueId id) const {
       !varies(id) || !loops_.per_element(product))
     return false;
   const DType type = dtype_of(product);
-  return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(id));
+  return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(loops_, id));
 }
 
 /// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
@@ -189,7 +189,7 @@ bool ReductionEmitter::is_small_integer(ValueId id) const {
   if (op_of(id) != "cast") return false;
   const ValueId integer = loops_.values[id].operands[0];
   if (!is_integer(dtype_of(loops_.values[integer]))) return false;
-  const auto range = range_of(integer);
+  const auto range = ranges_.range_of(integer);
   return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
 }
 
