@@ -84,13 +84,13 @@ TEST(ValueForms, DivisionsByPowersOfTwoAreProducts) {
 
 TEST(ValueForms, CastsThatChangeNoNumberAreNotRounded) {
   const Kernel bytes(R"(%0 = input "x" : u8[64]
-%1 = cast dtype=f16 %0 : f16[64]
+%1 = cast %0 : f16[64]
 %2 = add %1 %1 : f16[64]
 output "y" = %2
 )");
   EXPECT_EQ(bytes.form(1).kind, Kind::exact_float);
   const Kernel wide(R"(%0 = input "x" : u16[64]
-%1 = cast dtype=f16 %0 : f16[64]
+%1 = cast %0 : f16[64]
 %2 = add %1 %1 : f16[64]
 output "y" = %2
 )");
@@ -98,7 +98,7 @@ output "y" = %2
   const Kernel masked(R"(%0 = input "x" : i32[64]
 %1 = constant {15} : i32[]
 %2 = bit_and %0 %1 : i32[64]
-%3 = cast dtype=u8 %2 : u8[64]
+%3 = cast %2 : u8[64]
 %4 = add %3 %3 : u8[64]
 output "y" = %4
 )");
@@ -109,12 +109,12 @@ output "y" = %4
 
 TEST(ValueForms, AStoreRoundsACast) {
   const char *body = R"(%0 = input "x" : f32[64]
-%1 = cast dtype=f16 %0 : f16[64]
+%1 = cast %0 : f16[64]
 output "y" = %1
 )";
   EXPECT_EQ(Kernel(body).form(1).kind, Kind::copy);
   const Kernel read(R"(%0 = input "x" : f32[64]
-%1 = cast dtype=f16 %0 : f16[64]
+%1 = cast %0 : f16[64]
 %2 = add %1 %1 : f16[64]
 output "y" = %2
 )");
