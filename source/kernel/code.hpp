@@ -59,10 +59,11 @@ class Code {
   template <typename T>
   requires detail::is_text<T> Code(const T& text) {  // NOLINT(google-explicit-constructor)
     append(std::string_view(text));
+    known_ = known(text);
   }
-  /// "0u", and what is always true.
-  static Code zero() { return Code("0u", Known::zero); }
-  static Code always() { return Code("true", Known::always); }
+  /// A position, and a condition that is always true.
+  static Code zero() { return Code("0u"); }
+  static Code always() { return Code("true"); }
   static Code symbol(Symbol::Kind kind, std::size_t number = 0);
   /// A quotient or a remainder.
   static Code division(Symbol::Kind kind, const Code& operand, std::size_t number);
@@ -99,9 +100,8 @@ class Code {
   friend class Printer;
   enum class Known : std::uint8_t { nothing, zero, always };
 
-  Code(std::string_view text, Known known) {
-    append(text);
-    known_ = known;
+  static constexpr Known known(std::string_view text) {
+    return text == "0u" ? Known::zero : text == "true" ? Known::always : Known::nothing;
   }
 
   template <typename T>
