@@ -1,7 +1,5 @@
 // The top of a shader: extensions, what it is, push constants, buffers.
 #include <algorithm>
-#include <cctype>
-#include <iterator>
 
 #include "base/mutations.hpp"
 #include "kernel/printer.hpp"

@@ -8,12 +8,6 @@ namespace vkfuse::lowering {
 using index::Expr;
 using schedule::AccessKind;
 
-namespace {
-
-Code parenthesised(const Code& text) { return text.parenthesised(); }
-
-}  // namespace
-
 /// Only what the pass touches: a device may allow four.
 void Sort::bind_buffers() {
   std::set<ir::NodeId> loaded;
@@ -156,7 +150,7 @@ Result<void> Sort::key_function() {
 /// Entry `offset` of the order, and the key there: from shared memory, or from that of the dispatch before.
 void Sort::emit_order(Scope& scope, ValueId id) {
   const bool key = id != sort_;
-  const Code at = "begin + " + parenthesised(position(scope, loops_.values[sort_].offset));
+  const Code at = "begin + " + position(scope, loops_.values[sort_].offset).parenthesised();
   const Code text = from_memory() ? key ? pair_key(at) : pair_position(at) : code("{}[{}]", key ? "keys" : "order", at);
   scope.out->line("{} {} = {};", key ? type_ : "int", names_.values[id], key ? text : "int(" + text + ")");
   scope.names[id] = names_.values[id];
