@@ -7,6 +7,7 @@
 #include "batch.hpp"
 #include "graph_analysis.hpp"
 #include "interrupt.hpp"
+#include "peaks.hpp"
 #include "spirv/compile.hpp"
 
 namespace vkfuse::bench {
@@ -181,6 +182,7 @@ Result<std::optional<double>> RowRun::State::run_at(const Attempt& last) {
   result.sets = one.sets;
   VKF_TRY(operations, arithmetic(one.graph));
   result.operations = operations;
+  result.instructions = instructions_of(*request.row, one.graph);
   VKF_TRY(loaded, load(session, one));
   VKF_TRY(right, prepare_all(session, one, loaded, programs, result));
   if (!right) return done;
@@ -252,6 +254,12 @@ void RowRun::State::file() {
     result.framework_is = Framework::own;
     result.own_framework = result.fused;
   }
+  result.peak.reset();
+  for (const Instruction instruction : result.instructions) {
+    const auto known = session.peaks.find(instruction);
+    if (known != session.peaks.end() && (!result.peak || known->second > result.peak->gops))
+      result.peak = Peak{instruction, known->second};
+  }
 }
 
 RowRun::RowRun(const Session& session, const Request& request)
@@ -280,6 +288,17 @@ void RowRun::visit() {
   if (ran.ok()) return;
   result.outcome = memory_is_short(ran.error()) ? Outcome::skipped : Outcome::failed;
   result.detail = ran.error().message;
+}
+
+std::optional<double> RowResult::peak_percent() const {
+  if (!peak) return std::nullopt;
+  return 100 * operations / fused.us() * 1e-3 / peak->gops;
+}
+
+std::optional<Limit> RowResult::limit() const {
+  if (row->traits.launch_bound) return Limit::launch;
+  if (!peak) return std::nullopt;
+  return operations / peak->gops > static_cast<double>(bytes) / copy_gb_s() ? Limit::arithmetic : Limit::memory;
 }
 
 double RowResult::gain_over(const Measured& other) const {

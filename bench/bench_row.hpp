@@ -41,6 +41,15 @@ enum class Framework : std::uint8_t {
   unfused,  ///< a framework's ops are the graph's
 };
 
+/// The fastest of the instructions that may make most of a row's operations.
+struct Peak {
+  Instruction instruction = Instruction::fma_f32;
+  double gops = 0;
+};
+
+/// What a row cannot be faster than.
+enum class Limit : std::uint8_t { memory, arithmetic, launch };
+
 struct RowResult {
   const Row* row = nullptr;
   Outcome outcome = Outcome::failed;
@@ -49,7 +58,9 @@ struct RowResult {
   std::string name_of_case;
   std::int64_t bytes = 0;
   std::int64_t copy_bytes = 0;
-  double operations = 0;  ///< arithmetic, of the graph
+  double operations = 0;                  ///< arithmetic, of the graph
+  std::vector<Instruction> instructions;  ///< see instructions_of
+  std::optional<Peak> peak;               ///< of those that were measured
   int sets = 1;
   Measured fused;
   std::optional<Measured> unfused;  ///< none where its intermediate values do not fit the device
@@ -69,6 +80,10 @@ struct RowResult {
   [[nodiscard]] double gb_s() const { return static_cast<double>(bytes) / fused.us() * 1e-3; }
   [[nodiscard]] double copy_gb_s() const { return static_cast<double>(copy_bytes) / copy.us() * 1e-3; }
   [[nodiscard]] double copy_percent() const { return 100 * gb_s() / copy_gb_s(); }
+  /// Nothing without a peak.
+  [[nodiscard]] std::optional<double> peak_percent() const;
+  /// Which takes longer: a copy of its bytes, or its operations at the peak.
+  [[nodiscard]] std::optional<Limit> limit() const;
   /// Its time over the fused one's: the median of neighbouring runs' ratios, in which a spell that slows both cancels.
   [[nodiscard]] double gain_over(const Measured& other) const;
   /// Bytes that its own kernels move, as part of what the copy moves in the time.

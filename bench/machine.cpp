@@ -12,6 +12,9 @@
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <vector>
+
+#include "nvml.hpp"
 
 namespace vkfuse::bench {
 
@@ -60,21 +63,37 @@ bool is_id(const fs::path& path, std::uint32_t id) {
   return line && *line == fmt::format("0x{:04x}", id);
 }
 
-/// Drivers of the kernel: the card with the device's PCI numbers. Units are hwmon's: millidegrees, microwatts, hertz.
-json from_sysfs(const vulkan::DeviceInfo& info) {
-  json all = json::object();
+/// The folder of the card with the device's PCI numbers. Nothing where two have them: which is the device is not known.
+std::optional<fs::path> card_of(const vulkan::DeviceInfo& info, const fs::path& root) {
+  std::vector<fs::path> cards;
   std::error_code ignored;
-  for (const auto& card : fs::directory_iterator("/sys/class/drm", ignored)) {
-    const fs::path device = card.path() / "device";
-    if (!is_id(device / "vendor", info.vendor_id) || !is_id(device / "device", info.device_id)) continue;
-    add_file(all, "core_mhz", card.path() / "gt_cur_freq_mhz", 1);
-    for (const auto& monitor : fs::directory_iterator(device / "hwmon", ignored)) {
-      add_file(all, "celsius", monitor.path() / "temp1_input", 1e-3);
-      add_file(all, "watts", monitor.path() / "power1_average", 1e-6);
-      add_file(all, "watts", monitor.path() / "power1_input", 1e-6);
-      add_file(all, "core_mhz", monitor.path() / "freq1_input", 1e-6);
-      add_file(all, "memory_mhz", monitor.path() / "freq2_input", 1e-6);
-    }
+  for (const auto& entry : fs::directory_iterator(root / "sys/class/drm", ignored)) {
+    const std::string name = entry.path().filename().string();
+    // "card0", and not its connectors, "card0-DP-1".
+    if (!name.starts_with("card") || name.find('-') != std::string::npos) continue;
+    const fs::path device = entry.path() / "device";
+    if (is_id(device / "vendor", info.vendor_id) && is_id(device / "device", info.device_id))
+      cards.push_back(entry.path());
+  }
+  return cards.size() == 1 ? std::optional(cards.front()) : std::nullopt;
+}
+
+/// Drivers of the kernel. Units are hwmon's: millidegrees, microwatts, microjoules, hertz.
+json from_sysfs(const vulkan::DeviceInfo& info, const fs::path& root) {
+  json all = json::object();
+  const std::optional<fs::path> card = card_of(info, root);
+  if (!card) return all;
+  add_file(all, "core_mhz", *card / "gt_cur_freq_mhz", 1);
+  add_file(all, "core_mhz", *card / "gt_act_freq_mhz", 1);
+  add_file(all, "core_mhz", *card / "device/tile0/gt0/freq0/act_freq", 1);
+  std::error_code ignored;
+  for (const auto& monitor : fs::directory_iterator(*card / "device/hwmon", ignored)) {
+    add_file(all, "celsius", monitor.path() / "temp1_input", 1e-3);
+    add_file(all, "watts", monitor.path() / "power1_average", 1e-6);
+    add_file(all, "watts", monitor.path() / "power1_input", 1e-6);
+    add_file(all, "joules", monitor.path() / "energy1_input", 1e-6);
+    add_file(all, "core_mhz", monitor.path() / "freq1_input", 1e-6);
+    add_file(all, "memory_mhz", monitor.path() / "freq2_input", 1e-6);
   }
   return all;
 }
@@ -82,11 +101,10 @@ json from_sysfs(const vulkan::DeviceInfo& info) {
 /// The Vulkan UUID of an NVIDIA device is the one of its tool.
 json from_nvidia_smi(const vulkan::DeviceInfo& info) {
   json all = json::object();
-  const std::string id = vulkan::to_text(info.device_uuid);
   const std::string command = fmt::format(
-      "nvidia-smi -i GPU-{}-{}-{}-{}-{} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw "
-      "--format=csv,noheader,nounits 2>/dev/null",
-      id.substr(0, 8), id.substr(8, 4), id.substr(12, 4), id.substr(16, 4), id.substr(20));
+      "nvidia-smi -i {} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader,nounits "
+      "2>/dev/null",
+      nvidia_uuid(vulkan::to_text(info.device_uuid)));
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::array<char, 256> line{};
   if (pipe == nullptr || std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr) return all;
@@ -97,6 +115,25 @@ json from_nvidia_smi(const vulkan::DeviceInfo& info) {
     if (const auto value = number(part)) all[key] = *value;
   }
   return all;
+}
+
+json from_nvml(const vulkan::DeviceInfo& info) {
+  json all = json::object();
+  const std::optional<Readings> readings = nvml_readings(vulkan::to_text(info.device_uuid));
+  if (!readings) return all;
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    if (value) all[key] = *value;
+  };
+  add("core_mhz", readings->core_mhz);
+  add("memory_mhz", readings->memory_mhz);
+  add("celsius", readings->celsius);
+  add("watts", readings->watts);
+  return all;
+}
+
+json from_nvidia(const vulkan::DeviceInfo& info) {
+  const json all = from_nvml(info);
+  return all.empty() ? from_nvidia_smi(info) : all;
 }
 
 json from_processor() {
@@ -126,10 +163,11 @@ json host_facts() {
   return all;
 }
 
-json sensors(const vulkan::DeviceInfo& info) {
-  json all = info.type == DeviceType::cpu ? from_processor()
-             : info.vendor_id == kNvidia  ? from_nvidia_smi(info)
-                                          : from_sysfs(info);
+json sensors(const vulkan::DeviceInfo& info, const fs::path& root) {
+  json all = {{"core_mhz", nullptr}, {"memory_mhz", nullptr}, {"celsius", nullptr}, {"watts", nullptr}};
+  all.update(info.type == DeviceType::cpu ? from_processor()
+             : info.vendor_id == kNvidia  ? from_nvidia(info)
+                                          : from_sysfs(info, root));
   add_file(all, "load", "/proc/loadavg", 1);
   all["time"] = utc_time();
   return all;

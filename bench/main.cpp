@@ -10,7 +10,10 @@
 #include "base/limit_text.hpp"
 #include "compare.hpp"
 #include "page.hpp"
+#include "peaks.hpp"
 #include "report.hpp"
+#include "session.hpp"
+#include "submission.hpp"
 #include "suite.hpp"
 
 namespace {
@@ -33,12 +36,26 @@ struct Arguments {
   std::vector<std::string> compared;
   std::vector<std::string> reported;
   std::string page;
+  std::string submitted;   ///< a report to make a submission of; empty: a run is made for it
+  std::string submission;  ///< its file; empty: named after the device and the day
 };
 
 /// A row is chosen by its name, its group or its case at full size.
 bool matches(const Row& row, const std::regex& filter, const std::string& text) {
   return std::regex_search(row.name, filter) || row.group == text ||
          std::regex_search(case_text(row, row.full), filter);
+}
+
+/// Instruction peaks that '--filter' matches.
+std::vector<Instruction> named_peaks(const Arguments& arguments) {
+  std::vector<Instruction> named;
+  if (!arguments.cases.empty()) return named;
+  const std::regex filter(arguments.filter);
+  for (const Instruction instruction : kInstructions) {
+    if (arguments.filter == kPeakGroup || std::regex_search(peak_name(instruction), filter))
+      named.push_back(instruction);
+  }
+  return named;
 }
 
 Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
@@ -60,8 +77,18 @@ Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
   } catch (const std::regex_error& error) {
     return invalid("'--filter {}' is no regular expression: {}.", arguments.filter, error.what());
   }
-  if (chosen.empty())
+  if (chosen.empty() && (arguments.run.sweep || arguments.run.planners || named_peaks(arguments).empty()))
     return make_error(ErrorCode::not_found, "No row matches '--filter {}'; --list shows them.", arguments.filter);
+  return chosen;
+}
+
+/// All of a suite; of rows that were asked for by name, those that they are compared with.
+std::vector<Instruction> chosen_peaks(const Arguments& arguments, const std::vector<Request>& rows) {
+  if (arguments.filter.empty() && arguments.cases.empty()) return {std::begin(kInstructions), std::end(kInstructions)};
+  std::vector<Instruction> chosen = named_peaks(arguments);
+  for (const Instruction instruction : instructions_of(rows)) {
+    if (std::find(chosen.begin(), chosen.end(), instruction) == chosen.end()) chosen.push_back(instruction);
+  }
   return chosen;
 }
 
@@ -86,7 +113,10 @@ Result<int> measure(Arguments& arguments) {
     }
   }
   VKF_TRY(chosen, chosen_rows(arguments));
+  const std::vector<Instruction> peaks = chosen_peaks(arguments, chosen);
   if (arguments.list) {
+    for (const Instruction instruction : peaks)
+      fmt::print("{:<24} {:<8} {:<6}\n", peak_name(instruction), kPeakGroup, "quick");
     for (const Request& request : chosen) {
       fmt::print("{:<24} {:<8} {:<6} {}\n", request.row->name, request.row->group,
                  request.row->traits.quick ? "quick" : "",
@@ -97,6 +127,7 @@ Result<int> measure(Arguments& arguments) {
   SuiteOptions& run = arguments.run;
   run.quick = arguments.suite == "quick";
   run.requests = std::move(chosen);
+  run.peaks = peaks;
   run.all_devices = arguments.device == "all";
   VKF_TRY(options, device_options(arguments));
   run.device = std::move(options);
@@ -126,6 +157,29 @@ Result<int> write_page(const Arguments& arguments) {
   }
   VKF_CHECK_OK(write_file(arguments.page, to_page(reports)));
   return 0;
+}
+
+/// The report to submit: that of a file, or of a run of the suite that writes one.
+Result<nlohmann::json> report_to_submit(Arguments& arguments, int& status) {
+  if (!arguments.submitted.empty()) return read_report(arguments.submitted);
+  VKF_TRY(scratch, ScratchFolder::create());
+  if (arguments.run.json.empty()) arguments.run.json = scratch->path() + "/result.json";
+  arguments.submitted = arguments.run.json;
+  VKF_TRY(measured, measure(arguments));
+  status = measured;
+  return read_report(arguments.run.json);
+}
+
+Result<int> submit(Arguments& arguments) {
+  int status = 0;
+  VKF_TRY(report, report_to_submit(arguments, status));
+  VKF_TRY(text, to_submission(report, arguments.submitted));
+  const std::string path = arguments.submission.empty() ? submission_name(report) : arguments.submission;
+  if (is_same_file(path, arguments.submitted))
+    return invalid("The submission and the report are one file, '{}'.", path);
+  VKF_CHECK_OK(write_file(path, text));
+  fmt::print("{}: {} bytes, to be sent with an issue of the project\n", path, text.size());
+  return status;
 }
 
 void add_measuring(CLI::App& app, Arguments& arguments) {
@@ -167,6 +221,15 @@ CLI::App* add_report(CLI::App& app, Arguments& arguments) {
   return sub;
 }
 
+CLI::App* add_submit(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = app.add_subcommand(
+      "submit", "Write a small file of a run, to be sent: of FILE, or of a run of the suite that is made for it");
+  sub->add_option("file", arguments.submitted, "A JSON file of --json");
+  sub->add_option("-o,--output", arguments.submission, "The submission; without it, named after the device");
+  sub->fallthrough();
+  return sub;
+}
+
 int run_command(int argc, char** argv) {
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
   app.set_version_flag("--version", VKFUSE_VERSION);
@@ -174,6 +237,7 @@ int run_command(int argc, char** argv) {
   add_measuring(app, arguments);
   const CLI::App* comparing = add_compare(app, arguments);
   const CLI::App* reporting = add_report(app, arguments);
+  const CLI::App* submitting = add_submit(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -182,9 +246,10 @@ int run_command(int argc, char** argv) {
     std::fprintf(stderr, "vkfuse-bench: %s. Try 'vkfuse-bench --help'.\n", error.what());
     return 2;
   }
-  const Result<int> status = comparing->parsed()   ? compare_files(arguments)
-                             : reporting->parsed() ? write_page(arguments)
-                                                   : measure(arguments);
+  const Result<int> status = comparing->parsed()    ? compare_files(arguments)
+                             : reporting->parsed()  ? write_page(arguments)
+                             : submitting->parsed() ? submit(arguments)
+                                                    : measure(arguments);
   if (status.ok()) return *status;
   std::fprintf(stderr, "vkfuse-bench: %s\n", status.error().text().c_str());
   return 2;

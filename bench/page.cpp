@@ -17,6 +17,9 @@ constexpr std::string_view kMark = "/*REPORT*/null";
 json drawn(const json& device) {
   json copy = device;
   if (!copy.contains("rows")) copy["rows"] = json::array();
+  if (copy.contains("peaks")) {
+    for (json& peak : copy["peaks"]) peak.erase("samples");
+  }
   for (json& row : copy["rows"]) {
     row.erase("samples");
     // Reports of before there were cases.

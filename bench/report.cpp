@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "build_info.hpp"
 #include "machine.hpp"
 #include "runtime/caps.hpp"
 #include "templates/planning.hpp"
@@ -19,15 +20,6 @@ std::string microseconds(double us) {
   if (us < 1000) return fmt::format("{:.2f}", us);
   return us < 100000 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
-
-std::string not_measured(const std::string& name, Outcome outcome, const std::string& detail) {
-  const char* word = outcome == Outcome::wrong ? "WRONG" : outcome == Outcome::skipped ? "skipped" : "failed";
-  // A compiler's message has many lines; the JSON has them all.
-  return fmt::format("{:<{}} {}: {}", name, kCaseWidth, word, detail.substr(0, detail.find('\n')));
-}
-
-/// Nanoseconds are as fine as any device counts.
-double rounded(double us) { return std::round(us * 1e3) * 1e-3; }
 
 void add_times(json& object, const std::string& key, const Times& times) {
   if (times.samples.empty()) return;
@@ -61,11 +53,6 @@ void add_measured(json& object, const RowResult& result, const std::string& name
   object["samples"][name] = std::move(samples);
 }
 
-const char* name_of(Outcome outcome) {
-  constexpr const char* names[] = {"measured", "checked", "wrong", "skipped", "failed"};
-  return names[static_cast<int>(outcome)];
-}
-
 json to_json(const SweepPoint& point) {
   const schedule::Schedule& schedule = point.schedule;
   json object = {{"schedule", point.text},
@@ -83,12 +70,19 @@ json to_json(const SweepPoint& point) {
   return object;
 }
 
+constexpr std::string_view name_of(Limit limit) {
+  constexpr std::string_view names[] = {"memory", "arithmetic", "launch"};
+  return names[static_cast<int>(limit)];
+}
+
 /// Of the row as such.
 void add_facts(json& object, const RowResult& result) {
   object["max_error_over_bound"] = result.max_ratio;
   object["samples_checked"] = result.samples;
   object["bytes"] = result.bytes;
   object["operations"] = result.operations;
+  object["instructions"] = json::array();
+  for (const Instruction one : result.instructions) object["instructions"].push_back(name_of(one));
   if (result.row->traits.law_ops > 0) object["law_ops"] = result.row->traits.law_ops;
 }
 
@@ -119,7 +113,12 @@ constexpr Column kColumns[] = {
     {"per node", 8, 0, [](const RowResult& row) { return time_or_dash(row.unfused); }},
     {"copy us", 8, 2, [](const RowResult& row) { return microseconds(row.copy.us()); }},
     {"copy", 4, 0, [](const RowResult& row) { return fmt::format("{:.0f}%", row.copy_percent()); }},
-    {"GB/s", 4, 0, [](const RowResult& row) { return fmt::format("{:.{}f}", row.gb_s(), row.gb_s() < 99.95 ? 1 : 0); }},
+    {"peak", 4, 0,
+     [](const RowResult& row) {
+       const std::optional<double> percent = row.peak_percent();
+       return percent ? fmt::format("{:.0f}%", *percent) : "-";
+     }},
+    {"GB/s", 4, 1, [](const RowResult& row) { return fmt::format("{:.{}f}", row.gb_s(), row.gb_s() < 99.95 ? 1 : 0); }},
     {"error", 5, 1, [](const RowResult& row) { return fmt::format("{:.2f}", row.max_ratio); }},
     {"cold ms", 7, 4, [](const RowResult& row) { return fmt::format("{:.1f}", row.fused.cold.ms()); }},
     {"warm ms", 7, 5,
@@ -140,6 +139,19 @@ std::vector<Column> columns_within(int columns) {
 
 }  // namespace
 
+double rounded(double us) { return std::round(us * 1e3) * 1e-3; }
+
+std::string not_measured(const std::string& name, Outcome outcome, const std::string& detail) {
+  const char* word = outcome == Outcome::wrong ? "WRONG" : outcome == Outcome::skipped ? "skipped" : "failed";
+  // A compiler's message has many lines; the JSON has them all.
+  return fmt::format("{:<{}} {}: {}", name, kCaseWidth, word, detail.substr(0, detail.find('\n')));
+}
+
+const char* name_of(Outcome outcome) {
+  constexpr const char* names[] = {"measured", "checked", "wrong", "skipped", "failed"};
+  return names[static_cast<int>(outcome)];
+}
+
 Result<json> environment(const Session& session) {
   const vulkan::DeviceInfo& info = session.context->device()->info();
   VKF_TRY(target, session.context->tiers().target({}));
@@ -151,6 +163,8 @@ Result<json> environment(const Session& session) {
   }
   return json{{"device", device.name},
               {"driver", device.driver},
+              {"driver_name", info.driver_name.empty() ? json() : json(info.driver_name)},
+              {"driver_info", info.driver_info.empty() ? json() : json(info.driver_info)},
               {"driver_uuid", vulkan::to_text(info.driver_uuid)},
               {"driver_version", info.driver_version},
               {"uuid", device.uuid},
@@ -163,7 +177,8 @@ Result<json> environment(const Session& session) {
               {"features", device.features},
               {"feature_tiers", feature_tiers},
               {"vkfuse", VKFUSE_VERSION},
-              {"compiler", __VERSION__},
+              {"build", build_facts()},
+              {"shaderc", shaderc_facts()},
               {"suite", session.quick ? "quick" : "full"},
               {"host", host_facts()},
               {"sensors_before", sensors(info)}};
@@ -223,6 +238,11 @@ json to_json(const RowResult& result) {
   object["fused_gb_s"] = result.gb_s();
   object["copy_gb_s"] = result.copy_gb_s();
   object["copy_percent"] = result.copy_percent();
+  const std::optional<double> peak_percent = result.peak_percent();
+  object["peak_percent"] = peak_percent ? json(*peak_percent) : json();
+  object["peak_of"] = result.peak ? json(name_of(result.peak->instruction)) : json();
+  const std::optional<Limit> limit = result.limit();
+  object["limit"] = limit ? json(name_of(*limit)) : json();
   return object;
 }
 

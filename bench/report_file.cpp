@@ -49,6 +49,9 @@ constexpr const char* kFromRow[] = {"case",
                                     "fused_gb_s",
                                     "copy_gb_s",
                                     "copy_percent",
+                                    "peak_percent",
+                                    "peak_of",
+                                    "limit",
                                     "gain_over_framework",
                                     "gain_over_unfused",
                                     "own_copy_percent_fused",
@@ -85,8 +88,10 @@ std::string cell(const json& object, const char* key) {
   return quoted + '"';
 }
 
-constexpr std::string_view kTexts[] = {"case",   "name",   "group",  "dtype", "size",  "outcome",
-                                       "detail", "device", "driver", "uuid",  "suite", "vkfuse"};
+constexpr std::string_view kTexts[] = {"case",   "name",   "group", "dtype", "size",   "outcome", "detail",
+                                       "device", "driver", "uuid",  "suite", "vkfuse", "kernel",  "instruction"};
+/// What of a report has rows.
+constexpr const char* kLists[] = {"rows", "peaks"};
 constexpr std::size_t kMostSamples = 1'000'000;
 
 /// Whether what is read as text is text, and what is read as a time or a count of samples is one.
@@ -98,6 +103,7 @@ bool has_types(const json& object) {
     if (std::find(std::begin(kTexts), std::end(kTexts), key) != std::end(kTexts)) return value.is_string();
     if (key.ends_with("_us") || key.ends_with("_p10") || key.ends_with("_p90"))
       return value.is_number() || value.is_null();
+    if (key.ends_with("_percent") || key == "gops") return value.is_number() || value.is_null();
     if (key.ends_with("_n")) return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostSamples;
     return true;
   });
@@ -114,10 +120,12 @@ bool is_device_report(const json& one) {
   if (!one.is_object() || !one.contains("environment") || !has_types(one["environment"]) ||
       !one["environment"].contains("device"))
     return false;
-  if (!one.contains("rows")) return true;
-  return one["rows"].is_array() && std::all_of(one["rows"].begin(), one["rows"].end(), [](const json& row) {
-           return has_types(row) && (!row.contains("samples") || are_samples(row["samples"]));
-         });
+  return std::all_of(std::begin(kLists), std::end(kLists), [&](const char* key) {
+    const json rows = one.value(key, json::array());
+    return rows.is_array() && std::all_of(rows.begin(), rows.end(), [](const json& row) {
+             return has_types(row) && (!row.contains("samples") || are_samples(row["samples"]));
+           });
+  });
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // One device under test, and how much work it is given.
 #pragma once
 
+#include <map>
+
 #include "data.hpp"
+#include "peak_kernels.hpp"
 #include "rows.hpp"
 #include "runtime/context.hpp"
 #include "timing.hpp"
@@ -26,8 +29,9 @@ struct Session {
   std::shared_ptr<runtime::Context> context;
   std::shared_ptr<const ScratchFolder> store;  ///< of compiled kernels, empty when the session starts
   bool quick = true;
-  bool check_only = false;  ///< every program runs once and is compared; nothing is timed
-  std::string spoil;        ///< name of a row to compute from wrong data: shows that the check is alive
+  bool check_only = false;              ///< every program runs once and is compared; nothing is timed
+  std::string spoil;                    ///< name of a row to compute from wrong data: shows that the check is alive
+  std::map<Instruction, double> peaks;  ///< 10^9 operations a second, as far as they have been measured
 
   [[nodiscard]] const vulkan::DeviceInfo& info() const { return context->device()->info(); }
   [[nodiscard]] bool on_cpu() const { return info().type == DeviceType::cpu; }

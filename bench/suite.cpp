@@ -119,17 +119,17 @@ class Suite {
       return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
     if (options_.sweep)
       return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, request); });
-    VKF_TRY(before, rows_before(about));
+    VKF_TRY(before, report_before(about));
     return measure_rows(session, before);
   }
 
-  /// The rows of the report to go on with that were measured under the same circumstances.
-  Result<json> rows_before(const json& about) const {
-    if (options_.before.is_null()) return json::array();
+  /// The part of the report to go on with that was measured under the same circumstances.
+  Result<json> report_before(const json& about) const {
+    if (options_.before.is_null()) return json::object();
     for (const json* device : devices_of(options_.before)) {
-      if (same_run((*device)["environment"], about)) return device->value("rows", json::array());
+      if (same_run((*device)["environment"], about)) return *device;
     }
-    if (options_.all_devices) return json::array();
+    if (options_.all_devices) return json::object();
     const json& other = (*devices_of(options_.before).front())["environment"];
     return invalid(
         "The report to go on with is of {} ({}), driver '{}', suite {}, vkfuse {}, and this run is of {} ({}), driver "
@@ -178,6 +178,55 @@ class Suite {
     [[nodiscard]] bool wants_more() const { return filed.is_null() || filed.contains("unfinished"); }
   };
 
+  /// An instruction's peak, measured here or before.
+  struct PeakEntry {
+    Instruction instruction;
+    std::optional<PeakRun> run;
+    json filed;
+    [[nodiscard]] bool wants_more() const { return run && (filed.is_null() || run->wants_more()); }
+  };
+
+  /// Those of an earlier report are not measured again.
+  std::vector<PeakEntry> peak_entries(Session& session, const json& before) const {
+    std::vector<PeakEntry> entries;
+    for (const Instruction instruction : options_.peaks) {
+      PeakEntry& entry = entries.emplace_back(PeakEntry{.instruction = instruction});
+      for (const json& peak : before) {
+        if (peak.value("instruction", "") != name_of(instruction) || peak.value("outcome", "") != "measured") continue;
+        entry.filed = peak;
+        session.peaks[instruction] = peak.value("gops", 0.0);
+      }
+      if (entry.filed.is_null()) entry.run.emplace(session, instruction);
+    }
+    return entries;
+  }
+
+  /// One visit of each, and lines of those that want no other.
+  void visit_peaks(Session& session, std::vector<PeakEntry>& entries, std::size_t& printed) {
+    for (PeakEntry& entry : entries) {
+      if (interrupted()) break;
+      if (!entry.wants_more()) continue;
+      entry.run->visit();
+      const PeakResult& result = entry.run->result();
+      if (interrupted()) break;
+      entry.filed = to_json(result);
+      read_sensors(session, entry.filed);
+      if (result.outcome == Outcome::measured) session.peaks[entry.instruction] = result.gops();
+    }
+    json peaks = json::array();
+    for (const PeakEntry& entry : entries) {
+      if (!entry.filed.is_null()) peaks.push_back(entry.filed);
+    }
+    reports_.back()["peaks"] = std::move(peaks);
+    while (printed < entries.size() && !entries[printed].wants_more()) print(entries[printed++]);
+  }
+
+  void print(const PeakEntry& entry) {
+    if (entry.run) return print(entry.run->result());
+    fmt::print("{:<{}} {:>10.1f} Gop/s, as before\n", peak_name(entry.instruction), kCaseWidth,
+               entry.filed.value("gops", 0.0));
+  }
+
   void print(const Entry& entry) {
     if (entry.filed.is_null()) return;
     if (entry.run) return print(entry.run->result());
@@ -186,9 +235,11 @@ class Suite {
 
   /// Each in as many visits as it wants, all others between two of them. What an interrupt leaves are the visits that
   /// were.
-  Result<void> measure_rows(const Session& session, const json& before) {
+  Result<void> measure_rows(Session& session, const json& report_before) {
+    const json before = report_before.value("rows", json::array());
+    std::vector<PeakEntry> peaks = peak_entries(session, report_before.value("peaks", json::array()));
     std::vector<Entry> entries;
-    std::size_t to_come = 0;
+    std::size_t to_come = 0, printed_peaks = 0;
     const int visits = session.check_only ? 1 : session.timing().visits;
     for (const Request& request : options_.requests) {
       Entry& entry = entries.emplace_back();
@@ -202,6 +253,7 @@ class Suite {
     Progress progress(to_come);
     std::size_t done = 0, printed = 0;
     for (int visit = 0; visit < visits && !interrupted(); ++visit) {
+      visit_peaks(session, peaks, printed_peaks);
       for (std::size_t i = 0; i < entries.size() && !interrupted(); ++i) {
         Entry& entry = entries[i];
         if (!entry.run) continue;
@@ -216,9 +268,13 @@ class Suite {
         if (entry.run->wants_more()) entry.filed["unfinished"] = true;
         read_sensors(session, entry.filed);
         // In their order.
-        while (printed < entries.size() && !entries[printed].wants_more()) print(entries[printed++]);
+        while (printed_peaks == peaks.size() && printed < entries.size() && !entries[printed].wants_more())
+          print(entries[printed++]);
         VKF_CHECK_OK(keep_rows(entries));
       }
+    }
+    for (; printed_peaks < peaks.size(); ++printed_peaks) {
+      if (!peaks[printed_peaks].filed.is_null()) print(peaks[printed_peaks]);
     }
     for (; printed < entries.size(); ++printed) print(entries[printed]);
     VKF_CHECK_OK(keep_rows(entries));

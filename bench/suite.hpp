@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "peak_kernels.hpp"
 #include "rows.hpp"
 #include "vkfuse/device.hpp"
 
@@ -17,9 +18,10 @@ struct SuiteOptions {
   bool wide = false;  ///< all columns of the table, whatever the terminal's width
   DeviceOptions device;
   std::vector<Request> requests;
-  std::string json, csv, html;  ///< files to write; empty: none
-  nlohmann::json before;        ///< a report to go on with: its rows are not measured again
-  nlohmann::json flags;         ///< what was asked for, to be kept with the results
+  std::vector<Instruction> peaks;  ///< to be measured, too
+  std::string json, csv, html;     ///< files to write; empty: none
+  nlohmann::json before;           ///< a report to go on with: its rows are not measured again
+  nlohmann::json flags;            ///< what was asked for, to be kept with the results
 };
 
 /// Prints a line per row. The exit status: 0, or 1 if a row is wrong or failed, or 130 after an interrupt.

@@ -72,3 +72,13 @@ else()
   message(STATUS "shaderc: the shared library does not link by itself; using ${VKFUSE_SHADERC_STATIC}")
 endif()
 add_library(vkfuse::shader_tools ALIAS vkfuse_shader_tools)
+
+# What the package beside the library calls its version; shaderc itself has no function for it. Empty without a package.
+set(VKFUSE_SHADERC_VERSION "")
+foreach(library ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SHADERC_STATIC})
+  cmake_path(GET library PARENT_PATH folder)
+  if(EXISTS ${folder}/pkgconfig/shaderc.pc)
+    file(STRINGS ${folder}/pkgconfig/shaderc.pc version REGEX "^Version:")
+    string(REGEX REPLACE "^Version: *v?" "" VKFUSE_SHADERC_VERSION "${version}")
+  endif()
+endforeach()

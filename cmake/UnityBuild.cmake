@@ -54,6 +54,7 @@ set(VKFUSE_UNITY_APART
 # source's function, or a member's type has no name outside of its source.
 set(VKFUSE_UNITY_ALONE
   bench/bench_row.cpp
+  bench/peaks.cpp
   source/api/contractions.cpp
   source/api/convolution.cpp
   source/api/quantization.cpp

@@ -60,6 +60,7 @@ constexpr FeatureRow kFeatures[] = {
     feature<&Caps::arithmetic, &ArithmeticCaps::float64>("float64"),
     feature<&Caps::profiling, &ProfilingCaps::executable_statistics>("executable_statistics", Visibility::user, false),
     feature<&Caps::subgroup, &SubgroupCaps::extended_types>("subgroup_16bit", Visibility::internal),
+    feature<&Caps::subgroup, &SubgroupCaps::vote>("subgroup_vote", Visibility::internal),
     feature<&Caps::float_controls, &FloatControls::exp_of_nan>("exp_of_nan", Visibility::internal),
     feature<&Caps::arithmetic, &ArithmeticCaps::dot_product_i8>("dot_product_i8", Visibility::internal),
     feature<&Caps::arithmetic, &ArithmeticCaps::dot_product_i8_accelerated>("dot_product_i8_accelerated",

@@ -75,6 +75,7 @@ struct SubgroupCaps {
   std::uint32_t size_min = 1;  ///< with size_control: what a pipeline may require; else
   std::uint32_t size_max = 1;  ///< both are size
   bool shuffle = false;
+  bool vote = false;
   bool size_control = false;
   bool full = false;
   bool extended_types = false;  ///< operations on 8-, 16- and 64-bit types

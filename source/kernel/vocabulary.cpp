@@ -33,6 +33,7 @@ constexpr WordRow kWords[] = {
     {"gl_SubgroupSize", Need::subgroups},
     {"subgroupShuffle", Need::shuffles},
     {"subgroupShuffleXor", Need::shuffles},
+    {"subgroupAny", Need::votes},
     {"coopmat", Need::matrices},
     {"coopMatPerElementNV", Need::matrix_functions},
     {"i8x4_dot", Need::integer_dots},

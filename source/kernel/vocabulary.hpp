@@ -15,6 +15,7 @@ enum class Need : std::uint8_t {
   int8_components,
   subgroups,
   shuffles,
+  votes,
   matrices,          ///< cooperative ones
   matrix_functions,  ///< of their elements
   integer_dots,

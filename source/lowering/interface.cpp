@@ -111,6 +111,7 @@ void require_subgroups(const Code& body, Writer& out) {
   require("GL_KHR_cooperative_matrix", matrices, out);
   require("GL_NV_cooperative_matrix2", matrices && body.needs(Need::matrix_functions), out);
   require("GL_KHR_shader_subgroup_shuffle", body.needs(Need::shuffles), out);
+  require("GL_KHR_shader_subgroup_vote", body.needs(Need::votes), out);
 }
 
 void write_keeps_nan(int width, std::string_view comment, Writer& out) {

@@ -18,6 +18,15 @@ Result<CooperativeMatrices::Missing> CooperativeMatrices::missing() {
   });
 }
 
+Result<std::string> CooperativeMatrices::missing(const MatrixKind& kind) {
+  VKF_TRY(missing, this->missing());
+  const auto known = std::find_if(std::begin(kMatrixKinds), std::end(kMatrixKinds), [&](const MatrixKind& one) {
+    return one.operands == kind.operands && one.sums == kind.sums;
+  });
+  return known == std::end(kMatrixKinds) ? "not used"
+                                         : missing[static_cast<std::size_t>(known - std::begin(kMatrixKinds))];
+}
+
 Result<std::string> CooperativeMatrices::find_missing(const MatrixKind& kind) {
   const auto shape = matrix_of(opened_.caps(), kind.operands, kind.sums);
   const bool is_bf16 = kind.operands == DType::bf16;

@@ -26,6 +26,9 @@ class CooperativeMatrices {
   /// Whether workgroups multiply tiles of all these dtypes, as tests have shown.
   Result<bool> multiplies_tiles(std::span<const DType> dtypes);
 
+  /// Why products of a kind are not used; empty if they are.
+  Result<std::string> missing(const MatrixKind& kind);
+
   /// Which products there are, and why not others.
   Result<std::string> describe();
 

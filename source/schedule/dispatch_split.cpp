@@ -19,7 +19,7 @@ using segment::Value;
 namespace {
 
 constexpr std::int64_t kGranule = kBindingGranule;
-constexpr std::size_t kMostDispatchParts = 4096;
+constexpr std::size_t kMostDispatchParts = 1024;
 
 /// Bytes that are stored at once at least.
 std::int64_t word() { return VKF_PLANT(dispatch_parts_share_words, 4, 1); }

@@ -19,6 +19,8 @@ std::string to_text(const Tuning& tuning) {
   add("splits", tuning.splits);
   add("block", tuning.block);
   add("matmul", tuning.matmul);
+  add("elements", tuning.elements);
+  add("lazy_rescaling", tuning.lazy_rescaling);
   add("cooperative_matrix", tuning.cooperative_matrix);
   add("integer_dot", tuning.integer_dot);
   add("tiled", tuning.tiled);

@@ -31,6 +31,16 @@ struct AttentionShape {
   bool pipelined_scores = false;
 };
 
+/// How a kernel reaches the elements of scores and weights: which thread has which of a cooperative matrix is the
+/// device's own affair.
+enum class ElementAccess : std::uint8_t {
+  functions,  ///< the device calls functions with positions, reduces rows and converts (cooperative_matrix2)
+  /// By index. Positions are loaded as a matrix; rows are reduced, and weights become an operand, in shared memory.
+  shared_memory,
+  /// The same on devices without f16 sums of this shape: threads round what is on its way to the operand.
+  shared_memory_rounded,
+};
+
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
@@ -45,6 +55,8 @@ struct Tuning {
   std::optional<bool> matmul;               ///< the matmul template wherever there is a contraction, or nowhere
   std::optional<TileShape> tile;            ///< matrix
   std::optional<AttentionShape> attention;  ///< where the device and the operands allow it
+  std::optional<ElementAccess> elements;    ///< attention with cooperative matrices, where the device allows it
+  std::optional<bool> lazy_rescaling;       ///< the same, where results allow it
   std::optional<bool> cooperative_matrix;   ///< matrix: T4 wherever the operands allow it, or nowhere
   std::optional<bool> integer_dot;          ///< matrix: T3 wherever the operands allow it, or nowhere
   bool f16_accumulation = false;            ///< matrix: f16 sums of f16 products, where T4 offers them

@@ -121,6 +121,7 @@ void fill_subgroups(const Properties& properties, const FeatureChain& features, 
   caps.subgroup.size = std::max(subgroup.subgroupSize, 1u);
   caps.subgroup.size_min = caps.subgroup.size_max = caps.subgroup.size;
   caps.subgroup.shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+  caps.subgroup.vote = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_VOTE_BIT);
   caps.subgroup.full = features.subgroup_size.computeFullSubgroups;
   caps.subgroup.size_control = features.subgroup_size.subgroupSizeControl &&
                                (properties.subgroup_size.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What the benchmark's command line does with files and signals.
-#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners|terminal|limits|devices
+#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners|terminal|limits|devices|
+#                               peak|submit
 set -euo pipefail
 program=$1
 files=$(mktemp -d)
@@ -97,12 +98,12 @@ TERMINAL
       fail "A run on a terminal fails: $(cat "$files/out")"
     [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$files/out")" = 80 ] ||
       fail "A terminal of 80 columns has other lines: $(cat "$files/out")"
-    grep -q '^case  *kernels fused us op by op per node copy GB/s$' "$files/out" ||
+    grep -q '^case  *kernels fused us op by op per node copy peak$' "$files/out" ||
       fail "The head is another: $(cat "$files/out")"
     grep -q '^law_unary_2_small:f32:65536  *1/2/2 ' "$files/out" || fail "The row is not shown: $(cat "$files/out")"
     shown 95 "$program" --filter '^law unary 2 small' > "$files/out"
-    grep -q ' per node  copy us copy GB/s error$' "$files/out" ||
-      fail "95 columns do not show what the copy took, and the error."
+    grep -q ' per node copy peak GB/s error$' "$files/out" ||
+      fail "95 columns do not show bytes a second, and the error."
     shown 80 "$program" --wide --filter '^law unary 2 small' > "$files/out"
     grep -q ' cold ms warm ms$' "$files/out" || fail "--wide does not show all columns." ;;
   limits)
@@ -184,6 +185,83 @@ TERMINAL
     [ -z "$(ls "$TMPDIR" "$VKFUSE_CACHE" | grep -v :)" ] || fail "Files are left: $(ls "$TMPDIR" "$VKFUSE_CACHE")"
     "$program" --check --filter '^law unary 1 small' --json "$files/b.json" > /dev/null
     [ "$(json "$files/b.json" "'compile_ms_fused_warm' in d['rows'][0]")" = False ] || fail "--check starts twice." ;;
+  peak)
+    # What the device has is measured, what it lacks has a reason, and both are in the table.
+    "$program" --filter peak --json "$files/a.json" > "$files/out"
+    holds "$files/a.json" "len(d['peaks']) == 8 and d['rows'] == []" ||
+      fail "There are not eight peaks: $(cat "$files/out")"
+    for name in 'fma f32' 'mad i32'; do
+      holds "$files/a.json" "any(p['instruction'] == '$name' and p['gops'] > 0.1 for p in d['peaks'])" ||
+        fail "Every device has $name: $(cat "$files/out")"
+    done
+    fine="p['outcome'] == 'measured' and p['peak_n'] > 4 or p['outcome'] == 'skipped' and p['detail']"
+    holds "$files/a.json" "all($fine for p in d['peaks'])" ||
+      fail "A peak is neither measured nor skipped with a reason: $(cat "$files/out")"
+    [ "$(grep -cE '^peak .*( [0-9.]+ Gop/s| skipped: .+)$' "$files/out")" = 8 ] ||
+      fail "The table has not eight lines of peaks: $(cat "$files/out")"
+    rate="p['operations'] / p['peak_us'] / 1e3 / p['gops']"
+    holds "$files/a.json" "all(abs($rate - 1) < 1e-3 for p in d['peaks'] if p['outcome'] == 'measured')" ||
+      fail "A rate is not its operations over its time."
+    # A kernel that makes fewer products than are counted is found, and has no rate.
+    for name in 'fma f32' 'mad i32'; do
+      [ "$(VKFUSE_BENCH_SPOIL=$name status "$program" --filter "^peak $name" --json "$files/b.json")" = 1 ] &&
+        grep -q "^peak $name *WRONG: .* stored [0-9]* instead of [0-9]*" "$files/out" ||
+        fail "Products of $name that were not made are not missed: $(cat "$files/out")"
+      holds "$files/b.json" "'gops' not in d['peaks'][0]" || fail "A wrong peak has a rate."
+    done
+    # A row is put beside the peak of what it is made of, which is measured with it.
+    "$program" --case softmax:f32:8x512 --json "$files/b.json" --csv "$files/b.csv" > "$files/out"
+    holds "$files/b.json" "[p['instruction'] for p in d['peaks']] == ['fma f32']" ||
+      fail "A row of f32 is put beside other peaks: $(cat "$files/out")"
+    share="100 * r['operations'] / r['fused_us'] / 1e3 / d['peaks'][0]['gops']"
+    holds "$files/b.json" "all(abs($share / r['peak_percent'] - 1) < 1e-3 for r in d['rows'])" ||
+      fail "The share of the peak is another."
+    limit="r['peak_of'] == 'fma f32' and r['limit'] in ('memory', 'arithmetic')"
+    holds "$files/b.json" "all($limit for r in d['rows'])" || fail "The row does not say what bounds it."
+    head -1 "$files/b.csv" | grep -q ',copy_percent,peak_percent,peak_of,limit,' || fail "The CSV has no peaks."
+    # Going on with a report takes its peaks over, and a check times nothing.
+    "$program" --case softmax:f32:8x512 --resume "$files/b.json" > "$files/out"
+    grep -q '^peak fma f32 .* Gop/s, as before$' "$files/out" || fail "A peak is measured again: $(cat "$files/out")"
+    "$program" --check --filter '^peak fma f32' --json "$files/c.json" > "$files/out"
+    holds "$files/c.json" "d['peaks'][0]['outcome'] == 'checked' and 'gops' not in d['peaks'][0]" ||
+      fail "A check times a peak: $(cat "$files/out")"
+    "$program" --list --filter '^peak' | grep -q '^peak matrix bf16 *peak ' || fail "--list shows no peaks."
+    # What the program is, and what it can read of the device.
+    facts="d['environment']['build']['compiler'] and d['environment']['shaderc']['identity']"
+    holds "$files/a.json" "bool($facts)" || fail "The report does not say what was built."
+    for key in core_mhz memory_mhz celsius watts; do
+      holds "$files/a.json" "'$key' in d['environment']['sensors_before']" ||
+        fail "The report has no $key, not even null."
+    done ;;
+  submit)
+    "$program" --filter '^law unary [12] small' --json "$files/a.json" > /dev/null
+    (cd "$files" && "$program" submit a.json > out)
+    name=$(sed 's/:.*//' "$files/out")
+    [[ $name =~ ^submission-[a-z0-9-]+\.json$ ]] || fail "The submission is called '$name'."
+    [ "$(wc -c < "$files/$name")" -lt 20000 ] || fail "A submission of two rows has $(wc -c < "$files/$name") bytes."
+    one="d['runs'][0]"
+    holds "$files/$name" "d['format'] == 'vkfuse-bench submission' and d['version'] == 1" ||
+      fail "The format is another."
+    holds "$files/$name" "len($one['rows']) == 2 and all(r['us'] > 0 for r in $one['rows'])" || fail "Rows are missing."
+    holds "$files/$name" "$one['peaks'][0]['gops'] > 0 and bool($one['device']['name'])" || fail "The peak is missing."
+    # The scoreboard reads it.
+    mkdir "$files/in" && cp "$files/$name" "$files/in"
+    python3 -B "$(dirname "$0")/../../scripts/scoreboard.py" "$files/in" "$files/board" > "$files/out" ||
+      fail "The scoreboard does not take a submission: $(cat "$files/out")"
+    grep -q 'law_unary_2_small:f32:65536' "$files"/board/[!i]*.html || fail "The scoreboard lacks a row."
+    # Without a file it makes a run, with the options that measure.
+    [ "$(status "$program" submit --filter '^law unary 1 small' -o "$files/b.json")" = 0 ] ||
+      fail "A submission without a file fails: $(cat "$files/err")"
+    holds "$files/b.json" "len($one['rows']) == 1" || fail "It has other rows than were asked for."
+    # What cannot be submitted is refused with one sentence.
+    "$program" --check --filter '^law unary 1 small' --json "$files/c.json" > /dev/null
+    sed 's/"fused_us": .*/"fused_us": 0,/' "$files/a.json" > "$files/d.json"
+    for file in c d none; do
+      [ "$(status "$program" submit "$files/$file.json" -o "$files/e.json")" = 2 ] && [ ! -e "$files/e.json" ] &&
+        [ "$(wc -l < "$files/err")" = 1 ] && grep -q "$file.json" "$files/err" ||
+        fail "$file.json is not refused with one sentence: $(cat "$files/err")"
+    done
+    [ "$(status "$program" submit "$files/a.json" -o "$files/a.json")" = 2 ] || fail "A report is written over." ;;
   case)
     "$program" --case softmax:f32:8x512 > "$files/out"
     grep -q '^softmax:f32:8x512 ' "$files/out" || fail "The case that was asked for did not run."

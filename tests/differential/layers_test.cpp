@@ -241,9 +241,9 @@ void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
 }
 
 TEST(Layers, RandomAttentionWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix2));
-  if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
-  RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, false, {}, {}};
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 60, schedule::Template::attention, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);
@@ -251,6 +251,8 @@ TEST(Layers, RandomAttentionWithMatrixUnits) {
     how.fusion = true;
     how.tuning.matmul = true;
     how.tuning.cooperative_matrix = true;
+    how.tuning.elements = static_cast<schedule::ElementAccess>(seed % 3);
+    how.tuning.lazy_rescaling = seed % 2 == 0;
     return how;
   };
   run_random(suite);

@@ -204,10 +204,12 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
       {"ALiBi", {.alibi_slopes = input("slopes", {32})}},
       {"window", {.causal = true, .window_before = 512}},
   };
-  for (const auto& [name, options] : forms) {
-    const Kernels kernels = kernels_of(graph_of({form(options)}), discrete_gpu_with_matrices());
-    EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
-    EXPECT_EQ(kernels.arena_bytes, 0) << name;
+  for (const Target& target : {discrete_gpu_with_matrices(), discrete_gpu_with_matrix_products()}) {
+    for (const auto& [name, options] : forms) {
+      const Kernels kernels = kernels_of(graph_of({form(options)}), target);
+      EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
+      EXPECT_EQ(kernels.arena_bytes, 0) << name;
+    }
   }
 }
 
@@ -253,14 +255,14 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
   };
   const ir::Graph prepared = must(passes::run_pipeline(
       graph_of({attention(input("q", 2048), input("k", 2048), input("v", 2048), {.causal = true})})));
-  for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
+  for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices(), discrete_gpu_with_matrix_products()}) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     ASSERT_EQ(made.steps.size(), 1U);
     const segment::Loops loops = must(segment::build_loops(made.graph, made.steps[0].segment, {}));
     const schedule::Schedule standard = must(schedule::best(made.graph, loops, target));
     ASSERT_EQ(standard.kind(), schedule::Template::attention);
     EXPECT_EQ(standard.as<schedule::AttentionParams>().cooperative() != nullptr,
-              target.has(FeatureTier::cooperative_matrix2));
+              target.has(FeatureTier::cooperative_matrix));
     int lanes = 0, units = 0;
     for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
       const schedule::AttentionShape& asked = *tuning.attention;
@@ -282,7 +284,7 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
           << schedule::to_text(tuning);
     }
     EXPECT_GE(lanes, 12);
-    EXPECT_EQ(units, target.has(FeatureTier::cooperative_matrix2) ? 12 : 0);  // all fit
+    EXPECT_EQ(units, target.has(FeatureTier::cooperative_matrix) ? 12 : 0);  // all fit
   }
 }
 

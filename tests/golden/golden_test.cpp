@@ -326,6 +326,7 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_bias", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_causal", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},

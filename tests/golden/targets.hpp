@@ -15,7 +15,8 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   target.caps.memory.storage_buffers = 32;
   target.caps.memory.storage_buffer_range = std::uint64_t{4} << 30;
   target.caps.subgroup.size = target.caps.subgroup.size_min = target.caps.subgroup.size_max = subgroup;
-  target.caps.subgroup.shuffle = target.caps.subgroup.size_control = target.caps.subgroup.full = true;
+  target.caps.subgroup.vote = target.caps.subgroup.shuffle = target.caps.subgroup.size_control =
+      target.caps.subgroup.full = true;
   target.caps.workgroup.shared_memory_bytes = 49152;
   target.caps.memory.storage_16bit = target.caps.arithmetic.float16 = target.caps.arithmetic.int64 =
       target.caps.arithmetic.float64 = true;
@@ -34,6 +35,15 @@ inline Target discrete_gpu_with_matrices() {
   target.caps.matrix2.reductions = target.caps.matrix2.conversions = target.caps.matrix2.per_element = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] =
       target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = true;
+  return target;
+}
+
+/// The same without functions of their elements, as devices of most vendors have them, and with f16 sums.
+inline Target discrete_gpu_with_matrix_products() {
+  Target target = discrete_gpu_with_matrices();
+  target.caps.matrix.shapes.push_back({16, 16, 16, DType::f16, DType::f16, DType::f16, DType::f16});
+  target.caps.matrix2 = {};
+  target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = false;
   return target;
 }
 

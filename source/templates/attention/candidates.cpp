@@ -53,7 +53,8 @@ std::int64_t words_of(const AttentionOperand& side, int across, int deep) {
   return std::int64_t{rows} * ((side.along_k ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
-/// One array serves the first operand, then the others, then the results.
+/// One array serves the first operand, then the others, then the results; what subgroups pass elements through lies
+/// behind them.
 std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
   const int d = tile.values.contract ? tile.extent_d(loops) : 0;
   const auto um = static_cast<int>(tile.cooperative()->mma.m);
@@ -62,7 +63,8 @@ std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
                               words_of(tile.value, tile.extent_n(loops), tile.tile_k());
   const std::int64_t results = std::int64_t{tile.cooperative()->subgroups} * um *
                                (tile.cooperative()->subtile / 4 + 1 + static_cast<int>(tile.cooperative()->mma.n) / 2);
-  return std::max({first, others, results});
+  return std::max({first, others, results}) +
+         std::int64_t{tile.cooperative()->subgroups} * tile.cooperative()->scratch_words();
 }
 
 std::int64_t shared_bytes(const Loops& loops, const AttentionParams& tile) {
@@ -187,6 +189,30 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
 
+ElementAccess element_access(const Problem& problem, const MatrixShape& mma) {
+  const ElementAccess first = problem.tuning.elements.value_or(ElementAccess::functions);
+  if (first == ElementAccess::functions && problem.target.has(FeatureTier::cooperative_matrix2)) return first;
+  const auto& shapes = problem.target.caps.matrix.shapes;
+  const bool has_narrow_sums = std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) {
+    return shape.m == mma.m && shape.n == mma.n && shape.c == DType::f16 && shape.result == DType::f16;
+  });
+  return has_narrow_sums && first != ElementAccess::shared_memory_rounded ? ElementAccess::shared_memory
+                                                                          : ElementAccess::shared_memory_rounded;
+}
+
+/// Whether results ask for the sums and their total alone, not for what these are relative to, and the subgroup can
+/// agree on whether to rescale.
+bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
+  const std::vector<ValueId> results = backward_slice_of_results(problem.loops);
+  const auto asks = [&](ValueId id) {
+    const std::vector<ValueId>& operands = problem.loops.values[id].operands;
+    return id == tile.values.most || std::find(operands.begin(), operands.end(), tile.values.most) != operands.end();
+  };
+  const bool reduces_by_itself = tile.cooperative()->elements == ElementAccess::functions;
+  return problem.target.caps.subgroup.vote && problem.tuning.lazy_rescaling.value_or(!reduces_by_itself) &&
+         std::none_of(results.begin(), results.end(), asks);
+}
+
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
@@ -195,7 +221,9 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
   mapping = {.mma = mma,
              .subgroups = form.subgroups,
              .key_fragments = form.key_fragments,
-             .pipelined_scores = form.pipelined_scores};
+             .pipelined_scores = form.pipelined_scores,
+             .elements = element_access(problem, mma)};
+  mapping.lazy_rescaling = may_rescale_lazily(problem, tile);
   const int n = tile.extent_n(problem.loops);
   const auto un = static_cast<int>(mma.n);
   for (mapping.subtile = un * std::max(1, std::min(n, 64) / un);
@@ -230,6 +258,15 @@ std::vector<AttentionShape> cooperative_attention_shapes() {
     }
   }
   return all;
+}
+
+int CooperativeAttention::scratch_words() const {
+  const auto m = static_cast<int>(mma.m), n = static_cast<int>(mma.n);
+  if (elements == ElementAccess::functions) return 0;
+  const int sums = m * sum_row_words(n), operand = m * operand_row_words(n);
+  const int largest = m / 4;  // scores of rows
+  return elements == ElementAccess::shared_memory ? std::max(sums + largest, 2 * operand)
+                                                  : sums + std::max(largest, operand);
 }
 
 int AttentionParams::tile_m() const {
@@ -332,7 +369,7 @@ class AttentionSearch {
  private:
   /// The product that the device offers for these operands, of which scores can become an operand.
   [[nodiscard]] std::optional<MatrixShape> fragment_for() const {
-    if (!problem_.target.has(FeatureTier::cooperative_matrix2) ||
+    if (!problem_.target.has(FeatureTier::cooperative_matrix) ||
         !problem_.tuning.cooperative_matrix.value_or(problem_.target.type != DeviceType::cpu))
       return std::nullopt;
     const auto dtype = dtype_for_cooperative_matrix(problem_.graph, problem_.loops, tile_, sunk_scales_);

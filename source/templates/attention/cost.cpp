@@ -77,8 +77,10 @@ Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extent
 /// Accesses of shared memory, four elements at a time: with threads, two for 4 x 4 products of scores, one and the
 /// share of n for those of weights.
 double shared_accesses(const AttentionParams& tile, const Extents& of) {
-  if (const CooperativeAttention* cooperative = tile.cooperative())
-    return of.batch * of.m * of.k * (of.d + of.n) / cooperative->mma.m / 8 * 4;
+  if (const CooperativeAttention* cooperative = tile.cooperative()) {
+    const double passed = cooperative->elements == ElementAccess::functions ? 0 : 2;  // a weight is stored and loaded
+    return of.batch * of.m * of.k * ((of.d + of.n) / cooperative->mma.m + passed) / 8 * 4;
+  }
   const double vec4s = of.n / 4 / tile.simt()->threads_k;
   return of.batch * of.m * of.k * (of.d / 8 + of.n * (1 + vec4s) / (16 * vec4s));
 }

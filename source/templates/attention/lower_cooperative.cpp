@@ -6,6 +6,13 @@
 
 namespace vkfuse::lowering {
 
+namespace {
+
+/// Of a row's largest score, before sums are rescaled: a weight is at most exp(5), and the sum of 4 Gi of them an f32.
+constexpr const char* kRiseOfScores = "5.0";
+
+}  // namespace
+
 Result<std::vector<RelocatableKernel>> CooperativeAttentionEmitter::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(element_functions());
@@ -23,8 +30,8 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
                beside.matrices, mapping_.key_fragments);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
     if (beside.stride == 0) {
-      main_.line("coopMatPerElementNV({0}[j], {1}, {0}_at, {2}first_m, block * {3}u + j * {4}u);", beside.matrices,
-                 most_, place(), tile_.tile_k(), fragment_.n);
+      per_element(beside.matrices + "[j]",
+                  {.name = beside.matrices + "_at", .matrices = {most_}, .others = corner(), .positions = true});
     } else {
       const Value& load = loops_.values[beside.id];
       const int per_word = buffer_bytes(load.node) / size_of(dtype(load.node));
@@ -113,6 +120,14 @@ Result<void> CooperativeAttentionEmitter::block(const BlockWalk& walk) {
   return {};
 }
 
+std::vector<Code> CooperativeAttentionEmitter::corner() const {
+  std::vector<Code> passed;
+  if (!tile_.axes.batch.empty()) passed.emplace_back("batch");
+  passed.emplace_back("first_m");
+  passed.push_back(code("block * {}u + j * {}u", tile_.tile_k(), fragment_.n));
+  return passed;
+}
+
 Result<void> CooperativeAttentionEmitter::main_function() {
   main_.open("void main() {{");
   locate_tile();
@@ -121,6 +136,7 @@ Result<void> CooperativeAttentionEmitter::main_function() {
   const int words = static_cast<int>(schedule_.shared_bytes / 16);
   shared_.line("shared uvec4 {}[{}];{}", tiles_, words,
                first_ ? "  // of the first operand, then of the others, then of the results" : "");
+  locate_elements();
   VKF_CHECK_OK(load_first());
   main_.line("{0} {1} = {0}(uintBitsToFloat(0xff800000u));", sum_type(), most_);
   main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
@@ -158,23 +174,42 @@ void CooperativeAttentionEmitter::multiply(const Code& scores) {
 void CooperativeAttentionEmitter::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  Code given;
-  // NVIDIA's compiler (580) fails where a matrix of another component type is passed.
-  for (const Beside& beside : loads_beside_)
-    given += beside.halves ? code("{}({}[j]), ", sum_type(), beside.matrices) : beside.matrices + "[j], ";
-  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {4}{1}first_m, block * {2}u + j * {3}u);", scores_, place(),
-             tile_.tile_k(), fragment_.n, given);
-  main_.line("coopMatPerElementNV(highest, highest, larger_of, {}[j]);", scores_);
+  const Code own = scores_ + "[j]";
+  ElementFunction score{.name = "score_at", .matrices = {own}, .others = corner(), .positions = true};
+  for (const Beside& beside : loads_beside_) {
+    // NVIDIA's compiler (580) fails where a matrix of another component type is passed to a function.
+    const bool converts = beside.halves && called_by_device();
+    score.matrices.push_back(converts ? code("{}({}[j])", sum_type(), beside.matrices) : beside.matrices + "[j]");
+  }
+  per_element(own, score);
+  per_element("highest", {.name = "larger_of", .matrices = {"highest", own}});
   main_.close();
-  main_.line("coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);");
 }
 
 /// Everything so far falls by what the largest score has risen.
 void CooperativeAttentionEmitter::weigh() {
-  main_.line("{} base;", sum_type());
-  main_.line("coopMatPerElementNV(base, highest, base_of);");
+  if (mapping_.lazy_rescaling) {
+    main_.line("{} base;", sum_type());
+    main_.line("// Weights are relative to what was the largest score, as long as that has not risen by more than {}.",
+               kRiseOfScores);
+    main_.line("bool rises = false;");
+    main_.line("[[unroll]] for (int e = 0; e < highest.length(); ++e) rises = rises || highest[e] > {}[e] + {};", most_,
+               kRiseOfScores);
+    main_.open("if (subgroupAny(rises)) {{");
+    rescale();
+    main_.close();
+    per_element("base", {.name = "base_of", .matrices = {most_}});
+    return;
+  }
+  rescale();
+}
+
+void CooperativeAttentionEmitter::rescale() {
+  spread_largest("highest");
+  if (!mapping_.lazy_rescaling) main_.line("{} base;", sum_type());
+  per_element("base", {.name = "base_of", .matrices = {"highest"}});
   main_.line("{} fallen;", sum_type());
-  main_.line("coopMatPerElementNV(fallen, {}, power_of, base);", most_);
+  per_element("fallen", {.name = "power_of", .matrices = {most_, "base"}});
   main_.line("{} = highest;", most_);
   main_.line("{0} = {0} * fallen;", total_);
   main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);
@@ -182,13 +217,13 @@ void CooperativeAttentionEmitter::weigh() {
 
 void CooperativeAttentionEmitter::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, base);", scores_);
+  const Code own = scores_ + "[j]";
+  per_element(own, {.name = "power_of", .matrices = {own, "base"}});
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
   if (changes_weight())
-    main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(),
-               tile_.tile_k(), fragment_.n);
-  if (fragment_.a == DType::bf16) main_.line("coopMatPerElementNV({0}[j], {0}[j], rounded);", scores_);
-  main_.line("{0} {1} = {0}({2}[j]);", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), weights_, scores_);
+    per_element(own, {.name = "weight_at", .matrices = {own}, .others = corner(), .positions = true});
+  if (rounds_weights()) per_element(own, {.name = "rounded", .matrices = {own}});
+  load_weights();
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
   main_.line("coopMatLoad(third, {});",
@@ -243,7 +278,7 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   const int iterations = third_.extent / mapping_.subtile;
   const int chunks = mapping_.subtile / tile_.elements;
   const int per_vec4 = 4 / tile_.elements;
-  main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
+  if (called_by_device()) main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
   main_.line("uint own = subgroup * {}u;", um * (2 * row + subtile_row));
   main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
   main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row,
@@ -256,7 +291,7 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   main_.line("uint m = first_m + row;");
   main_.line("uint chunk = {}column;", iterations > 1 ? code("i * {}u + ", chunks) : "");
   main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
-  main_.line("float whole = uintBitsToFloat({}[own + {}u + row * {}u].x);", tiles_, um * row, row);
+  read_total(code("own + {}u + row * {}u", um * row, row), row);
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
   main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, subtile_row,

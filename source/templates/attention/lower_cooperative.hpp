@@ -1,6 +1,7 @@
 // The emitter of attention with cooperative matrices.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,23 @@ class CooperativeAttentionEmitter : public AttentionBase {
 
  private:
   [[nodiscard]] Code sum_type() const { return fragment(fragment_.c, fragment_.m, fragment_.n, "Accumulator"); }
+  // --- elements of matrices: lower_elements.cpp ---
+  /// Takes elements by their functions: the device does so itself.
+  [[nodiscard]] bool called_by_device() const { return mapping_.elements == schedule::ElementAccess::functions; }
+  struct ElementFunction {
+    Code name;
+    std::vector<Code> matrices;  ///< arguments; the first is where elements come from
+    std::vector<Code> others;
+    bool positions = false;  ///< it asks for row and column
+  };
+  Result<void> value_function(const Code& name, const Code& parameters, const std::function<Result<void>()>& body);
+  void per_element(const Code& target, const ElementFunction& function);
+  void locate_elements();
+  void spread_largest(const Code& matrix);
+  void load_weights();
+  void round_weights(const Code& at, int operand_row);
+  void read_total(const Code& at, int row_words);
+  // --- functions of elements ---
   Result<void> element_functions();
   Result<void> reduction_functions();
   Result<void> softmax_functions();
@@ -47,6 +65,7 @@ class CooperativeAttentionEmitter : public AttentionBase {
     bool halves = false;  ///< matrices are of f16
   };
   [[nodiscard]] Beside make_beside(ValueId id);
+  [[nodiscard]] bool is_loaded_as_matrix(DType type) const;
   [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
   Result<void> beside_function(Beside& beside, const Code& where);
   [[nodiscard]] Code beside_element(const Beside& beside) const;
@@ -66,14 +85,19 @@ class CooperativeAttentionEmitter : public AttentionBase {
   void multiply(const Code& scores);
   void find_scores();
   void weigh();
+  void rescale();
   void add_up();
   Result<void> store_results();
   void put_subtile(int iterations);
   [[nodiscard]] Code limits_of_results();
   Result<void> store_subtile_chunk(int per_vec4);
+  /// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580).
+  [[nodiscard]] bool rounds_weights() const {
+    return fragment_.a == DType::bf16 && mapping_.elements != schedule::ElementAccess::shared_memory_rounded;
+  }
   [[nodiscard]] bool keys_prefetched() const { return second_ && second_->staging.prefetched; }
-  /// Of a position, as an argument.
-  [[nodiscard]] Code place() const { return tile_.axes.batch.empty() ? "" : "batch, "; }
+  /// Of positions of the scores, as arguments: the fragment's first m and k.
+  [[nodiscard]] std::vector<Code> corner() const;
 
   const schedule::CooperativeAttention& mapping_;
   const MatrixShape& fragment_;

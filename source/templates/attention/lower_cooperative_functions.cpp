@@ -21,15 +21,17 @@ Result<void> CooperativeAttentionEmitter::call(const Part& part, const Code& nam
 Result<void> CooperativeAttentionEmitter::reduction_functions() {
   functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
   functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
-  functions_.open("float larger(const in float a, const in float b) {{");
-  functions_.line("return max(a, b);");
-  functions_.close();
-  functions_.blank();
-  functions_.open("float added(const in float a, const in float b) {{");
-  functions_.line("return a + b;");
-  functions_.close();
-  functions_.blank();
-  return of_element("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
+  if (called_by_device()) {
+    functions_.open("float larger(const in float a, const in float b) {{");
+    functions_.line("return max(a, b);");
+    functions_.close();
+    functions_.blank();
+    functions_.open("float added(const in float a, const in float b) {{");
+    functions_.line("return a + b;");
+    functions_.close();
+    functions_.blank();
+  }
+  return value_function("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
     main_.line("return max(a, b);");
     return {};
   });
@@ -39,12 +41,12 @@ Result<void> CooperativeAttentionEmitter::softmax_functions() {
   const bool finite =
       softcapped() && softcap_->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
   if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
-  VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
+  VKF_CHECK_OK(value_function("base_of", "const in float top", [&]() -> Result<void> {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
     return {};
   }));
   if (softcapped()) functions_.line("// Scores that are capped have the factor log2(e) already.");
-  return of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
+  return value_function("power_of", "const in float score, const in float base", [&]() -> Result<void> {
     main_.line("precise float fallen = score - base;");
     main_.line("return {};", softcapped() ? "exp2(fallen)" : apply("exp", {"fallen"}));
     return {};
@@ -52,10 +54,18 @@ Result<void> CooperativeAttentionEmitter::softmax_functions() {
 }
 
 Result<void> CooperativeAttentionEmitter::rounding_function() {
-  if (fragment_.a != DType::bf16) return {};
+  if (!rounds_weights()) return {};
+  if (!called_by_device()) {
+    functions_.line(
+        "// The bits of a bf16 as those of an f16: sums of that type, which weights pass through, are common.");
+    return value_function("rounded", "const in float weight", [&]() -> Result<void> {
+      main_.line("return unpackHalf2x16((floatBitsToUint(weight) + 0x8000u) >> 16).x;");
+      return {};
+    });
+  }
   functions_.line(
       "// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
-  return of_element("rounded", "const in float weight", [&]() -> Result<void> {
+  return value_function("rounded", "const in float weight", [&]() -> Result<void> {
     main_.line(
         "return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
     return {};
@@ -127,6 +137,13 @@ CooperativeAttentionEmitter::Beside CooperativeAttentionEmitter::make_beside(Val
   return beside;
 }
 
+/// A matrix of f16 that is no operand is one of sums, which not every device has.
+bool CooperativeAttentionEmitter::is_loaded_as_matrix(DType type) const {
+  const bool has_f16_sums =
+      called_by_device() || (fragment_.a == DType::f16 && mapping_.elements == schedule::ElementAccess::shared_memory);
+  return type == DType::f32 || (type == DType::f16 && has_f16_sums);
+}
+
 /// Of rows in memory whose fragments a matrix can be loaded from: they are whole, lie side by side along k and begin at
 /// multiples of 16 bytes. 0 where that is not so.
 std::int64_t CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const {
@@ -136,7 +153,7 @@ std::int64_t CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const 
   const int last_m = tile_.axes.m.back();
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
   const std::int64_t positions = count(tile_.axes.k);
-  if ((type != DType::f16 && type != DType::f32) || !load.predicates.empty() || tile_.axes.k.size() != 1) return 0;
+  if (!is_loaded_as_matrix(type) || !load.predicates.empty() || tile_.axes.k.size() != 1) return 0;
   if (positions % tile_.tile_k() != 0 || count(tile_.axes.m) % tile_.tile_m() != 0 || rows % fragment_.m != 0) return 0;
   const auto stride = index::stride_of(load.offset, last_m);
   if (!stride || *stride <= 0 || index::stride_of(load.offset, tile_.axes.k.back()) != 1) return 0;

@@ -12,21 +12,19 @@ namespace vkfuse::lowering {
 
 struct Softcap {
   segment::ValueId softcapped = 0, tanh = 0;
-  std::optional<segment::ValueId>
-      scaled; ///< x divided by a literal; nobody else reads it, nor the tanh
+  std::optional<segment::ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
   double inner = 1, outer = 1;
 };
 
 struct SoftcapInput {
-  const ir::Graph &graph;
-  const segment::Loops &loops;
-  const schedule::AttentionParams &tile;
+  const ir::Graph& graph;
+  const segment::Loops& loops;
+  const schedule::AttentionParams& tile;
 };
 
 /// The softcap that the scores are, if they are one.
-std::optional<Softcap> find_softcap(const SoftcapInput &in);
+std::optional<Softcap> find_softcap(const SoftcapInput& in);
 /// The pass: the values that it is made of become one step.
-void compute_at_once(const Softcap &softcap, const segment::Loops &loops,
-                     ValueForms &forms);
+void compute_at_once(const Softcap& softcap, const segment::Loops& loops, ValueForms& forms);
 
-} // namespace vkfuse::lowering
+}  // namespace vkfuse::lowering

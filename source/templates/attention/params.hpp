@@ -26,6 +26,13 @@ struct CooperativeAttention {
   int key_fragments = 4;          ///< matrices of k at a time
   int subtile = 0;                ///< columns of a subgroup's results that are staged in shared memory at a time
   bool pipelined_scores = false;  ///< a block's products are found while scores of the one before it become weights
+  ElementAccess elements = ElementAccess::functions;
+  /// Sums are rescaled only where a row's largest score has risen a lot: what they are relative to is not the largest
+  /// of all, which results do not ask for.
+  bool lazy_rescaling = false;
+
+  /// Words of 16 bytes in shared memory that a subgroup passes elements through.
+  [[nodiscard]] int scratch_words() const;
 };
 
 /// Loop axes, counted as one for each letter, outermost first.

@@ -7,6 +7,11 @@ namespace vkfuse::schedule {
 
 inline int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
 
+/// Words of 16 bytes between rows of a fragment of f32 sums, and of an operand of 16-bit numbers, that passes through
+/// shared memory: one more than a row has, so that neighbouring rows lie in different banks.
+constexpr int sum_row_words(int columns) { return columns / 4 + 1; }
+constexpr int operand_row_words(int columns) { return columns / 8 + 1; }
+
 /// The tiles of attention that cooperative matrices may fill.
 std::vector<AttentionShape> cooperative_attention_shapes();
 

@@ -40,6 +40,7 @@ const std::vector<Fabricated>& devices() {
       {"large GPU", large_gpu()},
       {"GPU with subgroups of 64", discrete_gpu(64)},
       {"GPU with matrix units", discrete_gpu_with_matrices(), false},
+      {"GPU with products of matrices alone", discrete_gpu_with_matrix_products(), false},
       {"CPU", cpu_driver()},
       {"minimum", minimum_device()},
       {"CPU of few invocations", with_few_invocations(cpu_driver())},
