@@ -10,26 +10,23 @@
 namespace vkfuse::lowering {
 namespace {
 
-std::string printed(const Code &code, bool of_part = false) {
-  return Printer({}, nullptr, of_part).text(code);
-}
+std::string printed(const Code& code, bool of_part = false) { return Printer({}, nullptr, of_part).text(code); }
 
 // Code has no member that returns its text, so that nothing can be searched for
 // in it.
 template <typename T>
-concept Readable = requires(const T &code) {
+concept Readable = requires(const T& code) {
   std::string_view(code);
 }
-|| requires(const T &code) { code.text(); }
-|| requires(const T &code) { code.find("x"); }
-|| requires(const T &code) { code == code; };
+|| requires(const T& code) { code.text(); }
+|| requires(const T& code) { code.find("x"); }
+|| requires(const T& code) { code == code; };
 static_assert(!Readable<Code>);
 static_assert(!Readable<Writer>);
 
 TEST(Code, FormatsJoinCodeAndNumbers) {
   const Code sum = code("{} + {}u", "a", 3);
-  EXPECT_EQ(printed(code("{{{0}}} {1:08x} {0}", sum, 10)),
-            "{a + 3u} 0000000a a + 3u");
+  EXPECT_EQ(printed(code("{{{0}}} {1:08x} {0}", sum, 10)), "{a + 3u} 0000000a a + 3u");
 }
 
 TEST(Code, OnlyWhatIsMoreThanAWordIsPutInParentheses) {
@@ -49,16 +46,12 @@ TEST(Code, NeedsAreThoseOfAllParts) {
   EXPECT_TRUE(all.needs(Need::shuffles));
   EXPECT_TRUE(all.needs(Need::subgroups));
   EXPECT_FALSE(all.needs(Need::matrices));
-  EXPECT_TRUE(code("{} y;", Code("coopmat<float16_t>").needing(Need::float16))
-                  .needs(Need::float16));
+  EXPECT_TRUE(code("{} y;", Code("coopmat<float16_t>").needing(Need::float16)).needs(Need::float16));
 }
 
 TEST(Code, PreludeFunctionsAreThoseThatAreCalled) {
-  const Code calls =
-      code("{}_add_term(a, b, c); y = {}({}); float f16_value = 1.0;", "f32",
-           "f32_is_nan", "x");
-  EXPECT_EQ(calls.prelude_calls(),
-            (std::vector<std::string_view>{"f32_add_term", "f32_is_nan"}))
+  const Code calls = code("{}_add_term(a, b, c); y = {}({}); float f16_value = 1.0;", "f32", "f32_is_nan", "x");
+  EXPECT_EQ(calls.prelude_calls(), (std::vector<std::string_view>{"f32_add_term", "f32_is_nan"}))
       << "a word of two pieces is one word, and a variable is no call";
 }
 
@@ -79,30 +72,23 @@ TEST(Code, APatternPutsOperandsInParenthesesWhereTheyNeedThem) {
   const Code operands[] = {code("{} + {}", "a", "b"), "-c"};
   const FunctionForm forms[] = {{"f32_min(", "f32_min_bits(p.chunks, "}};
   EXPECT_EQ(printed(fill_pattern("{0} * {1}", operands)), "(a + b) * (-c)");
-  EXPECT_EQ(printed(fill_pattern("f32_min({0}, {1})", operands, forms)),
-            "f32_min_bits(p.chunks, a + b, -c)");
+  EXPECT_EQ(printed(fill_pattern("f32_min({0}, {1})", operands, forms)), "f32_min_bits(p.chunks, a + b, -c)");
 }
 
 TEST(Code, APartOfADispatchCountsItsWorkgroupsFromItsFirst) {
   const Code at = code("uint at = {}.x;", "gl_WorkGroupID");
   EXPECT_EQ(printed(at), "uint at = gl_WorkGroupID.x;");
-  EXPECT_EQ(printed(at, true),
-            "uint at = (gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u)).x;");
-  EXPECT_NE(
-      printed(Code::symbol(Symbol::Kind::declarations), true).find("base_y"),
-      std::string::npos);
+  EXPECT_EQ(printed(at, true), "uint at = (gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u)).x;");
+  EXPECT_NE(printed(Code::symbol(Symbol::Kind::declarations), true).find("base_y"), std::string::npos);
 }
 
 TEST(Names, AKernelIsPrintedWithEitherNames) {
   Names names;
   const Code x = names.given("in_x", "v0");
-  const Code at = names.unique(x + "_at"), again = names.unique(x + "_at"),
-             reserved = names.unique("row");
+  const Code at = names.unique(x + "_at"), again = names.unique(x + "_at"), reserved = names.unique("row");
   const Code line = code("{} = {}[{} + {}];", at, x, again, reserved);
-  EXPECT_EQ(Printer(names.texts(Naming::of_graph), nullptr).text(line),
-            "in_x_at = in_x[in_x_at1 + row1];");
-  EXPECT_EQ(Printer(names.texts(Naming::by_order), nullptr).text(line),
-            "v0_at = v0[v0_at1 + row1];");
+  EXPECT_EQ(Printer(names.texts(Naming::of_graph), nullptr).text(line), "in_x_at = in_x[in_x_at1 + row1];");
+  EXPECT_EQ(Printer(names.texts(Naming::by_order), nullptr).text(line), "v0_at = v0[v0_at1 + row1];");
 }
 
 TEST(Names, AGivenNameIsNotGivenAgain) {
@@ -113,5 +99,5 @@ TEST(Names, AGivenNameIsNotGivenAgain) {
   EXPECT_EQ(Printer(names.texts(Naming::by_order), nullptr).text(sum), "sum");
 }
 
-} // namespace
-} // namespace vkfuse::lowering
+}  // namespace
+}  // namespace vkfuse::lowering

@@ -17,31 +17,23 @@ struct Kernel {
   segment::Loops loops;
   IntegerRanges ranges{graph, loops};
 
-  explicit Kernel(const std::string &body)
-      : graph(must(ir::parse("graph \"g\" {\n" + body + "}"))) {
+  explicit Kernel(const std::string& body) : graph(must(ir::parse("graph \"g\" {\n" + body + "}"))) {
     std::vector<bool> escapes(graph.size(), false);
-    for (const ir::Output &output : graph.outputs())
-      escapes[output.value] = true;
+    for (const ir::Output& output : graph.outputs()) escapes[output.value] = true;
     std::vector<ir::NodeId> members;
     for (ir::NodeId id = 0; id < graph.size(); ++id) {
-      if (!segment::is_resident(graph, id) && !segment::is_literal(graph, id))
-        members.push_back(id);
+      if (!segment::is_resident(graph, id) && !segment::is_literal(graph, id)) members.push_back(id);
     }
-    loops = must(segment::build_loops(
-        graph, segment::build_segment(graph, members, escapes), {}));
+    loops = must(segment::build_loops(graph, segment::build_segment(graph, members, escapes), {}));
   }
-  Kernel(const Kernel &) = delete;
-  Kernel &operator=(const Kernel &) = delete;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
 
-  [[nodiscard]] FormInput input(bool strict = false) const {
-    return {graph, loops, ranges, strict};
-  }
+  [[nodiscard]] FormInput input(bool strict = false) const { return {graph, loops, ranges, strict}; }
   /// The value that an op computes from what others have.
   [[nodiscard]] segment::ValueId value(ir::NodeId node) const {
     for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
-      if (loops.values[id].node == node &&
-          loops.values[id].kind == segment::Value::Kind::compute)
-        return id;
+      if (loops.values[id].node == node && loops.values[id].kind == segment::Value::Kind::compute) return id;
     }
     ADD_FAILURE() << "no value of node " << node;
     return 0;
@@ -51,11 +43,9 @@ struct Kernel {
   }
 };
 
-Kernel of_exponent(const std::string &exponent,
-                   const std::string &type = "f32") {
-  return Kernel("%0 = input \"x\" : " + type + "[64]\n%1 = constant {" +
-                exponent + "} : " + type + "[]\n%2 = pow %0 %1 : " + type +
-                "[64]\noutput \"y\" = %2\n");
+Kernel of_exponent(const std::string& exponent, const std::string& type = "f32") {
+  return Kernel("%0 = input \"x\" : " + type + "[64]\n%1 = constant {" + exponent + "} : " + type +
+                "[]\n%2 = pow %0 %1 : " + type + "[64]\noutput \"y\" = %2\n");
 }
 
 TEST(ValueForms, SmallPowersAreProducts) {
@@ -64,12 +54,11 @@ TEST(ValueForms, SmallPowersAreProducts) {
   EXPECT_EQ(of_exponent("3", "f16").form(2).power, 3);
   EXPECT_EQ(of_exponent("4").form(2).kind, Kind::op);
   EXPECT_EQ(of_exponent("2.5").form(2).kind, Kind::op);
-  EXPECT_EQ(of_exponent("2", "i32").form(2).kind, Kind::op)
-      << "of integers, the op is exact";
+  EXPECT_EQ(of_exponent("2", "i32").form(2).kind, Kind::op) << "of integers, the op is exact";
 }
 
 TEST(ValueForms, DivisionsByPowersOfTwoAreProducts) {
-  const auto form_of = [](const std::string &divisor) {
+  const auto form_of = [](const std::string& divisor) {
     return Kernel("%0 = input \"x\" : f32[64]\n%1 = constant {" + divisor +
                   "} : f32[]\n%2 = div %0 %1 : f32[64]\noutput \"y\" = %2\n")
         .form(2);
@@ -78,8 +67,7 @@ TEST(ValueForms, DivisionsByPowersOfTwoAreProducts) {
   EXPECT_EQ(form_of("8").factor, 0.125F);
   EXPECT_EQ(form_of("-0.5").factor, -2.0F);
   EXPECT_EQ(form_of("41").kind, Kind::op) << "41 * (1 / 41) is less than 1";
-  EXPECT_EQ(form_of("1.70141183e38").kind, Kind::op)
-      << "the reciprocal of 2^127 is not normal";
+  EXPECT_EQ(form_of("1.70141183e38").kind, Kind::op) << "the reciprocal of 2^127 is not normal";
 }
 
 TEST(ValueForms, CastsThatChangeNoNumberAreNotRounded) {
@@ -108,7 +96,7 @@ output "y" = %4
 }
 
 TEST(ValueForms, AStoreRoundsACast) {
-  const char *body = R"(%0 = input "x" : f32[64]
+  const char* body = R"(%0 = input "x" : f32[64]
 %1 = cast %0 : f16[64]
 output "y" = %1
 )";
@@ -133,19 +121,16 @@ output "y" = %1
 output "y" = %2
 )");
   EXPECT_FALSE(halves.form(1).rounds);
-  EXPECT_TRUE(halves.form(1, true).rounds)
-      << "every op rounds in strict numerics";
+  EXPECT_TRUE(halves.form(1, true).rounds) << "every op rounds in strict numerics";
   EXPECT_FALSE(halves.form(2, true).rounds) << "the store does";
 }
 
 TEST(ValueForms, AProductThatOneSumReadsIsPartOfIt) {
-  const auto contracted = [](const std::string &type, bool strict) {
-    const Kernel kernel(
-        "%0 = input \"x\" : " + type + "[64]\n%1 = mul %0 %0 : " + type +
-        "[64]\n%2 = add %1 %0 : " + type + "[64]\noutput \"y\" = %2\n");
+  const auto contracted = [](const std::string& type, bool strict) {
+    const Kernel kernel("%0 = input \"x\" : " + type + "[64]\n%1 = mul %0 %0 : " + type +
+                        "[64]\n%2 = add %1 %0 : " + type + "[64]\noutput \"y\" = %2\n");
     const auto found = contract_products(kernel.input(strict));
-    return found.size() == 1 && found.begin()->first == kernel.value(1) &&
-           found.begin()->second == kernel.value(2);
+    return found.size() == 1 && found.begin()->first == kernel.value(1) && found.begin()->second == kernel.value(2);
   };
   EXPECT_TRUE(contracted("f16", false));
   EXPECT_TRUE(contracted("bf16", false));
@@ -153,5 +138,5 @@ TEST(ValueForms, AProductThatOneSumReadsIsPartOfIt) {
   EXPECT_FALSE(contracted("f16", true));
 }
 
-} // namespace
-} // namespace vkfuse::lowering
+}  // namespace
+}  // namespace vkfuse::lowering
