@@ -56,6 +56,22 @@ std::vector<int> count_readers(const segment::Loops& loops) {
   return readers;
 }
 
+/// Whether a conversion is a cast of an integer that changes no number.
+bool keep_integer(const FormInput& in, ValueId id, ValueForm& form) {
+  const ir::Node& node = node_of(in, id);
+  const ValueId operand = in.loops.values[id].operands[0];
+  const DType to = node.type.dtype;
+  if (node.op->role != ops::Role::cast || !is_integer(in.graph.node(node.operands[0]).type.dtype)) return false;
+  if (in.ranges.holds_exactly(to, operand)) {
+    form.kind = ValueForm::Kind::exact_float;
+    return true;
+  }
+  if (!is_integer(to) || size_of(to) >= 4 || !in.ranges.stays_inside(operand, to)) return false;
+  form.kind = ValueForm::Kind::in_register;
+  form.dtype = is_signed_integer(to) ? DType::i32 : DType::u32;
+  return true;
+}
+
 }  // namespace
 
 void multiply_powers(const FormInput& in, ValueForms& forms) {
@@ -84,19 +100,11 @@ void drop_conversions(const FormInput& in, ValueForms& forms) {
   for (ValueId id = 0; id < in.loops.values.size(); ++id) {
     const ir::Node& node = node_of(in, id);
     if (in.loops.values[id].kind != Value::Kind::compute || node.op->cls != ops::OpClass::convert) continue;
-    const ValueId operand = in.loops.values[id].operands[0];
-    const DType from = in.graph.node(node.operands[0]).type.dtype, to = node.type.dtype;
-    const bool casts = node.op->role == ops::Role::cast && is_integer(from);
-    ValueForm& form = forms[id];
-    if (casts && in.ranges.holds_exactly(to, operand)) {
-      form.kind = ValueForm::Kind::exact_float;
-    } else if (casts && is_integer(to) && size_of(to) < 4 && in.ranges.stays_inside(operand, to)) {
-      form.kind = ValueForm::Kind::in_register;
-      form.dtype = is_signed_integer(to) ? DType::i32 : DType::u32;
-    } else if (node.op->role != ops::Role::bitcast && ops::register_type_of(from) == ops::RegisterType::f32 &&
-               is_half(to) && !read[id]) {
-      form.kind = ValueForm::Kind::copy;
-    }
+    if (keep_integer(in, id, forms[id])) continue;
+    const DType from = in.graph.node(node.operands[0]).type.dtype;
+    const bool from_float =
+        node.op->role != ops::Role::bitcast && ops::register_type_of(from) == ops::RegisterType::f32;
+    if (from_float && is_half(node.type.dtype) && !read[id]) forms[id].kind = ValueForm::Kind::copy;
   }
 }
 
