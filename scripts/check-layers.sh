@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails on an #include between layers that docs/design.md does not allow. Includes go one way only.
+# Fails on an #include between layers that docs/design.md does not allow, and on generated code that is read back.
+# Includes go one way only.
 #   usage: scripts/check-layers.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -75,5 +76,19 @@ only() {
 }
 only 'vulkan/' vulkan
 only 'shaderc/|spirv-tools/|spirv_cross' spirv
-[ $bad = 0 ] && echo "layers: every include goes the right way"
+
+# Code is put together and never read back (docs/design.md, "Code"): no search in text, and no text but by those that
+# assemble a kernel. Exempt are format strings and words while they become code, names that users chose, and the user's
+# own GLSL.
+mapfile -t writers < <(ls source/kernel/*.?pp source/lowering/*.?pp source/templates/*/lower*.?pp |
+  grep -vxE 'source/(kernel/(code|printer)\.cpp|lowering/(names|custom_function)\.cpp|templates/custom/lower\.cpp)')
+reads='npos|\.(substr|replace|rfind|find_first_\w+|find_last_\w+|starts_with|ends_with|contains)\(|\bregex|strstr'
+if grep -nE "$reads" "${writers[@]}"; then
+  echo "code is not read back: what must be known of it belongs in Code (kernel/code.hpp)"; bad=1
+fi
+if grep -nE '\bPrinter\(' "${writers[@]}" |
+  grep -vE '^source/(kernel/(code|printer|names|kernel)\.(cpp|hpp)|lowering/interface\.cpp):'; then
+  echo "text leaves code where a kernel is assembled, and nowhere else"; bad=1
+fi
+[ $bad = 0 ] && echo "layers: every include goes the right way, and no code is read back"
 exit $bad

@@ -1,42 +1,38 @@
 #include "kernel/kernel.hpp"
 
 #include "base/error.hpp"
+#include "kernel/printer.hpp"
 
 namespace vkfuse::lowering {
 
-Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
-                  std::span<const std::uint32_t> words) {
-  Kernel kernel = relocatable.kernel;
-  kernel.glsl = size_binding.fill(kernel.glsl);
-  kernel.key = size_binding.fill(kernel.key);
-  kernel.constants.insert(kernel.constants.end(), words.begin(), words.end());
-  return kernel;
-}
-
 namespace {
 
-std::string from_base(std::string text) {
-  constexpr std::string_view id = "gl_WorkGroupID", end_of_words = "} p;";
-  constexpr std::string_view from = "(gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u))";
-  const std::string_view words = "  uint base_x;  // the first workgroup of this part\n  uint base_y;\n";
-  for (std::size_t at = text.find(id); at != std::string::npos; at = text.find(id, at + from.size()))
-    text.replace(at, id.size(), from);
-  const std::size_t end = text.find(end_of_words);
-  check(end != std::string::npos, "every kernel has push constants");
-  text.insert(end, words);
-  return text;
+void print(Kernel& kernel, bool of_part) {
+  const KernelCode& code = *kernel.code;
+  kernel.glsl = Printer(code.names, kernel.sizes.get(), of_part).text(code.glsl);
+  kernel.key = Printer(code.names_by_order, kernel.sizes.get(), of_part).text(code.key);
 }
 
 }  // namespace
 
+Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
+                  std::span<const std::uint32_t> words) {
+  Kernel kernel = relocatable.kernel;
+  kernel.constants.insert(kernel.constants.end(), words.begin(), words.end());
+  if (kernel.code == nullptr) return kernel;
+  kernel.sizes = std::make_shared<const SizeBinding>(size_binding);
+  print(kernel, false);
+  return kernel;
+}
+
 bool has_parts(const Kernel& kernel, const Target& target) {
-  return kernel.user.empty() && (kernel.constants.size() + 2) * 4 <= target.caps.memory.push_constant_bytes;
+  return kernel.code != nullptr && (kernel.constants.size() + 2) * 4 <= target.caps.memory.push_constant_bytes;
 }
 
 Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x,
                std::uint32_t groups_y) {
-  kernel.glsl = from_base(std::move(kernel.glsl));
-  if (!kernel.key.empty()) kernel.key = from_base(std::move(kernel.key));
+  check(kernel.code != nullptr, "only a kernel that has_parts() is cut into parts");
+  print(kernel, true);
   kernel.constants.push_back(base_x);
   kernel.constants.push_back(base_y);
   kernel.groups_x = groups_x;

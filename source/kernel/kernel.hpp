@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/target.hpp"
 #include "ir/graph.hpp"
+#include "kernel/code.hpp"
 #include "kernel/numbers.hpp"
 
 namespace vkfuse::lowering {
@@ -27,6 +29,12 @@ struct Binding {
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 
+/// What a kernel's texts are printed from.
+struct KernelCode {
+  Code glsl, key;
+  std::vector<std::string> names, names_by_order;
+};
+
 struct Kernel {
   std::string name;
   std::string glsl;
@@ -40,9 +48,12 @@ struct Kernel {
   std::uint32_t groups_x = 0;
   std::uint32_t groups_y = 1;
   std::string user;  ///< the name of the user's kernel, if its text is that
+  /// Nothing for kernels of the user's.
+  std::shared_ptr<const KernelCode> code;
+  std::shared_ptr<const SizeBinding> sizes;
 };
 
-/// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
+/// A kernel whose numbers are not known yet: it has code and no texts.
 struct RelocatableKernel {
   Kernel kernel;
   /// What is left of the key without what follows from the rest: the keys of relocatable kernels of one target are
@@ -54,7 +65,7 @@ struct RelocatableKernel {
                          ///< not so at these sizes
 };
 
-/// A relocatable kernel with this text.
+/// The relocatable kernel with these numbers.
 Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
                   std::span<const std::uint32_t> words);
 

@@ -8,16 +8,6 @@ namespace vkfuse::lowering {
 
 namespace {
 
-constexpr char kMark = '\x01';  // around the number of a place
-constexpr std::string_view kDeclarations = "\x02";
-constexpr char kBegin = '\x03', kOf = '\x04',
-               kEnd = '\x05';                        // around a division: what is divided, and the number of the place
-constexpr std::string_view kQuotient = "quotient(";  // the function that a division may call, so that the text has it
-
-std::string in_product(const std::string& text) {
-  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
-}
-
 /// See quotient() in shaders/index.glsl.
 std::uint32_t log2_ceil(std::uint32_t d) {
   std::uint32_t s = 0;
@@ -31,9 +21,7 @@ std::uint32_t magic_of(std::uint32_t d) {
 
 }  // namespace
 
-std::string_view declared_here() { return kDeclarations; }
-
-std::string Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
+Code Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
   words_.push_back({name, value, comment});
   return "p." + name;
 }
@@ -43,20 +31,20 @@ std::size_t Numbers::relocation(std::int64_t of, char kind) {
   return relocations_.size() - 1;
 }
 
-std::string Numbers::size(std::int64_t value) {
-  return hoist_ ? fmt::format("{}{}{}", kMark, relocation(value, 's'), kMark)
-                : fmt::format("{}u", static_cast<std::uint32_t>(value));
+Code Numbers::size(std::int64_t value) {
+  return hoist_ ? Code::symbol(Symbol::Kind::size, relocation(value, 's'))
+                : code("{}u", static_cast<std::uint32_t>(value));
 }
 
-std::string Numbers::divided(const std::string& x, std::int64_t d, bool wide, char kind) {
+Code Numbers::divided(const Code& x, std::int64_t d, bool wide, char kind) {
   if (!hoist_ || wide || kept_.count(d) != 0)
-    return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
-  return fmt::format("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, relocation(d, kind), kEnd);
+    return code("{} {} {}", x.parenthesised(), kind == 'q' ? '/' : '%', size(d));
+  return Code::division(kind == 'q' ? Symbol::Kind::quotient : Symbol::Kind::remainder, x, relocation(d, kind));
 }
 
-std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
+Code Numbers::quotient(const Code& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
 
-std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
+Code Numbers::remainder(const Code& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
 
 std::size_t SizeBinding::word(char kind, std::size_t number, std::size_t relocation) {
   const auto [known, is_new] = known_.emplace(std::pair(kind, number), words_.size());
@@ -140,56 +128,24 @@ std::optional<std::vector<std::uint32_t>> SizeBinding::words_for(const std::vect
   return values;
 }
 
-std::string SizeBinding::divided(const std::string& x, std::size_t relocation) const {
-  const Words& words = relocation_words_[relocation];
+std::string SizeBinding::size(std::size_t relocation) const {
+  if (is_literal(relocation)) return fmt::format("{}u", static_cast<std::uint32_t>(relocations_[relocation].of));
+  return "p." + words_[relocation_words_[relocation].size].name;
+}
+
+std::string SizeBinding::divided(const std::string& factor, const std::string& x, std::size_t relocation) const {
   const bool whole = relocations_[relocation].kind == 'q';
-  if (words.literal())
-    return fmt::format("{} {} {}u", in_product(x), whole ? '/' : '%',
-                       static_cast<std::uint32_t>(relocations_[relocation].of));
+  if (is_literal(relocation)) return fmt::format("{} {} {}", factor, whole ? '/' : '%', size(relocation));
+  const Words& words = relocation_words_[relocation];
   const std::string quotient =
       fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);
-  return whole ? quotient : fmt::format("{} - {} * p.{}", x, quotient, words_[words.size].name);
+  return whole ? quotient : fmt::format("{} - {} * {}", x, quotient, size(relocation));
 }
 
-/// Up to the end of the text, or of what is divided there.
-void SizeBinding::fill(std::string_view text, std::size_t& at, std::string& filled) const {
-  const auto number_up_to = [&](char end) {
-    const std::size_t stop = text.find(end, at);
-    const std::size_t relocation = std::stoul(std::string(text.substr(at, stop - at)));
-    at = stop + 1;
-    return relocation;
-  };
-  while (at < text.size()) {
-    const std::size_t next = text.find_first_of("\x01\x02\x03\x04", at);
-    filled += text.substr(at, next - at);
-    at = next == std::string_view::npos ? text.size() : next;
-    if (at == text.size() || text[at] == kOf) return;
-    ++at;
-    if (text[next] == kDeclarations[0]) {
-      for (const Word& word : words_) filled += fmt::format("  uint {};\n", word.name);
-    } else if (text[next] == kMark) {
-      const std::size_t relocation = number_up_to(kMark);
-      const Words& words = relocation_words_[relocation];
-      filled += words.literal() ? fmt::format("{}u", static_cast<std::uint32_t>(relocations_[relocation].of))
-                                : "p." + words_[words.size].name;
-    } else {
-      at += kQuotient.size();
-      std::string x;
-      fill(text, at, x);
-      ++at;
-      const std::string result = divided(x, number_up_to(kEnd));
-      const bool alone = filled.ends_with("= ") && at < text.size() && text[at] == ';';
-      filled += alone || result.starts_with("quotient(") ? result : "(" + result + ")";
-    }
-  }
-}
-
-std::string SizeBinding::fill(std::string_view text) const {
-  std::string filled;
-  filled.reserve(text.size());
-  std::size_t at = 0;
-  fill(text, at, filled);
-  return filled;
+std::string SizeBinding::declarations() const {
+  std::string lines;
+  for (const Word& word : words_) lines += fmt::format("  uint {};\n", word.name);
+  return lines;
 }
 
 }  // namespace vkfuse::lowering

@@ -1,5 +1,5 @@
 // Sizes in the text of a kernel: literals, or push constants that are filled in at launch. Which of both is not known
-// while the text is written, so a number that depends on sizes is a mark in it until then.
+// while code is written, so a number that depends on sizes is a symbol in it.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "kernel/code.hpp"
 
 namespace vkfuse::lowering {
 
@@ -32,21 +34,21 @@ class Numbers {
   explicit Numbers(bool hoist) : hoist_(hoist) {}
 
   /// A push constant of its own, always: "p.chunks".
-  std::string named(const std::string& name, std::uint32_t value, const std::string& comment = {});
+  Code named(const std::string& name, std::uint32_t value, const std::string& comment = {});
   /// Makes a number a literal where it is met: a choice of the schedule, which makes another kernel anyway.
   void keep(std::int64_t value) { kept_.insert(value); }
-  /// A number that depends on sizes: "768u", or a mark.
-  std::string size(std::int64_t value);
+  /// A number that depends on sizes: "768u", or a symbol.
+  Code size(std::int64_t value);
   /// x / d and x % d for a number d that depends on sizes; x is below 2^31 unless `wide`.
-  std::string quotient(const std::string& x, std::int64_t d, bool wide);
-  std::string remainder(const std::string& x, std::int64_t d, bool wide);
+  Code quotient(const Code& x, std::int64_t d, bool wide);
+  Code remainder(const Code& x, std::int64_t d, bool wide);
 
   [[nodiscard]] const std::vector<NamedWord>& words() const { return words_; }
   [[nodiscard]] const std::vector<Relocation>& relocations() const { return relocations_; }
 
  private:
   std::size_t relocation(std::int64_t of, char kind);
-  std::string divided(const std::string& x, std::int64_t d, bool wide, char kind);
+  Code divided(const Code& x, std::int64_t d, bool wide, char kind);
 
   bool hoist_;
   std::vector<NamedWord> words_;
@@ -67,8 +69,13 @@ class SizeBinding {
   /// The values of the push constants where a text with these places is this text at other sizes; nothing where it is
   /// not, because a literal would differ, or two numbers that were one.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> words_for(const std::vector<Relocation>& relocations) const;
-  /// The text with its numbers, and with declarations of the push constants where declared_here() stands.
-  [[nodiscard]] std::string fill(std::string_view text) const;
+  // The text of a place, for Printer.
+  [[nodiscard]] std::string size(std::size_t relocation) const;
+  /// A division of `x`, which as a part of a product is `factor`.
+  [[nodiscard]] std::string divided(const std::string& factor, const std::string& x, std::size_t relocation) const;
+  [[nodiscard]] bool is_literal(std::size_t relocation) const { return relocation_words_[relocation].literal(); }
+  /// One line for each push constant.
+  [[nodiscard]] std::string declarations() const;
 
  private:
   struct Word {
@@ -86,8 +93,6 @@ class SizeBinding {
   /// The word of that kind of a place; `number` tells numbers apart.
   std::size_t word(char kind, std::size_t number, std::size_t relocation);
   Words words_of(const Relocation& relocation, std::size_t number, std::size_t index);
-  void fill(std::string_view text, std::size_t& at, std::string& filled) const;
-  [[nodiscard]] std::string divided(const std::string& x, std::size_t relocation) const;
 
   std::vector<Relocation> relocations_;
   std::vector<std::size_t> same_as_;  ///< per place: the first one with its number
@@ -95,8 +100,5 @@ class SizeBinding {
   std::vector<Word> words_;
   std::map<std::pair<char, std::size_t>, std::size_t> known_;  ///< words by kind and number
 };
-
-/// The mark of where SizeBinding::fill declares push constants.
-std::string_view declared_here();
 
 }  // namespace vkfuse::lowering

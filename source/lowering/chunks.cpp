@@ -59,7 +59,7 @@ void ChunkEmitter::find_function_inputs(const std::vector<ValueId>& whole) {
   }
 }
 
-Result<std::string> ChunkEmitter::element_body() {
+Result<Code> ChunkEmitter::element_body() {
   Scope scope;
   Writer body;
   scope.out = &body;
@@ -69,7 +69,7 @@ Result<std::string> ChunkEmitter::element_body() {
   body.indent();
   VKF_CHECK_OK(emit_values(scope, per_element_));
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    const std::string value = use(scope, loops_.stores[i].value);
+    const Code value = use(scope, loops_.stores[i].value);
     if (is_stored_whole(i)) {
       body.line("{} = {};", result_name(i), value);
       continue;
@@ -82,12 +82,12 @@ Result<std::string> ChunkEmitter::element_body() {
   return body.take();
 }
 
-std::string ChunkEmitter::element_parameters(const std::string& body) {
-  std::string parameters;
-  const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
+Code ChunkEmitter::element_parameters(const Code& body) {
+  Code parameters;
+  const auto add = [&](const Code& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
   if (takes_existence_) add("bool exists");
   for (const auto& axis : own_axes()) {
-    if (!mentions(body, axis.second)) continue;
+    if (!body.uses(axis.second)) continue;
     add("uint " + axis.second);
     coordinates_.push_back(axis.second);
   }
@@ -105,7 +105,7 @@ Result<void> ChunkEmitter::element_function() {
       std::any_of(function_inputs_.begin(), function_inputs_.end(), [&](ValueId id) { return is_loaded_whole(id); });
   takes_existence_ = stores_single && from_vectors && chunk_.elements > 1 && !existence(1).empty();
   VKF_TRY(body, element_body());
-  const std::string parameters = element_parameters(body);
+  const Code parameters = element_parameters(body);
   functions_.line("// One element.");
   functions_.open("void element({}) {{", parameters);
   functions_.raw(body);
@@ -122,9 +122,9 @@ Scope ChunkEmitter::chunk_scope() {
   return scope;
 }
 
-void ChunkEmitter::compute(Scope& scope, const std::string& register_index) {
+void ChunkEmitter::compute(Scope& scope, const Code& register_index) {
   for (int g = 0; g < chunk_.groups; ++g) {
-    std::map<ValueId, std::string> groups;
+    std::map<ValueId, Code> groups;
     for (ValueId id : function_inputs_) {
       if (!is_loaded_whole(id)) continue;
       groups[id] = unique(names_.values[id] + "_" + std::to_string(g));
@@ -134,8 +134,8 @@ void ChunkEmitter::compute(Scope& scope, const std::string& register_index) {
       if (is_stored_whole(i)) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
     for (int i = 0; i < chunk_.group; ++i) {
-      std::string arguments;
-      const auto pass = [&](const std::string& text) { arguments += (arguments.empty() ? "" : ", ") + text; };
+      Code arguments;
+      const auto pass = [&](const Code& text) { arguments += (arguments.empty() ? "" : ", ") + text; };
       if (takes_existence_) pass(existence(g * chunk_.group + i));
       for (const std::string& name : coordinates_) pass(argument(name, g * chunk_.group + i));
       for (ValueId id : function_inputs_)
@@ -148,7 +148,7 @@ void ChunkEmitter::compute(Scope& scope, const std::string& register_index) {
   }
 }
 
-void ChunkEmitter::store(Scope& scope, const std::string& whole, const std::string& valid) {
+void ChunkEmitter::store(Scope& scope, const Code& whole, const Code& valid) {
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (is_stored_whole(i)) store_vectors(scope, i, whole, valid);
   }

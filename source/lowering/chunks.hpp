@@ -21,11 +21,11 @@ class ChunkEmitter : public Emitter {
   using AxisNames = std::vector<std::pair<index::AxisId, std::string>>;
   [[nodiscard]] virtual AxisNames own_axes() const = 0;
   /// What main() passes for one of these names to the function of a chunk's element.
-  [[nodiscard]] virtual std::string argument(const std::string& name, int element) const = 0;
+  [[nodiscard]] virtual Code argument(const std::string& name, int element) const = 0;
   /// Whether an element of a chunk is one of the tensor's, as a condition in main(); empty where all are.
-  [[nodiscard]] virtual std::string existence(int /*element*/) const { return {}; }
+  [[nodiscard]] virtual Code existence(int /*element*/) const { return {}; }
   /// One group of a load that main() does for the whole chunk, as a value of group_type_of().
-  virtual std::string loaded_group(ValueId id, int group, const std::string& register_index) {
+  virtual Code loaded_group(ValueId id, int group, const Code& register_index) {
     return unpacked(id, group, register_index);
   }
 
@@ -47,9 +47,9 @@ class ChunkEmitter : public Emitter {
   /// last one, each has an operand of its own, and must not store what it computes at the last one's place.
   [[nodiscard]] bool takes_existence() const { return takes_existence_; }
   /// Unpacks the groups of a chunk and calls the function for each element; values of the chunk are known.
-  void compute(Scope& scope, const std::string& register_index);
+  void compute(Scope& scope, const Code& register_index);
   /// Stores the vectors of a chunk; see Emitter::store_vectors.
-  void store(Scope& scope, const std::string& whole, const std::string& valid);
+  void store(Scope& scope, const Code& whole, const Code& valid);
 
   std::vector<ValueId> vectors_, per_chunk_;
 
@@ -60,9 +60,9 @@ class ChunkEmitter : public Emitter {
 
   /// Which of the values that main() has the element function needs; `whole` are those loaded for whole chunks.
   void find_function_inputs(const std::vector<ValueId>& whole);
-  Result<std::string> element_body();
+  Result<Code> element_body();
   /// The parameters of the function with that body.
-  std::string element_parameters(const std::string& body);
+  Code element_parameters(const Code& body);
 
   std::vector<ValueId> per_element_;
   std::vector<ValueId> function_inputs_;  ///< parameters of the element function

@@ -5,12 +5,23 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
+#include "kernel/code.hpp"
 #include "vkfuse/dtype.hpp"
 
 namespace vkfuse::lowering {
+
+/// What a cooperative matrix with components of that type needs beside matrices.
+constexpr Need component_need(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return Need::float16;
+    case DType::bf16: return Need::bfloat16_components;
+    case DType::i8:
+    case DType::u8: return Need::int8_components;
+    default: return Need::nothing;
+  }
+}
 
 /// The component type of a cooperative matrix.
 constexpr std::string_view component(DType dtype) {
@@ -26,8 +37,10 @@ constexpr std::string_view component(DType dtype) {
 }
 
 /// A cooperative matrix of a subgroup.
-inline std::string fragment(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use) {
-  return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", component(dtype), rows, columns, use);
+inline Code fragment(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use,
+                     std::string_view scope = "Subgroup") {
+  return code("coopmat<{}, gl_Scope{}, {}, {}, gl_MatrixUse{}>", component(dtype), scope, rows, columns, use)
+      .needing(component_need(dtype));
 }
 
 /// What orders a subgroup's writes to shared memory before its reads.

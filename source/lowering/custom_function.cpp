@@ -66,10 +66,10 @@ int custom_check_line(const CustomFunction& function) {
   return static_cast<int>(std::count(before.begin(), before.end(), '\n')) + function.code_begins;
 }
 
-Result<std::string> Emitter::custom_call(const ir::Node& node, const std::vector<std::string>& operands) {
+Result<Code> Emitter::custom_call(const ir::Node& node, const std::vector<Code>& operands) {
   VKF_TRY(function, custom_function(graph_, node, dialect_.native_int64));
   custom_functions_[function.name] = std::move(function.text);
-  return fmt::format("{}({})", function.name, fmt::join(operands, ", "));
+  return code("{}({})", function.name, listed(operands));
 }
 
 }  // namespace vkfuse::lowering

@@ -5,9 +5,12 @@
 #include <optional>
 #include <set>
 
+#include "kernel/names.hpp"
 #include "kernel/writer.hpp"
+#include "lowering/expressions.hpp"
 #include "lowering/input.hpp"
 #include "lowering/packing.hpp"
+#include "lowering/value_forms.hpp"
 #include "schedule/sub_byte.hpp"
 
 namespace vkfuse::lowering {
@@ -18,14 +21,13 @@ using segment::ValueId;
 /// One place of the text where values have names: main(), a loop in it, or a function of one element.
 struct Scope {
   Writer* out = nullptr;
-  std::map<ValueId, std::string> names;
-  std::map<index::AxisId, index::Expr> axes;               ///< loop axes in terms of the scope's own
-  std::map<index::AxisId, std::string> axis_names;         ///< of the scope's own axes
-  std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
-  std::map<int, std::string> data_names;                   ///< clamped indices
-  std::map<ValueId, std::string> lows;  ///< of means: what rounding them has lost, for who subtracts them
-  std::string
-      exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
+  std::map<ValueId, Code> names;
+  std::map<index::AxisId, index::Expr> axes;        ///< loop axes in terms of the scope's own
+  std::map<index::AxisId, Code> axis_names;         ///< of the scope's own axes
+  std::vector<std::pair<index::Expr, Code>> known;  ///< quotients and remainders that have a variable
+  std::map<int, Code> data_names;                   ///< clamped indices
+  std::map<ValueId, Code> lows;                     ///< of means: what rounding them has lost, for who subtracts them
+  Code exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
 /// So many there are, and so many at the sizes that decide what the text looks like.
@@ -33,12 +35,6 @@ struct Extent {
   std::int64_t count = 0;
   std::int64_t decided = 0;
   friend Extent operator/(const Extent& all, std::int64_t by) { return {all.count / by, all.decided / by}; }
-};
-
-/// From the least to the largest.
-struct IntegerRange {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
@@ -65,54 +61,43 @@ class Emitter {
   // --- values (values.cpp) -------------------------------------------------------------------------
   [[nodiscard]] DType dtype(ir::NodeId id) const { return graph_.node(id).type.dtype; }
   [[nodiscard]] DType dtype_of(const Value& value) const { return dtype(value.node); }
-  [[nodiscard]] std::string scalar_type(ir::NodeId id) const {
-    return std::string(ops::glsl_type(ops::register_type_of(dtype(id)), dialect_.native_int64));
+  [[nodiscard]] Code scalar_type(ir::NodeId id) const {
+    return Code(ops::glsl_type(ops::register_type_of(dtype(id)), dialect_.native_int64));
   }
   [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
-  [[nodiscard]] std::string literal_text(ValueId id) const;
-  [[nodiscard]] std::string reciprocal_of(ValueId divisor) const;
-  [[nodiscard]] int whole_power(ValueId exponent) const;
+  [[nodiscard]] Code literal_text(ValueId id) const;
+  [[nodiscard]] bool is_hidden_zero(ValueId id) const;
   /// The value's name in the scope, or the literal itself.
-  [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
+  [[nodiscard]] Code use(const Scope& scope, ValueId id) const;
   /// The call of the user's function of one element, which the text has from now on.
-  Result<std::string> custom_call(const ir::Node& node, const std::vector<std::string>& operands);
+  Result<Code> custom_call(const ir::Node& node, const std::vector<Code>& operands);
   /// The lines that give a value its name in the scope; its operands have theirs.
   Result<void> emit_value(Scope& scope, ValueId id);
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
-  void find_products();
-  [[nodiscard]] bool is_product_of_scope(ValueId id, const Value& sum) const;
+  void find_products() { found_.contracted = contract_products(form_input()); }
+  [[nodiscard]] FormInput form_input() const {
+    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict};
+  }
   /// An op and the values it is applied to.
   struct ElementOp {
     const ops::OpRow* op = nullptr;
     std::vector<ValueId> operands;
   };
   [[nodiscard]] ElementOp element_op(ValueId id) const;
-  [[nodiscard]] std::vector<std::string> operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const;
-  [[nodiscard]] std::string random_text(Scope& scope, const Value& value, std::uint64_t seed);
-  [[nodiscard]] std::string position_text(Scope& scope, const Value& value);
+  [[nodiscard]] std::vector<Code> operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const;
+  [[nodiscard]] Code random_text(Scope& scope, const Value& value, std::uint64_t seed);
+  [[nodiscard]] Code position_text(Scope& scope, const Value& value);
   [[nodiscard]] bool may_be_taken_for_signed(ValueId id) const;
-  [[nodiscard]] std::string converted_text(ValueId id, std::string operand) const;
-  [[nodiscard]] std::string arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
-                                            const std::vector<std::string>& operands) const;
-  Result<std::string> computed_text(const Scope& scope, ValueId id, const std::vector<std::string>& operands,
-                                    const ElementOp& element);
-  [[nodiscard]] bool is_rounded_at_once(ValueId id) const;
-  [[nodiscard]] bool is_reduced_product(ValueId id) const;
-  [[nodiscard]] bool is_rounded_by_store(ValueId id) const;
+  [[nodiscard]] Code converted_text(ValueId id, Code operand) const;
+  [[nodiscard]] Code arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
+                                     const std::vector<Code>& operands) const;
+  Result<Code> computed_text(const Scope& scope, ValueId id, const std::vector<Code>& operands,
+                             const ElementOp& element);
+  [[nodiscard]] Code float_text(float number) const {
+    return literal(DType::f32, reinterpret_cast<const std::byte*>(&number), dialect_);
+  }
   [[nodiscard]] bool is_contracted(ValueId id) const { return found_.contracted.count(id) != 0; }
-
-  // --- ranges of integers (ranges.cpp) ---------------------------------------------------------------
-  /// What an integer of at most 32 bits can be, from what it is computed from; nothing for any other value.
-  [[nodiscard]] std::optional<IntegerRange> range_of(ValueId id) const;
-  /// The same of an op's result before it wraps.
-  [[nodiscard]] std::optional<IntegerRange> unwrapped_range(const Value& value) const;
-  /// Whether the integers that a value can be are all integers of that dtype.
-  [[nodiscard]] bool stays_inside(ValueId id, DType type) const;
-  /// Whether a float dtype holds every integer that the value can be.
-  [[nodiscard]] bool holds_exactly(DType type, ValueId id) const;
-  /// Whether an op's result may have to be wrapped to its dtype.
-  [[nodiscard]] bool wraps(const Value& value) const;
 
   // --- bits of bytes as floats (sub_byte.cpp) ------------------------------------------------------------
   /// One of a chunk's.
@@ -122,9 +107,20 @@ class Emitter {
     int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
     std::uint32_t mask = 0;
   };
+  /// What tells groups apart.
+  struct SubByteNumbers {
+    struct Taken {
+      int down = 0;
+      std::uint32_t mask = 0;
+      float difference = 0;
+      friend auto operator<=>(const Taken&, const Taken&) = default;
+    };
+    std::vector<Taken> taken;
+    std::vector<std::uint32_t> bits;
+  };
   /// What is written of a group: the function that takes it out of a word, and the constant that this is given.
   struct SubByteGroup {
-    std::string function, bits;
+    Code function, bits;
   };
   /// Whose float is made from the bits.
   struct UnpackedField : schedule::SubByteField {
@@ -137,58 +133,58 @@ class Emitter {
   /// element, of which one counts those of a chunk.
   void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
   [[nodiscard]] bool is_sub_byte(ValueId id) const { return found_.sub_byte_fields.count(id) != 0; }
-  [[nodiscard]] SubByteGroup sub_byte_text(const UnpackedField& field, int group) const;
-  void write_sub_byte_function(const std::string& name, const std::string& value);
+  [[nodiscard]] SubByteNumbers sub_byte_numbers(const UnpackedField& field, int group) const;
+  [[nodiscard]] Code sub_byte_value(const SubByteNumbers& numbers) const;
+  void write_sub_byte_function(const Code& name, const Code& value);
   void write_sub_byte_functions();
   /// One group of a field's floats, from the words of its load.
-  [[nodiscard]] std::string sub_byte_group(ValueId id, int group, const std::string& register_index) const;
+  [[nodiscard]] Code sub_byte_group(ValueId id, int group, const Code& register_index) const;
 
   // --- positions (positions.cpp) ---------------------------------------------------------------------
   /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
-  std::string position(Scope& scope, const index::Expr& expr);
-  std::string scoped(Scope& scope, const index::Expr& expr);  ///< the same, of the scope's own axes
-  std::string atom_text(Scope& scope, const index::Atom& atom);
+  Code position(Scope& scope, const index::Expr& expr);
+  Code scoped(Scope& scope, const index::Expr& expr);  ///< the same, of the scope's own axes
+  Code atom_text(Scope& scope, const index::Atom& atom);
   [[nodiscard]] index::Expr in_scope(const Scope& scope, const index::Expr& expr) const;
   /// The conjunction as a boolean expression.
-  std::string condition(Scope& scope, std::span<const segment::Predicate> predicates);
+  Code condition(Scope& scope, std::span<const segment::Predicate> predicates);
   /// The variable that holds a data value as an index below `size`.
-  std::string data_index(Scope& scope, int data, std::int64_t size);
+  Code data_index(Scope& scope, int data, std::int64_t size);
 
   // --- loads and stores (memory.cpp) -----------------------------------------------------------------
   /// One element wherever it is, with its guards.
-  std::string load_scalar(Scope& scope, ValueId id);
+  Code load_scalar(Scope& scope, ValueId id);
   /// The condition under which a load reads; empty where it always does.
-  std::string predicate_of(Scope& scope, const Value& load);
+  Code predicate_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
-  /// The raw vectors of a chunk: declares them, or assigns where `slot` ("[u]") says they are arrays, or (" ")
-  /// that they are declared elsewhere.
-  void load_vectors(Scope& scope, ValueId id, const std::string& register_index);
-  [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
+  /// The raw vectors of a chunk: declares them, or assigns where they are arrays (`register_index` is "[u]") or
+  /// declared elsewhere.
+  void load_vectors(Scope& scope, ValueId id, const Code& register_index, bool declared = false);
+  [[nodiscard]] Code raw_name(ValueId id, int vector) const;
   /// Registers of a load that moves whole chunks: its words, and of a shifted one whether its run begins in the middle
   /// of the first.
-  [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
+  [[nodiscard]] std::vector<Code> raw_names(ValueId load) const;
   [[nodiscard]] bool is_unaligned(ValueId load) const;
-  void load_unaligned(Scope& scope, ValueId id, const std::string& register_index);
+  void load_unaligned(Scope& scope, ValueId id, const Code& register_index, bool declared);
   /// Two neighbours of a chunk, out of the words that a shifted load has read.
-  [[nodiscard]] std::string unaligned_word(ValueId id, int word, const std::string& register_index) const;
-  [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& register_index) const;
-  [[nodiscard]] std::string group_type_of(ir::NodeId id) const {
+  [[nodiscard]] Code unaligned_word(ValueId id, int word, const Code& register_index) const;
+  [[nodiscard]] Code unpacked(ValueId id, int group, const Code& register_index) const;
+  [[nodiscard]] Code group_type_of(ir::NodeId id) const {
     return group_type(ops::register_type_of(dtype(id)), chunk_.group, dialect_);
   }
-  void store_scalar(Scope& scope, std::size_t store, const std::string& value);
+  void store_scalar(Scope& scope, std::size_t store, const Code& value);
   /// The vectors of a chunk from the groups of results. `valid` is empty where the chunk is whole.
-  void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
-  [[nodiscard]] std::string result_name(std::size_t store) const;  ///< of the element function's parameter
-  [[nodiscard]] std::string result_group(std::size_t store, int group) const;
+  void store_vectors(Scope& scope, std::size_t store, const Code& whole, const Code& valid);
+  [[nodiscard]] Code result_name(std::size_t store) const;  ///< of the element function's parameter
+  [[nodiscard]] Code result_group(std::size_t store, int group) const;
   [[nodiscard]] int buffer_bytes(ir::NodeId node) const;  ///< of one word of the array
   [[nodiscard]] index::Expr chunk_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
 
   // --- the file (interface.cpp) ----------------------------------------------------------------------
-  [[nodiscard]] std::string head(const std::string& body, const std::string& summary, bool comments) const;
-  [[nodiscard]] std::string interface(bool comments) const;
-  [[nodiscard]] std::string push_constants(bool comments) const;
-  [[nodiscard]] std::string value_buffer(const Binding& binding, std::size_t number, bool comments) const;
-  [[nodiscard]] std::string take_functions();
+  [[nodiscard]] Code head(const Code& body, const Code& summary, bool comments) const;
+  [[nodiscard]] Code interface(bool comments) const;
+  [[nodiscard]] Code push_constants(bool comments) const;
+  [[nodiscard]] Code value_buffer(const Binding& binding, std::size_t number, bool comments) const;
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
   [[nodiscard]] int sub32_bytes(const Binding& binding) const;
   /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it
@@ -196,14 +192,14 @@ class Emitter {
   /// different memory where nothing says Aliased.
   [[nodiscard]] bool may_alias(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
-  Result<RelocatableKernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
+  Result<RelocatableKernel> finish(const Code& summary, std::int64_t groups, std::int64_t groups_x);
   /// The only kernel, of as many workgroups as the schedule says.
-  Result<std::vector<RelocatableKernel>> finish_one(const std::string& summary);
+  Result<std::vector<RelocatableKernel>> finish_one(const Code& summary);
   [[nodiscard]] std::string op_summary() const;
 
   /// The kernel has a buffer for partial results of workgroups that share a row or a tile, in elements of this type.
   void bind_partials(std::string_view word, std::string_view sharers_of);
-  [[nodiscard]] std::string unique(const std::string& requested);
+  [[nodiscard]] Code unique(const Code& requested) { return names_.all.unique(requested); }
   /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
   /// serves.
   [[nodiscard]] bool divides(std::int64_t piece, Extent all);
@@ -219,31 +215,22 @@ class Emitter {
   ReferenceSizes reference_sizes_;  ///< what decides: the loops and the schedule themselves, unless the options say
   Numbers numbers_;
   struct {
-    NodeNames nodes;
-    std::vector<std::string> values;
-    std::vector<std::string> stores;  ///< what results are called: the node's name, of its further parts another
-    std::set<std::string> taken;
+    std::map<ir::NodeId, Code> nodes;
+    std::vector<Code> values;
+    std::vector<Code> stores;  ///< what results are called: the node's name, of its further parts another
+    Names all;
   } names_;
-  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
-  /// log2(e), so that what is taken of it is a power of 2.
-  struct Softcap {
-    ValueId softcapped = 0, tanh = 0;
-    std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
-    double inner = 1, outer = 1;
-  };
-  /// The text of a value that the cap is made of; nothing of others. An empty one: the value is its operand.
-  [[nodiscard]] std::optional<std::string> text_of_softcap(ValueId id, const std::vector<std::string>& operands) const;
   struct {
     struct {
       bool f32 = false, f64 = false;
     } keeps;                   ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
     bool hides_zeros = false;  ///< see DriverWorkarounds::folds_nan_away
     /// A zero that the driver's compiler does not know: finish() refuses more chunks.
-    std::string barrier = "(p.chunks & 0x80000000u)";
+    Code barrier = Code("(p.chunks & 0x80000000u)");
   } nan_;
-  mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
+  IntegerRanges ranges_;
+  ValueForms forms_;
   struct {
-    std::optional<Softcap> softcap;
     std::map<ValueId, UnpackedField> sub_byte_fields;  ///< by the cast
     std::map<ValueId, ValueId> contracted;             ///< product -> the sum it is part of
   } found_;                                            ///< values that are computed otherwise than one by one
@@ -263,7 +250,10 @@ class Emitter {
   Writer main_;
 };
 
+/// Whether a position is below `size` and not negative, whatever its axes are.
+bool always_inside(const index::Expr& position, std::int64_t size);
+
 /// What a reduction starts from, in its accumulator's type.
-std::string reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
+Code reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
 
 }  // namespace vkfuse::lowering

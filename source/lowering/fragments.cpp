@@ -4,12 +4,12 @@
 
 namespace vkfuse::lowering {
 
-std::string fragment_function(const std::string& name, const MatrixShape& mma) {
-  return fmt::format(
+Code fragment_function(const Code& name, const MatrixShape& mma) {
+  return code(
       R"(// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
 // not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
-{fragment} {name}({fragment} bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {{
-  {fragment} numbers;
+{0} {1}({0} bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {{
+  {0} numbers;
   [[unroll]] for (int i = 0; i < bits.length() / 2; ++i) {{
     uint word = packFloat2x16(f16vec2(bits[2 * i], bits[2 * i + 1]));
     f16vec2 pair = fma(unpackFloat2x16(((word >> shift) & mask) ^ power), scale, -less);
@@ -19,22 +19,22 @@ std::string fragment_function(const std::string& name, const MatrixShape& mma) {
   return numbers;
 }}
 )",
-      fmt::arg("fragment", fragment(mma.a, mma.m, mma.k, "A")), fmt::arg("name", name));
+      fragment(mma.a, mma.m, mma.k, "A"), name);
 }
 
-std::vector<std::string> fragment_products(const MatrixShape& mma, const FragmentProducts& of) {
-  std::vector<std::string> lines;
-  lines.push_back(fmt::format("{} factors[4];", fragment(mma.b, mma.k, mma.n, "B")));
+std::vector<Code> fragment_products(const MatrixShape& mma, const FragmentProducts& of) {
+  std::vector<Code> lines;
+  lines.push_back(code("{} factors[4];", fragment(mma.b, mma.k, mma.n, "B")));
   lines.push_back(
-      fmt::format("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, "
-                  "gl_CooperativeMatrixLayoutColumnMajor);",
-                  of.vector, of.at, mma.k / 8));
+      code("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, "
+           "gl_CooperativeMatrixLayoutColumnMajor);",
+           of.vector, of.at, mma.k / 8));
   for (int j = 0; j < 4; ++j) {
     const bool above = j % 2 == 1;  // the upper four of a byte
-    lines.push_back(fmt::format(
-        "{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});",
-        of.sum, of.function, of.bits, j / 2 * 8, above ? 0x00f000f0u : 0x000f000fu, above ? of.high : of.low,
-        above ? "0.0625" : "1.0", fmt::format("{}.0", (above ? 64 : 1024) - of.offset), j));
+    lines.push_back(
+        code("{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});",
+             of.sum, of.function, of.bits, j / 2 * 8, above ? 0x00f000f0u : 0x000f000fu, above ? of.high : of.low,
+             above ? "0.0625" : "1.0", code("{}.0", (above ? 64 : 1024) - of.offset), j));
   }
   return lines;
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/target.hpp"
+#include "kernel/code.hpp"
 
 namespace vkfuse::lowering {
 
@@ -19,20 +19,20 @@ constexpr std::uint32_t sub_byte_powers(std::uint32_t flip, int place) {
 }
 
 /// The function `name` of a fragment, which gives the numbers of four of its sixteen bits.
-std::string fragment_function(const std::string& name, const MatrixShape& mma);
+Code fragment_function(const Code& name, const MatrixShape& mma);
 
 /// What fragment_products() multiplies, as the text names it.
 struct FragmentProducts {
-  std::string function;     ///< see fragment_function()
-  std::string bits;         ///< the fragment of weights
-  std::string vector, at;   ///< the shared array of uvec4, and where the vector's part begins
-  std::string low, high;    ///< sub_byte_powers() of four bits at 0 and at 4
+  Code function;            ///< see fragment_function()
+  Code bits;                ///< the fragment of weights
+  Code vector, at;          ///< the shared array of uvec4, and where the vector's part begins
+  Code low, high;           ///< sub_byte_powers() of four bits at 0 and at 4
   std::int64_t offset = 0;  ///< numbers are (four bits ^ flip) + offset
-  std::string sum;
+  Code sum;
 };
 
 /// Multiplies the numbers of a fragment with a vector, of which all the first of each four elements come first:
 /// declares `factors`, the operands B.
-std::vector<std::string> fragment_products(const MatrixShape& mma, const FragmentProducts& of);
+std::vector<Code> fragment_products(const MatrixShape& mma, const FragmentProducts& of);
 
 }  // namespace vkfuse::lowering

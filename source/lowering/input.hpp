@@ -40,7 +40,7 @@ struct LoweringInput {
   const schedule::Schedule& schedule;
   const Target& target;
   const LoweringOptions& options;
-  NodeNames names = {};  ///< of nodes, in the text
+  KernelNames names = {};
 
   /// The same for loops that these have been transformed into.
   [[nodiscard]] LoweringInput with(const segment::Loops& transformed) const {

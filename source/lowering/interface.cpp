@@ -1,47 +1,16 @@
 // The top of a shader: extensions, what it is, push constants, buffers.
 #include <algorithm>
-#include <cctype>
-#include <iterator>
 
 #include "base/mutations.hpp"
+#include "kernel/printer.hpp"
 #include "lowering/components.hpp"
 #include "lowering/emitter.hpp"
 #include "lowering/names.hpp"
+#include "ops/prelude.hpp"
 #include "schedule/access.hpp"
 #include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
-
-namespace {
-
-/// Names that templates give, in order.
-constexpr std::string_view kReserved[] = {
-    "added",      "base",       "batch",    "begin",   "block",     "chunk",     "column",
-    "count",      "d",          "element",  "end",     "fallen",    "first",     "first_k",
-    "first_m",    "first_n",    "four",     "g",       "highest",   "i",         "in_swizzle",
-    "in_tile",    "inside",     "j",        "k",       "kept",      "keys",      "larger",
-    "larger_of",  "last",       "lowest",   "m",       "n",         "nearest",   "next",
-    "order",      "own",        "p",        "part",    "place",     "position",  "power",
-    "power_of",   "prefetched", "product",  "reduced", "result_at", "row",       "scale",
-    "score",      "score_at",   "second",   "start",   "step",      "steps",     "subgroup",
-    "subgroup_m", "subgroup_n", "subtile",  "swizzle", "t",         "third",     "thread",
-    "thread_k",   "thread_m",   "thread_n", "tile",    "tile_m",    "tile_n",    "tile_operand",
-    "top",        "turned",     "u",        "unit",    "weight",    "weight_at", "whole",
-    "workgroup"};
-static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
-
-/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first`
-/// before the others.
-void take_form(std::string& text, std::string_view call, std::string_view suffix, std::string_view first = "") {
-  const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
-    if (at > 0 && VKF_PLANT(name_inside_a_name, of_a_name(text[at - 1]), false)) continue;
-    text.insert(at + call.size(), first);
-    text.insert(at + call.size() - 1, suffix);
-  }
-}
-
-}  // namespace
 
 Emitter::Emitter(const LoweringInput& in)
     : graph_(in.graph),
@@ -53,22 +22,24 @@ Emitter::Emitter(const LoweringInput& in)
       dialect_(dialect_of(target_)),
       reference_sizes_(options_.reference_sizes.loops != nullptr ? options_.reference_sizes
                                                                  : ReferenceSizes{&loops_, &schedule_}),
-      numbers_(options_.hoist_sizes) {
-  names_.nodes = in.names;
+      numbers_(options_.hoist_sizes),
+      ranges_(graph_, loops_),
+      forms_(value_forms(form_input())) {
+  for (const auto& [id, name] : in.names.by_order)
+    names_.nodes.emplace(id, names_.all.given(in.names.of_graph.at(id), name));
   nan_.hides_zeros = target_.workarounds.folds_nan_away && !schedule_.wide;
   nan_.keeps = {target_.caps.float_controls.keep_nan_f32,
                 target_.caps.float_controls.keep_nan_f32 && target_.caps.float_controls.keep_nan_f64};
   chunk_.elements = schedule_.chunk_size;
   chunk_.group = std::min(4, chunk_.elements);
   chunk_.groups = chunk_.elements / chunk_.group;
-  for (const auto& [id, name] : names_.nodes) names_.taken.insert(name);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   names_.values.resize(loops_.values.size());
   std::set<ir::NodeId> seen;
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
-    const std::string& node = names_.nodes.at(value.node);
+    const Code& node = names_.nodes.at(value.node);
     const bool own = seen.insert(value.node).second && !meets_buffer(value.node);
     names_.values[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
@@ -107,17 +78,6 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
   return false;
 }
 
-std::string Emitter::unique(const std::string& requested) {
-  const auto take = [&](const std::string& name) {
-    return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && names_.taken.insert(name).second;
-  };
-  if (take(requested)) return requested;
-  for (int i = 1;; ++i) {
-    std::string name = requested + std::to_string(i);
-    if (take(name)) return name;
-  }
-}
-
 std::string Emitter::op_summary() const {
   std::string all;
   std::size_t listed = 0;
@@ -131,34 +91,27 @@ std::string Emitter::op_summary() const {
 
 namespace {
 
-bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
-}
-
 void require(std::string_view extension, bool needed, Writer& out) {
   if (needed) out.line("#extension {} : require", extension);
 }
 
 /// Of the types of registers and of matrices' components.
-void require_types(std::string_view body, Writer& out) {
-  require("GL_EXT_shader_explicit_arithmetic_types_int64",
-          has_any(body, {"int64_t", "i64vec", "u64vec", "packUint2x32", "i64_index", "u64_index"}), out);
-  require("GL_EXT_shader_explicit_arithmetic_types_float16",
-          has_any(body, {"f16x2_values_native", "f16x2_bits_native", "coopmat<float16_t", "shared float16_t"}), out);
-  for (const DType operand : {DType::bf16, DType::i8, DType::u8})
-    require(component_extension(operand), has_any(body, {fmt::format("coopmat<{},", component(operand))}), out);
+void require_types(const Code& body, Writer& out) {
+  require("GL_EXT_shader_explicit_arithmetic_types_int64", body.needs(Need::int64), out);
+  require(component_extension(DType::f16), body.needs(Need::float16), out);
+  require(component_extension(DType::bf16), body.needs(Need::bfloat16_components), out);
+  require(component_extension(DType::i8), body.needs(Need::int8_components), out);
 }
 
 /// Of what threads do together.
-void require_subgroups(std::string_view body, Writer& out) {
-  const bool matrices = has_any(body, {"coopmat<"});
-  require("GL_KHR_shader_subgroup_basic", has_any(body, {"gl_Subgroup"}), out);
+void require_subgroups(const Code& body, Writer& out) {
+  const bool matrices = body.needs(Need::matrices);
+  require("GL_KHR_shader_subgroup_basic", body.needs(Need::subgroups), out);
   require("GL_KHR_memory_scope_semantics", matrices, out);
   require("GL_KHR_cooperative_matrix", matrices, out);
-  require("GL_NV_cooperative_matrix2", matrices && has_any(body, {"coopMatPerElementNV"}), out);
-  require("GL_KHR_shader_subgroup_shuffle", has_any(body, {"subgroupShuffle"}), out);
-  require("GL_KHR_shader_subgroup_vote", has_any(body, {"subgroupAny"}), out);
+  require("GL_NV_cooperative_matrix2", matrices && body.needs(Need::matrix_functions), out);
+  require("GL_KHR_shader_subgroup_shuffle", body.needs(Need::shuffles), out);
+  require("GL_KHR_shader_subgroup_vote", body.needs(Need::votes), out);
 }
 
 void write_keeps_nan(int width, std::string_view comment, Writer& out) {
@@ -168,8 +121,8 @@ void write_keeps_nan(int width, std::string_view comment, Writer& out) {
 
 }  // namespace
 
-std::string Emitter::head(const std::string& body, const std::string& summary, bool comments) const {
-  const bool integer_dot = has_any(body, {"i8x4_dot("});
+Code Emitter::head(const Code& body, const Code& summary, bool comments) const {
+  const bool integer_dot = body.needs(Need::integer_dots);
   const bool aliases =
       std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
   Writer out;
@@ -183,7 +136,7 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   require_subgroups(body, out);
   require("GL_EXT_spirv_intrinsics", nan_.keeps.f32 || integer_dot || aliases, out);
   // Without it a driver may keep what is in flight in memory instead of registers.
-  require("GL_EXT_control_flow_attributes", has_any(body, {"unroll]]"}), out);
+  require("GL_EXT_control_flow_attributes", body.needs(Need::loop_control), out);
   out.blank();
   if (comments) {
     out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
@@ -191,9 +144,9 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   }
   out.line("layout(local_size_x_id = 0) in;");
   if (nan_.keeps.f32) write_keeps_nan(32, "keep NaN and infinities of f32", out);
-  if (nan_.keeps.f64 && has_any(body, {"double"})) write_keeps_nan(64, "and of f64", out);
+  if (nan_.keeps.f64 && body.needs(Need::float64)) write_keeps_nan(64, "and of f64", out);
   if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
-  if (integer_dot) out.raw(std::string(kIntegerDotProduct) + "  // the sum of four products of bytes\n");
+  if (integer_dot) out.line("{}  // the sum of four products of bytes", kIntegerDotProduct);
   out.blank();
   return out.take();
 }
@@ -218,7 +171,7 @@ int Emitter::sub32_bytes(const Binding& binding) const {
              : 0;
 }
 
-std::string Emitter::push_constants(bool comments) const {
+Code Emitter::push_constants(bool comments) const {
   Writer out;
   out.open("layout(push_constant) uniform Sizes {{");
   std::size_t widest = 0;
@@ -230,14 +183,14 @@ std::string Emitter::push_constants(bool comments) const {
     out.line("uint {};{}", word.name,
              silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
   }
-  out.raw(declared_here());
+  out.raw(Code::symbol(Symbol::Kind::declarations));
   out.close(" p;");
   out.blank();
   return out.take();
 }
 
 /// How a value's buffer is declared: its access, the word of its array and its name.
-std::string Emitter::value_buffer(const Binding& binding, std::size_t number, bool comments) const {
+Code Emitter::value_buffer(const Binding& binding, std::size_t number, bool comments) const {
   const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
                                   [&](const segment::Store& s) { return s.node == binding.value; });
   const int narrow = sub32_bytes(binding);
@@ -248,14 +201,13 @@ std::string Emitter::value_buffer(const Binding& binding, std::size_t number, bo
                                 : narrow == 2 ? "uint16_t"
                                               : "uint8_t";
   const std::string_view access = !binding.store ? "readonly " : joins ? "" : "writeonly ";
-  const std::string comment =
-      comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type)))
-               : "";
-  return fmt::format("{}{}buffer Buffer{} {{ {} w[]; }} {};{}", may_alias(binding) ? "ALIASED " : "", access, number,
-                     word, names_.nodes.at(binding.value), comment);
+  const Code comment =
+      comments ? code("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "";
+  return code("{}{}buffer Buffer{} {{ {} w[]; }} {};{}", may_alias(binding) ? "ALIASED " : "", access, number, word,
+              names_.nodes.at(binding.value), comment);
 }
 
-std::string Emitter::interface(bool comments) const {
+Code Emitter::interface(bool comments) const {
   Writer out;
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const Binding& binding = bindings_[i];
@@ -265,7 +217,7 @@ std::string Emitter::interface(bool comments) const {
                comments ? "  // keys and their positions, for another dispatch" : "");
     } else if (binding.scratch) {
       out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, partials_.word,
-               comments ? fmt::format("  // of the workgroups that share a {}", partials_.sharers_of) : "");
+               comments ? code("  // of the workgroups that share a {}", partials_.sharers_of) : "");
     } else {
       out.line("layout(set = 0, binding = {}) {}", i, value_buffer(binding, i, comments));
     }
@@ -280,19 +232,7 @@ bool Emitter::divides(std::int64_t piece, Extent all) {
   return decided;
 }
 
-/// The functions and main(), where a shared function has a form for this device: that is called instead.
-std::string Emitter::take_functions() {
-  std::string text = functions_.take() + main_.take();
-  // Where no execution mode keeps NaN, what they are is seen in their bits.
-  if (!nan_.keeps.f32) {
-    take_form(text, "f32_min(", "_bits");
-    take_form(text, "f32_max(", "_bits");
-  }
-  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.chunks >> 31, ");  // there are fewer than 2^31
-  return text;
-}
-
-Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
+Result<RelocatableKernel> Emitter::finish(const Code& summary, std::int64_t groups, std::int64_t groups_x) {
   RelocatableKernel relocatable;
   Kernel& kernel = relocatable.kernel;
   kernel.name = options_.name;
@@ -308,28 +248,31 @@ Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t
   relocatable.differs = differs_;
   const std::size_t room = std::min<std::size_t>(target_.caps.memory.push_constant_bytes / 4, 32);
   relocatable.most_words = room - std::min(room, kernel.constants.size());
-  const std::string shared = shared_.take();
-  std::string customs;
-  for (const auto& function : custom_functions_) customs += function.second + "\n";
-  const std::string shared_and_own = shared + (shared.empty() ? "" : "\n") + customs;
-  const std::string body = shared_and_own + take_functions();
-  relocatable.canonical_key = interface(false) + body;
+  Code body = shared_.take();
+  if (!body.empty()) body += "\n";
+  for (const auto& function : custom_functions_) body += function.second + "\n";
+  body += functions_.take();
+  body += main_.take();
+  std::vector<std::string> by_order = names_.all.texts(Naming::by_order);
+  relocatable.canonical_key = Printer(by_order, nullptr).text(interface(false) + body);
   if (!options_.only_canonical_key) {
-    const std::string prelude = ops::prelude_for(body);
-    kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude +
-                  (prelude.empty() ? "" : "\n") + body;
-    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the
-    // calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
-    kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
+    const Code prelude = ops::prelude_of(body.prelude_calls());
+    const Code needed = body + prelude;
+    const std::string_view gap = prelude.empty() ? "" : "\n";
+    // What of the text decides how the kernel behaves: all but names and comments about the graph. The prelude follows
+    // from the calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+    kernel.code = std::make_shared<const KernelCode>(
+        KernelCode{head(needed, summary, true) + interface(true) + prelude + gap + body,
+                   head(needed, summary, false) + interface(false) + prelude + body, names_.all.texts(Naming::of_graph),
+                   std::move(by_order)});
   }
-  if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos)
-    kernel.subgroup = schedule_.subgroup;
+  if (body.needs(Need::subgroups) || body.needs(Need::matrices)) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
   return relocatable;
 }
 
-Result<std::vector<RelocatableKernel>> Emitter::finish_one(const std::string& summary) {
+Result<std::vector<RelocatableKernel>> Emitter::finish_one(const Code& summary) {
   VKF_TRY(kernel, finish(summary, schedule_.launch.workgroups, schedule_.launch.workgroups_x));
   std::vector<RelocatableKernel> kernels;
   kernels.push_back(std::move(kernel));

@@ -13,13 +13,7 @@ using schedule::AccessKind;
 
 namespace {
 
-std::string parenthesised(const std::string& text) {
-  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
-}
-
-std::string plus(const std::string& text, int number) {
-  return number == 0 ? text : fmt::format("{} + {}u", text, number);
-}
+Code plus(const Code& text, int number) { return number == 0 ? text : code("{} + {}u", text, number); }
 
 }  // namespace
 
@@ -41,25 +35,25 @@ int Emitter::buffer_bytes(ir::NodeId node) const {
   return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
 }
 
-std::string Emitter::predicate_of(Scope& scope, const Value& load) {
-  const std::string predicate = load.predicates.empty() ? "true" : condition(scope, load.predicates);
-  if (predicate == "true" || predicate == "(true)") return scope.exists;
+Code Emitter::predicate_of(Scope& scope, const Value& load) {
+  const Code predicate = load.predicates.empty() ? Code::always() : condition(scope, load.predicates);
+  if (predicate.is_always()) return scope.exists;
   return scope.exists.empty() ? predicate : scope.exists + " && " + predicate;
 }
 
-std::string Emitter::load_scalar(Scope& scope, ValueId id) {
+Code Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
-  const std::string& block = names_.nodes.at(load.node);
-  std::string at = position(scope, load.offset);
+  const Code& block = names_.nodes.at(load.node);
+  Code at = position(scope, load.offset);
   // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
   // was slower on an H200, and software drivers take minutes to compile many of them.
-  if (const std::string predicate = predicate_of(scope, load); !predicate.empty()) {
-    const std::string name = unique(block + "_i");
+  if (const Code predicate = predicate_of(scope, load); !predicate.empty()) {
+    const Code name = unique(block + "_i");
     scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, at);
     at = name;
   }
-  if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
-    const std::string name = unique(block + "_i");
+  if (size_of(dtype(load.node)) < 4 && !at.is_one_word()) {
+    const Code name = unique(block + "_i");
     scope.out->line("uint {} = {};", name, at);
     at = name;
   }
@@ -74,8 +68,8 @@ int Emitter::vectors_of(ValueId load) const {
 
 bool Emitter::is_unaligned(ValueId load) const { return schedule_.loads[load].kind == AccessKind::unaligned; }
 
-std::vector<std::string> Emitter::raw_names(ValueId load) const {
-  std::vector<std::string> names;
+std::vector<Code> Emitter::raw_names(ValueId load) const {
+  std::vector<Code> names;
   const int count =
       is_unaligned(load) ? schedule::words_around(schedule_.loads[load], chunk_.elements) : vectors_of(load);
   for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
@@ -83,7 +77,7 @@ std::vector<std::string> Emitter::raw_names(ValueId load) const {
   return names;
 }
 
-std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", names_.values[id], vector); }
+Code Emitter::raw_name(ValueId id, int vector) const { return code("{}_w{}", names_.values[id], vector); }
 
 /// The index of a chunk's first vector, in vectors.
 Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) const {
@@ -93,69 +87,66 @@ Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) con
 /// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no
 /// element for which they fail is in a word that has to be replaced, because the run leaves the buffer, for one for
 /// which they hold.
-void Emitter::load_unaligned(Scope& scope, ValueId id, const std::string& register_index) {
+void Emitter::load_unaligned(Scope& scope, ValueId id, const Code& register_index, bool declared) {
   const Value& load = loops_.values[id];
-  const std::string& block = names_.nodes.at(load.node);
-  const std::string at = unique(block + "_at");
+  const Code& block = names_.nodes.at(load.node);
+  const Code at = unique(block + "_at");
   scope.out->line("int {} = int({});", at, position(scope, load.offset));
-  const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
-  const std::vector<std::string> names = raw_names(id);
-  const std::string target = register_index == " " ? "" : register_index;
-  const char* type = register_index.empty() ? "uint " : "";
+  const Code last = numbers_.size((load.buffer_elements - 1) / 2);
+  const std::vector<Code> names = raw_names(id);
+  const char* type = register_index.empty() && !declared ? "uint " : "";
   for (std::size_t v = 0; v + 1 < names.size(); ++v) {
-    const std::string word = fmt::format("min(uint({} >> 1){}, {})", at, v == 0 ? "" : fmt::format(" + {}u", v), last);
-    scope.out->line("{}{}{} = {};", type, names[v], target, load_word(block, buffer_bytes(load.node), word));
+    const Code word = code("min(uint({} >> 1){}, {})", at, v == 0 ? "" : code(" + {}u", v), last);
+    scope.out->line("{}{}{} = {};", type, names[v], register_index, load_word(block, buffer_bytes(load.node), word));
   }
-  scope.out->line("{}{}{} = uint({}) & 1u;", type, names.back(), target, at);
+  scope.out->line("{}{}{} = uint({}) & 1u;", type, names.back(), register_index, at);
 }
 
-void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& register_index) {
-  if (is_unaligned(id)) return load_unaligned(scope, id, register_index);
+void Emitter::load_vectors(Scope& scope, ValueId id, const Code& register_index, bool declared) {
+  if (is_unaligned(id)) return load_unaligned(scope, id, register_index, declared);
   const Value& load = loops_.values[id];
-  const std::string& block = names_.nodes.at(load.node);
+  const Code& block = names_.nodes.at(load.node);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
-  std::string first = scoped(scope, chunk_vector(scope, load.offset, per_vector));
-  const std::string predicate = predicate_of(scope, load);
+  Code first = scoped(scope, chunk_vector(scope, load.offset, per_vector));
+  const Code predicate = predicate_of(scope, load);
   if (!predicate.empty()) {
-    const std::string name = unique(block + "_i");
+    const Code name = unique(block + "_i");
     scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, first);
     first = name;
   }
-  const std::string type(word_type(bytes));
+  const Code type(word_type(bytes));
   for (int v = 0; v < count; ++v) {
-    std::string at = plus(first, v);
+    Code at = plus(first, v);
     // The last chunk may own fewer vectors than the others: reading its last one again keeps every load
     // inside the buffer.
     if (!schedule_.full_chunks && v > 0) {
-      at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
+      at = code("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    scope.out->line("{}{}{} = {}.w[{}];", register_index.empty() ? type + " " : "", raw_name(id, v),
-                    register_index == " " ? "" : register_index, block, at);
+    scope.out->line("{}{}{} = {}.w[{}];", register_index.empty() && !declared ? type + " " : "", raw_name(id, v),
+                    register_index, block, at);
   }
 }
 
-std::string Emitter::unaligned_word(ValueId id, int word, const std::string& register_index) const {
-  const std::string odd = raw_names(id).back() + register_index;
+Code Emitter::unaligned_word(ValueId id, int word, const Code& register_index) const {
+  const Code odd = raw_names(id).back() + register_index;
   if (schedule_.loads[id].step == 1) {
-    const std::string low = raw_name(id, word) + register_index;
-    return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + register_index,
-                       low);
+    const Code low = raw_name(id, word) + register_index;
+    return code("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + register_index, low);
   }
-  const std::string first = raw_name(id, 2 * word) + register_index,
-                    second = raw_name(id, 2 * word + 1) + register_index;
-  return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second,
-                     first, second);
+  const Code first = raw_name(id, 2 * word) + register_index, second = raw_name(id, 2 * word + 1) + register_index;
+  return code("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second, first,
+              second);
 }
 
-std::string Emitter::unpacked(ValueId id, int group, const std::string& register_index) const {
+Code Emitter::unpacked(ValueId id, int group, const Code& register_index) const {
   const DType type = dtype_of(loops_.values[id]);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int group_words = chunk_.group * size_of(type) / 4;
   const int vector_words = bytes / 4;
   if (is_unaligned(id)) {
-    std::vector<std::string> words;
+    std::vector<Code> words;
     for (int w = group * group_words; w < (group + 1) * group_words; ++w)
       words.push_back(unaligned_word(id, w, register_index));
     return unpack(type, chunk_.group, words, dialect_, false);
@@ -164,34 +155,31 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& register
     // The group's elements are those of a part of another group.
     const int own = std::min(chunk_.group, chunk_.elements / repeat);
     const int first = group * chunk_.group / repeat;
-    std::vector<std::string> words;
+    std::vector<Code> words;
     for (int w = first / own * own * size_of(type) / 4; w < (first / own + 1) * own * size_of(type) / 4; ++w) {
-      const std::string raw = raw_name(id, w / vector_words) + register_index;
-      words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[w % vector_words]));
+      const Code raw = raw_name(id, w / vector_words) + register_index;
+      words.push_back(vector_words == 1 ? raw : code("{}.{}", raw, "xyzw"[w % vector_words]));
     }
-    std::string places;
-    for (int i = 0; i < chunk_.group; ++i) places += "xyzw"[(first + i / repeat) % own];
-    const std::string values = unpack(type, own, words, dialect_, false);
-    return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values)
-                    : fmt::format("{}.{}", values, places);
+    Code places;
+    for (int i = 0; i < chunk_.group; ++i) places += code("{}", "xyzw"[(first + i / repeat) % own]);
+    const Code values = unpack(type, own, words, dialect_, false);
+    return own == 1 ? code("{}({})", group_type_of(loops_.values[id].node), values) : code("{}.{}", values, places);
   }
   if (group_words == vector_words && size_of(type) <= 4) {
-    return unpack(type, chunk_.group, std::vector<std::string>{raw_name(id, group) + register_index}, dialect_, true);
+    return unpack(type, chunk_.group, std::vector<Code>{raw_name(id, group) + register_index}, dialect_, true);
   }
-  std::vector<std::string> words;
+  std::vector<Code> words;
   for (int w = 0; w < group_words; ++w) {
     const int word = group * group_words + w;
-    const std::string raw = raw_name(id, word / vector_words) + register_index;
-    words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
+    const Code raw = raw_name(id, word / vector_words) + register_index;
+    words.push_back(vector_words == 1 ? raw : code("{}.{}", raw, "xyzw"[word % vector_words]));
   }
   return unpack(type, chunk_.group, words, dialect_, false);
 }
 
-std::string Emitter::result_name(std::size_t store) const { return names_.stores[store] + "_result"; }
+Code Emitter::result_name(std::size_t store) const { return names_.stores[store] + "_result"; }
 
-std::string Emitter::result_group(std::size_t store, int group) const {
-  return fmt::format("{}_{}", names_.stores[store], group);
-}
+Code Emitter::result_group(std::size_t store, int group) const { return code("{}_{}", names_.stores[store], group); }
 
 namespace {
 
@@ -202,19 +190,19 @@ bool has_no_elements(const ir::Node& node) {
 
 }  // namespace
 
-void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
+void Emitter::store_scalar(Scope& scope, std::size_t store, const Code& value) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
-  const std::string& block = names_.nodes.at(target.node);
+  const Code& block = names_.nodes.at(target.node);
   const DType type = dtype(target.node);
-  std::string at = position(scope, target.offset);
+  Code at = position(scope, target.offset);
   const int size = size_of(type);
   if (size == 8) {
-    const std::vector<std::string> words = pack(type, 1, value, dialect_);
+    const std::vector<Code> words = pack(type, 1, value, dialect_);
     scope.out->line("{}.w[{}] = {};", block, at, join_words(words));
     return;
   }
-  const std::string bits = element_bits(type, value, dialect_);
+  const Code bits = element_bits(type, value, dialect_);
   if (schedule::stores_sub32(graph_, loops_, target_, schedule_, target.node)) {
     scope.out->line("{}.w[{}] = {}({});", block, at, size == 2 ? "uint16_t" : "uint8_t", bits);
     return;
@@ -225,14 +213,14 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
   }
   // Neighbours in one word belong to other invocations: each touches its own bits only.
   const int shift = size == 2 ? 1 : 2;
-  const std::string name = unique(block + "_i");
-  const std::string mask = unique(block + "_mask");
+  const Code name = unique(block + "_i");
+  const Code mask = unique(block + "_mask");
   scope.out->line("uint {} = {};", name, at);
   scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1,
                   8 * size);
   scope.out->line("atomicAnd({}.w[{} >> {}], {}{});", block, name, shift,
                   VKF_PLANT(bits_not_cleared, "~", "0xffffffffu | "), mask);
-  scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
+  scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, bits.parenthesised(), mask);
 }
 
 namespace {
@@ -240,70 +228,68 @@ namespace {
 /// The vectors of a chunk on their way to a buffer.
 struct VectorStores {
   struct Write {
-    std::string at, text;
+    Code at, text;
   };
-  const std::string& block;
+  const Code& block;
   int element_bytes = 0;
   int vector_bytes = 0;
   std::vector<Write> writes = {};
 };
 
 /// Words that so many elements take.
-std::string word_count(const std::string& elements, int element_bytes) {
+Code word_count(const Code& elements, int element_bytes) {
   switch (element_bytes) {
-    case 1: return fmt::format("({} + 3u) / 4u", elements);
-    case 2: return fmt::format("({} + 1u) / 2u", elements);
+    case 1: return code("({} + 3u) / 4u", elements);
+    case 2: return code("({} + 1u) / 2u", elements);
     case 4: return elements;
-    default: return fmt::format("{} * 2u", elements);
+    default: return code("{} * 2u", elements);
   }
 }
 
 /// Full vectors for all chunks but a shorter last one, whose words are stored one by one.
-void store_vectors_or_words(Writer& out, const VectorStores& stores, const std::string& whole,
-                            const std::string& valid) {
-  const std::string& block = stores.block;
-  std::vector<std::string> names;
+void store_vectors_or_words(Writer& out, const VectorStores& stores, const Code& whole, const Code& valid) {
+  const Code& block = stores.block;
+  std::vector<Code> names;
   for (const VectorStores::Write& write : stores.writes) {
-    names.push_back(fmt::format("{}_w{}", block, names.size()));
+    names.push_back(code("{}_w{}", block, names.size()));
     out.line("{} {} = {};", word_type(stores.vector_bytes), names.back(), write.text);
   }
   out.open("if ({}) {{", whole);
   for (std::size_t v = 0; v < names.size(); ++v) out.line("{}.w[{}] = {};", block, stores.writes[v].at, names[v]);
   out.otherwise();
   const int vector_words = stores.vector_bytes / 4;
-  const std::string words_left = word_count(valid, stores.element_bytes);
+  const Code words_left = word_count(valid, stores.element_bytes);
   for (std::size_t v = 0; v < names.size(); ++v) {
     const int before = static_cast<int>(v) * vector_words;
-    const std::string& at = stores.writes[v].at;
+    const Code& at = stores.writes[v].at;
     if (vector_words == 1) {
       out.line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, at, names[v]);
       continue;
     }
     out.line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words,
-             before == 0 ? "" : fmt::format("{}u + ", before), words_left, block, at, names[v]);
+             before == 0 ? "" : code("{}u + ", before), words_left, block, at, names[v]);
   }
   out.close();
 }
 
 }  // namespace
 
-void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
+void Emitter::store_vectors(Scope& scope, std::size_t store, const Code& whole, const Code& valid) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
   const DType type = dtype(target.node);
   VectorStores stores{names_.nodes.at(target.node), size_of(type), schedule_.stores[store].vector_bytes};
   const int vector_words = stores.vector_bytes / 4;
   const int count = std::max(1, chunk_.elements * size_of(type) / stores.vector_bytes);
-  const std::string first = scoped(scope, chunk_vector(scope, target.offset, stores.vector_bytes / size_of(type)));
-  std::vector<std::string> words;
+  const Code first = scoped(scope, chunk_vector(scope, target.offset, stores.vector_bytes / size_of(type)));
+  std::vector<Code> words;
   for (int g = 0; g < chunk_.groups; ++g) {
-    for (std::string& word : pack(type, chunk_.group, result_group(store, g), dialect_))
-      words.push_back(std::move(word));
+    for (Code& word : pack(type, chunk_.group, result_group(store, g), dialect_)) words.push_back(std::move(word));
   }
   for (int v = 0; v < count; ++v) {
-    const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
+    const std::span<const Code> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
     const bool whole_group = size_of(type) == 4 && vector_words == chunk_.group;
-    const std::string text = whole_group ? pack_group(type, chunk_.group, result_group(store, v)) : join_words(part);
+    const Code text = whole_group ? pack_group(type, chunk_.group, result_group(store, v)) : join_words(part);
     stores.writes.push_back({plus(first, v), text});
   }
   if (!valid.empty() && (vector_words > 1 || count > 1))

@@ -13,6 +13,12 @@ namespace vkfuse::lowering {
 /// A GLSL identifier for each node that a kernel names.
 using NodeNames = std::map<ir::NodeId, std::string>;
 
+/// Of the nodes of a kernel, in both namings.
+struct KernelNames {
+  NodeNames of_graph;
+  NodeNames by_order;  ///< equal kernels then have equal text
+};
+
 /// "in_x" for input "x", "out_y" for output "y", else "v7". Unique among these nodes, never a keyword, never reserved.
 NodeNames identifiers(const ir::Graph& graph, std::span<const ir::NodeId> nodes);
 

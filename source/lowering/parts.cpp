@@ -101,7 +101,7 @@ void OperandEmitter::use_chunks_of(const Part& part) {
 }
 
 Result<void> OperandEmitter::element_function(Part& part, const std::function<void(Scope&)>& last,
-                                              const std::vector<std::string>& results) {
+                                              const std::vector<Code>& results) {
   Scope scope;
   Writer body;
   scope.out = &body;
@@ -117,22 +117,21 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
       continue;
     const DType type = dtype(value.node);
     if (is_float(type) && options_.numerics != Numerics::strict) continue;
-    const std::string text = ops::narrow(type, names_.values[id]);
-    if (text != names_.values[id]) body.line("{} = {};", names_.values[id], text);
+    if (narrows(type)) body.line("{} = {};", names_.values[id], narrow(type, dialect_, names_.values[id]));
   }
   VKF_CHECK_OK(emit_values(scope, part.per_element));
   last(scope);
-  const std::string text = body.take();
-  std::vector<std::string> parameters;
+  const Code text = body.take();
+  std::vector<Code> parameters;
   for (const auto& axis : own) {
-    if (!mentions(text, axis.second)) continue;
+    if (!text.uses(axis.second)) continue;
     parameters.push_back("uint " + axis.second);
     part.coordinates.push_back(axis.second);
   }
   for (ValueId id : part.function_inputs)
     parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   parameters.insert(parameters.end(), results.begin(), results.end());
-  functions_.open("void {}_element({}) {{", part.name, fmt::join(parameters, ", "));
+  functions_.open("void {}_element({}) {{", part.name, listed(parameters));
   functions_.raw(text);
   functions_.close();
   functions_.blank();
@@ -140,7 +139,7 @@ Result<void> OperandEmitter::element_function(Part& part, const std::function<vo
 }
 
 Result<void> OperandEmitter::result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here) {
-  std::vector<std::string> parameters;
+  std::vector<Code> parameters;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (stores_here && !stores_here(i)) continue;
     part.stores.push_back(i);
@@ -152,7 +151,7 @@ Result<void> OperandEmitter::result_function(Part& part, const std::function<boo
       part,
       [&](Scope& scope) {
         for (const std::size_t i : part.stores) {
-          const std::string value = use(scope, loops_.stores[i].value);
+          const Code value = use(scope, loops_.stores[i].value);
           if (schedule_.stores[i].kind == AccessKind::vector) {
             scope.out->line("{} = {};", result_name(i), value);
           } else {
@@ -164,10 +163,10 @@ Result<void> OperandEmitter::result_function(Part& part, const std::function<boo
 }
 
 /// Element `element` of the chunk of which main() knows the vectors' groups.
-std::vector<std::string> OperandEmitter::arguments(Scope& scope, const Part& part, int element,
-                                                   const std::map<ValueId, std::string>& groups) const {
-  std::vector<std::string> all;
-  for (const std::string& name : part.coordinates) all.push_back(name == "j" ? fmt::format("{}u", element) : name);
+std::vector<Code> OperandEmitter::arguments(Scope& scope, const Part& part, int element,
+                                            const std::map<ValueId, Code>& groups) const {
+  std::vector<Code> all;
+  for (const std::string& name : part.coordinates) all.push_back(name == "j" ? code("{}u", element) : Code(name));
   for (ValueId id : part.function_inputs) {
     const bool passed = groups.count(id) == 0 && scope.names.count(id) == 0 && !is_literal(id);
     if (passed) continue;  // the caller adds it
@@ -178,8 +177,7 @@ std::vector<std::string> OperandEmitter::arguments(Scope& scope, const Part& par
   return all;
 }
 
-Result<std::map<ValueId, std::string>> OperandEmitter::load_chunk(Scope& scope, const Part& part,
-                                                                  const std::string& loaded) {
+Result<std::map<ValueId, Code>> OperandEmitter::load_chunk(Scope& scope, const Part& part, const Code& loaded) {
   VKF_CHECK_OK(emit_values(scope, part.per_chunk));
   for (ValueId id : part.vectors) {
     if (loaded.empty()) load_vectors(scope, id, "");
@@ -187,19 +185,17 @@ Result<std::map<ValueId, std::string>> OperandEmitter::load_chunk(Scope& scope, 
   return unpack_group(part, 0, loaded);
 }
 
-std::map<ValueId, std::string> OperandEmitter::unpack_group(const Part& part, int group,
-                                                            const std::string& register_index) {
-  std::map<ValueId, std::string> groups;
+std::map<ValueId, Code> OperandEmitter::unpack_group(const Part& part, int group, const Code& register_index) {
+  std::map<ValueId, Code> groups;
   for (ValueId id : part.vectors) {
-    groups[id] = fmt::format("{}_{}", names_.values[id], group);
+    groups[id] = code("{}_{}", names_.values[id], group);
     main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, register_index));
   }
   return groups;
 }
 
-Result<void> OperandEmitter::store_chunk(const Part& part,
-                                         const std::function<std::vector<std::string>(int element)>& known,
-                                         const std::string& loaded) {
+Result<void> OperandEmitter::store_chunk(const Part& part, const std::function<std::vector<Code>(int element)>& known,
+                                         const Code& loaded) {
   Scope scope = part_scope(part);
   VKF_TRY(groups, load_chunk(scope, part, loaded));
   for (const std::size_t s : part.stores) {
@@ -207,13 +203,13 @@ Result<void> OperandEmitter::store_chunk(const Part& part,
       main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
   }
   for (int e = 0; e < part.elements; ++e) {
-    std::vector<std::string> passed = arguments(scope, part, e, groups);
-    for (std::string& one : known(e)) passed.push_back(std::move(one));
+    std::vector<Code> passed = arguments(scope, part, e, groups);
+    for (Code& one : known(e)) passed.push_back(std::move(one));
     for (const std::size_t s : part.stores) {
       if (schedule_.stores[s].kind == AccessKind::vector)
         passed.push_back(element_of(result_group(s, 0), e, chunk_.group));
     }
-    main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+    main_.line("{}_element({});", part.name, listed(passed));
   }
   for (const std::size_t s : part.stores) {
     if (schedule_.stores[s].kind == AccessKind::vector) store_vectors(scope, s, "", "");
@@ -221,7 +217,7 @@ Result<void> OperandEmitter::store_chunk(const Part& part,
   return {};
 }
 
-Result<void> OperandEmitter::of_element(const std::string& name, const std::string& parameters,
+Result<void> OperandEmitter::of_element(const Code& name, const Code& parameters,
                                         const std::function<Result<void>()>& body) {
   functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
   std::swap(functions_, main_);  // what computes positions and loads writes to main()

@@ -9,41 +9,43 @@ namespace vkfuse::lowering {
 using index::Atom;
 using index::Expr;
 
+bool always_inside(const Expr& position, std::int64_t size) {
+  const index::Interval interval = index::interval_of(position);
+  return interval.low >= 0 && interval.high < size;
+}
+
 index::Expr Emitter::in_scope(const Scope& scope, const Expr& expr) const {
   return index::substitute(expr, scope.axes);
 }
 
-std::string Emitter::position(Scope& scope, const Expr& expr) { return scoped(scope, in_scope(scope, expr)); }
+Code Emitter::position(Scope& scope, const Expr& expr) { return scoped(scope, in_scope(scope, expr)); }
 
-std::string Emitter::data_index(Scope& scope, int data, std::int64_t size) {
+Code Emitter::data_index(Scope& scope, int data, std::int64_t size) {
   const auto known = scope.data_names.find(data);
   if (known != scope.data_names.end()) return known->second;
   const ValueId id = loops_.data.at(data);
-  const std::string value = use(scope, id);
-  const std::string last = numbers_.size(size - 1);
-  std::string text;
+  const Code value = use(scope, id);
+  const Code last = numbers_.size(size - 1);
+  Code text;
   switch (ops::register_type_of(dtype_of(loops_.values[id]))) {
-    case ops::RegisterType::u32: text = fmt::format("min({}, {})", value, last); break;
+    case ops::RegisterType::u32: text = code("min({}, {})", value, last); break;
     case ops::RegisterType::i32:
-      text = VKF_PLANT(unclamped_position, fmt::format("min(uint(max({}, 0)), {})", value, last),
-                       fmt::format("uint({})", value));
+      text = VKF_PLANT(unclamped_position, code("min(uint(max({}, 0)), {})", value, last), code("uint({})", value));
       break;
     case ops::RegisterType::i64:
-      text = dialect_.native_int64 ? fmt::format("i64_index({}, {})", value, last)
-                                   : fmt::format("i64p_index({}, {})", value, last);
+      text = dialect_.native_int64 ? code("i64_index({}, {})", value, last) : code("i64p_index({}, {})", value, last);
       break;
     default:
-      text = dialect_.native_int64 ? fmt::format("u64_index({}, {})", value, last)
-                                   : fmt::format("u64p_index({}, {})", value, last);
+      text = dialect_.native_int64 ? code("u64_index({}, {})", value, last) : code("u64p_index({}, {})", value, last);
       break;
   }
-  const std::string name = unique((is_literal(id) ? "picked" : names_.values[id]) + "_index");
+  const Code name = unique((is_literal(id) ? "picked" : names_.values[id]) + "_index");
   scope.out->line("uint {} = {};", name, text);
   scope.data_names[data] = name;
   return name;
 }
 
-std::string Emitter::atom_text(Scope& scope, const Atom& atom) {
+Code Emitter::atom_text(Scope& scope, const Atom& atom) {
   if (atom.kind == Atom::Kind::axis) return scope.axis_names.at(atom.id);
   if (atom.kind == Atom::Kind::data) return data_index(scope, atom.id, atom.high + 1);
   const Expr self(0, {{1, std::make_shared<const Atom>(atom)}});
@@ -54,20 +56,20 @@ std::string Emitter::atom_text(Scope& scope, const Atom& atom) {
   // Simplification may leave an operand that can be negative; unsigned division wants it lifted.
   const std::int64_t low = index::interval_of(atom.operand).low;
   const std::int64_t lift = low < 0 ? schedule::ceil_div(-low, atom.divisor) : 0;
-  const std::string operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
-  std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide)
-                              : numbers_.remainder(operand, atom.divisor, schedule_.wide);
-  if (lift > 0 && divides) value += fmt::format(" - {}", numbers_.size(lift));
-  const std::string name = unique(divides ? "q" : "r");
+  const Code operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
+  Code value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide)
+                       : numbers_.remainder(operand, atom.divisor, schedule_.wide);
+  if (lift > 0 && divides) value += code(" - {}", numbers_.size(lift));
+  const Code name = unique(divides ? "q" : "r");
   scope.out->line("uint {} = {};", name, value);
   scope.known.emplace_back(self, name);
   return name;
 }
 
-std::string Emitter::scoped(Scope& scope, const Expr& expr) {
+Code Emitter::scoped(Scope& scope, const Expr& expr) {
   // Positive terms first: unsigned arithmetic wraps, but text that begins with a minus reads badly.
-  std::string text;
-  const auto add = [&](bool negative, const std::string& term) {
+  Code text;
+  const auto add = [&](bool negative, const Code& term) {
     if (text.empty()) {
       text = negative ? "0u - " + term : term;
     } else {
@@ -77,35 +79,33 @@ std::string Emitter::scoped(Scope& scope, const Expr& expr) {
   for (const bool negative : {false, true}) {
     for (const Expr::Term& term : expr.terms()) {
       if ((term.coefficient < 0) != negative) continue;
-      const std::string atom = atom_text(scope, *term.atom);
+      const Code atom = atom_text(scope, *term.atom);
       const std::int64_t factor = negative ? -term.coefficient : term.coefficient;
-      add(negative, factor == 1 ? atom : fmt::format("{} * {}", atom, numbers_.size(factor)));
+      add(negative, factor == 1 ? atom : code("{} * {}", atom, numbers_.size(factor)));
     }
     if (!negative && expr.constant() > 0) add(false, numbers_.size(expr.constant()));
   }
   if (expr.constant() < 0) add(true, numbers_.size(-expr.constant()));
-  return text.empty() ? "0u" : text;
+  return text.empty() ? Code::zero() : text;
 }
 
-std::string Emitter::condition(Scope& scope, std::span<const segment::Predicate> predicates) {
-  std::string text;
+Code Emitter::condition(Scope& scope, std::span<const segment::Predicate> predicates) {
+  Code text;
   for (const segment::Predicate& predicate : predicates) {
-    std::string all;
+    Code all;
     for (const segment::Predicate::Range& range : predicate.ranges) {
       const Expr value = in_scope(scope, range.value);
-      const index::Interval interval = index::interval_of(value);
-      if (interval.low >= 0 && interval.high < range.size) continue;
-      std::string at = scoped(scope, value);
-      if (at.find(' ') != std::string::npos) at = "(" + at + ")";
+      if (always_inside(value, range.size)) continue;
+      const Code at = scoped(scope, value).parenthesised();
       // Unsigned: what is negative is large.
       all += (all.empty() ? "" : " && ") + at + " < " + numbers_.size(range.size);
     }
     if (all.empty() && !predicate.negated) continue;
-    if (all.empty()) all = "true";
+    if (all.empty()) all = Code::always();
     if (predicate.negated) all = "!(" + all + ")";
     text += (text.empty() ? "" : " && ") + all;
   }
-  return text.empty() ? "true" : "(" + text + ")";
+  return text.empty() ? Code::always() : "(" + text + ")";
 }
 
 }  // namespace vkfuse::lowering

@@ -1,13 +1,16 @@
-// Which integers a value can be: what stays inside its dtype is not wrapped, and what a float holds is converted
-// without rounding.
+#include "lowering/ranges.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <iterator>
 
 #include "index/arithmetic.hpp"
-#include "lowering/emitter.hpp"
+#include "ir/structured.hpp"
 
 namespace vkfuse::lowering {
+
+using segment::Value;
+using segment::ValueId;
 
 namespace {
 
@@ -81,8 +84,8 @@ constexpr RangeRow kRanges[] = {
     {ops::Role::bit_xor, range_of_or},
 };
 
-/// What an op gives before it wraps, where that is known. Operands are 32-bit at most: only products of two u32 go
-/// beyond 64 bits.
+/// What an op gives before it wraps, where that is known. Operands are 32-bit
+/// at most: only products of two u32 go beyond 64 bits.
 std::optional<IntegerRange> before_wrapping(ops::Role op, std::span<const IntegerRange> x) {
   if (op == ops::Role::cast) return x[0];
   if (op == ops::Role::neg) return IntegerRange{-x[0].high, -x[0].low};
@@ -94,7 +97,7 @@ std::optional<IntegerRange> before_wrapping(ops::Role op, std::span<const Intege
 
 }  // namespace
 
-std::optional<IntegerRange> Emitter::unwrapped_range(const Value& value) const {
+std::optional<IntegerRange> IntegerRanges::unwrapped_range(const Value& value) const {
   std::vector<IntegerRange> operands;
   for (ValueId operand : value.operands) {
     const auto range = range_of(operand);
@@ -104,13 +107,13 @@ std::optional<IntegerRange> Emitter::unwrapped_range(const Value& value) const {
   return before_wrapping(ops::element_row(*graph_.node(value.node).op).role, operands);
 }
 
-bool Emitter::stays_inside(ValueId id, DType type) const {
+bool IntegerRanges::stays_inside(ValueId id, DType type) const {
   const auto range = range_of(id);
   const auto all = range_of_type(type);
   return range && all && is_inside(*range, *all);
 }
 
-bool Emitter::holds_exactly(DType type, ValueId id) const {
+bool IntegerRanges::holds_exactly(DType type, ValueId id) const {
   const std::int64_t most = type == DType::f16    ? 2048
                             : type == DType::bf16 ? 256
                             : type == DType::f32  ? 1 << 24
@@ -119,18 +122,18 @@ bool Emitter::holds_exactly(DType type, ValueId id) const {
   return range && most > 0 && -most <= range->low && range->high <= most;
 }
 
-bool Emitter::wraps(const Value& value) const {
+bool IntegerRanges::wraps(const Value& value) const {
   const auto all = range_of_type(dtype_of(value));
   const auto range = all ? unwrapped_range(value) : std::nullopt;
   return !range || !is_inside(*range, *all);
 }
 
-std::optional<IntegerRange> Emitter::range_of(ValueId id) const {
+std::optional<IntegerRange> IntegerRanges::range_of(ValueId id) const {
   const auto known = ranges_.find(id);
   if (known != ranges_.end()) return known->second;
   const Value& value = loops_.values[id];
   std::optional<IntegerRange> range = range_of_type(dtype_of(value));
-  if (range && is_literal(id)) {
+  if (range && value.kind == Value::Kind::literal) {
     if (const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(value.node).payload)) {
       const std::int64_t number = ir::decode_int(dtype_of(value), constant->bytes->data());
       range = IntegerRange{number, number};

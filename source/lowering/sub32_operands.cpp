@@ -13,17 +13,29 @@ using index::Expr;
 namespace {
 
 /// One 16-bit element of `yes` where its condition holds, else of `no`; the other half of the word is zero.
-std::string chosen_half(const std::string& condition, const char* mask, const std::string& yes, const std::string& no) {
-  const auto masked = [&](const std::string& word) { return word == "0u" ? word : fmt::format("{} & {}", word, mask); };
-  return condition == "true" ? fmt::format("({})", masked(yes))
-                             : fmt::format("({} ? {} : {})", condition, masked(yes), masked(no));
+Code chosen_half(const Code& condition, const char* mask, const Code& yes, const Code& no) {
+  const auto masked = [&](const Code& word) { return word.is_zero() ? word : code("{} & {}", word, mask); };
+  return condition.is_always() ? code("({})", masked(yes)) : code("({} ? {} : {})", condition, masked(yes), masked(no));
+}
+
+/// What a conjunction asks of an element of a chunk: positions, and sizes that they are below.
+std::vector<std::pair<Expr, std::int64_t>> asked_at(const std::vector<segment::Predicate>& conjunction,
+                                                    const std::map<index::AxisId, Expr>& axes, std::size_t element) {
+  std::vector<std::pair<Expr, std::int64_t>> asked;
+  for (const segment::Predicate& predicate : conjunction) {
+    for (const segment::Predicate::Range& range : predicate.ranges) {
+      const Expr at = index::substitute(index::substitute(range.value, axes),
+                                        {{kElement, Expr(static_cast<std::int64_t>(element))}});
+      if (!always_inside(at, range.size)) asked.emplace_back(at, range.size);
+    }
+  }
+  return asked;
 }
 
 /// The two elements of a word, of which each has a condition.
-std::string chosen_word(const std::string& low, const std::string& high, const std::string& yes,
-                        const std::string& no) {
-  if (low == high) return fmt::format("{} ? {} : {}", low, yes, no);
-  return fmt::format("{} | {}", chosen_half(low, "0xffffu", yes, no), chosen_half(high, "0xffff0000u", yes, no));
+Code chosen_word(const Code& low, const Code& high, bool alike, const Code& yes, const Code& no) {
+  if (alike) return code("{} ? {} : {}", low, yes, no);
+  return code("{} | {}", chosen_half(low, "0xffffu", yes, no), chosen_half(high, "0xffff0000u", yes, no));
 }
 
 }  // namespace
@@ -75,23 +87,23 @@ bool OperandEmitter::is_copied(ValueId id, DType component) const {
          is_copied(value.operands[1], component);
 }
 
-std::vector<std::string> OperandEmitter::literal_words(const TileOperand& tile_operand, ValueId literal) const {
+std::vector<Code> OperandEmitter::literal_words(const TileOperand& tile_operand, ValueId literal) const {
   std::uint16_t bits = 0;
   const ir::Node& node = graph_.node(loops_.values[literal].node);
   std::memcpy(&bits, std::get<ir::ConstantPayload>(node.payload).bytes->data(), sizeof bits);
-  return std::vector<std::string>(static_cast<std::size_t>(tile_operand.part.elements / 2),
-                                  bits == 0 ? "0u" : fmt::format("0x{:08x}u", bits * 0x10001u));
+  return std::vector<Code>(static_cast<std::size_t>(tile_operand.part.elements / 2),
+                           bits == 0 ? Code::zero() : code("0x{:08x}u", bits * 0x10001u));
 }
 
-std::vector<std::string> OperandEmitter::loaded_words(const TileOperand& tile_operand, ValueId load) {
-  std::vector<std::string> words;
-  const std::string in_flight = tile_operand.staging.prefetched ? register_index(tile_operand) : "";
+std::vector<Code> OperandEmitter::loaded_words(const TileOperand& tile_operand, ValueId load) {
+  std::vector<Code> words;
+  const Code in_flight = tile_operand.staging.prefetched ? register_index(tile_operand) : "";
   for (int w = 0; w < tile_operand.part.elements / 2; ++w) {
     if (!is_unaligned(load)) {
       words.push_back(word_as_read(tile_operand, load, w));
       continue;
     }
-    words.push_back(fmt::format("{}_{}", names_.values[load], w));
+    words.push_back(code("{}_{}", names_.values[load], w));
     main_.line("uint {} = {};", words.back(), unaligned_word(load, w, in_flight));
   }
   return words;
@@ -124,10 +136,10 @@ OperandEmitter::ChunkPredicates OperandEmitter::split_predicates(const Scope& sc
 }
 
 /// What is the same for all elements of a chunk is asked once, and what follows from the sizes never.
-std::vector<std::string> OperandEmitter::chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice) {
+std::vector<Code> OperandEmitter::chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice) {
   const Value& value = loops_.values[choice];
-  const std::vector<std::string> yes = copied_words(tile_operand, scope, value.operands[0]),
-                                 no = copied_words(tile_operand, scope, value.operands[1]);
+  const std::vector<Code> yes = copied_words(tile_operand, scope, value.operands[0]),
+                          no = copied_words(tile_operand, scope, value.operands[1]);
   std::map<index::AxisId, Expr> of_chunk = scope.axes;
   scope.axes.clear();
   set_axes(scope, tile_operand.part, true);
@@ -138,38 +150,40 @@ std::vector<std::string> OperandEmitter::chosen_words(const TileOperand& tile_op
       expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
     return condition(scope, conjunction);
   };
-  std::string inside = condition_at(0, predicates.of_chunk);
-  if (inside != "true") {
-    const std::string name = names_.values[choice] + "_inside";
+  Code inside = condition_at(0, predicates.of_chunk);
+  if (!inside.is_always()) {
+    const Code name = names_.values[choice] + "_inside";
     main_.line("bool {} = {};", name, inside);
     inside = name;
   }
   const auto holds = [&](std::size_t element) {
-    const std::string here = condition_at(element, predicates.of_element);
-    return here == "true" ? inside : inside == "true" ? here : inside + " && " + here;
+    const Code here = condition_at(element, predicates.of_element);
+    return here.is_always() ? inside : inside.is_always() ? here : inside + " && " + here;
   };
-  std::vector<std::string> words;
+  std::vector<Code> words;
   for (std::size_t w = 0; w < yes.size(); ++w) {
-    const std::string low = holds(2 * w), high = holds(2 * w + 1);
-    if (low == "true" && high == "true") {
+    const Code low = holds(2 * w), high = holds(2 * w + 1);
+    const bool alike =
+        asked_at(predicates.of_element, of_element, 2 * w) == asked_at(predicates.of_element, of_element, 2 * w + 1);
+    if (low.is_always() && high.is_always()) {
       words.push_back(yes[w]);
       continue;
     }
-    words.push_back(fmt::format("{}_{}", names_.values[choice], w));
-    main_.line("uint {} = {};", words.back(), chosen_word(low, high, yes[w], no[w]));
+    words.push_back(code("{}_{}", names_.values[choice], w));
+    main_.line("uint {} = {};", words.back(), chosen_word(low, high, alike, yes[w], no[w]));
   }
   scope.axes = std::move(of_chunk);
   return words;
 }
 
-std::vector<std::string> OperandEmitter::copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id) {
+std::vector<Code> OperandEmitter::copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id) {
   if (is_literal(id)) return literal_words(tile_operand, id);
   if (loops_.values[id].kind == Value::Kind::load) return loaded_words(tile_operand, id);
   return chosen_words(tile_operand, scope, id);
 }
 
-std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype) {
-  std::vector<std::string> words;
+std::vector<Code> OperandEmitter::sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype) {
+  std::vector<Code> words;
   if (tile_operand.encoding.as_read) {
     for (int v = 0; v < vectors_of(*tile_operand.encoding.as_read); ++v)
       words.push_back(raw_name(*tile_operand.encoding.as_read, v) +
@@ -181,53 +195,53 @@ std::vector<std::string> OperandEmitter::sub32_words(const TileOperand& tile_ope
   const ops::RegisterType from = ops::register_type_of(dtype_of(loops_.values[tile_operand.value]));
   const ops::RegisterType to = ops::register_type_of(dtype);
   for (int g = 0; g < chunk_.groups; ++g) {
-    std::string value = tile_operand_group(tile_operand, scope, g);
-    if (chunk_.group == 1) return {fmt::format("{}({})", component(dtype), value)};
+    Code value = tile_operand_group(tile_operand, scope, g);
+    if (chunk_.group == 1) return {code("{}({})", component(dtype), value)};
     if (from != to) {  // a cast that loses nothing is taken back
       main_.line("{0} {1}_narrow = {0}({1});", group_type(to, chunk_.group, dialect_), value);
       value += "_narrow";
     }
-    const std::vector<std::string> packed = pack(dtype, chunk_.group, value, dialect_);
+    const std::vector<Code> packed = pack(dtype, chunk_.group, value, dialect_);
     words.insert(words.end(), packed.begin(), packed.end());
   }
   return words;
 }
 
-std::string OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueId load, int word) const {
+Code OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueId load, int word) const {
   const int per = schedule_.loads[load].vector_bytes / 4;
-  const std::string vector =
+  const Code vector =
       raw_name(load, word / per) + (tile_operand.staging.prefetched ? register_index(tile_operand) : "");
-  return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
+  return per == 1 ? vector : code("{}.{}", vector, "xyzw"[word % per]);
 }
 
 /// A thread's chunk in words of four neighbours along k: as it is read where they lie side by side, else of four
 /// chunks.
-void OperandEmitter::put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
+void OperandEmitter::put_integer_dots(const TileOperand& tile_operand, Scope& scope, const Code& inside) {
   const int elements = tile_operand.part.elements;
-  const std::vector<std::string> words = sub32_words(tile_operand, scope, DType::i8);
-  std::vector<std::string> single = words;  // of four bytes
+  const std::vector<Code> words = sub32_words(tile_operand, scope, DType::i8);
+  std::vector<Code> single = words;  // of four bytes
   for (int g = 0; tile_operand.encoding.as_read && g < elements / 4; ++g) {
     if (g == 0) single.clear();
     single.push_back(word_as_read(tile_operand, *tile_operand.encoding.as_read, g));
   }
   for (std::size_t g = 0; g < single.size(); ++g) {
-    const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
-    const std::string word = fmt::format("int({})", single[g]);
+    const Code column = single.size() == 1 ? "column" : code("(column * {}u + {}u)", single.size(), g);
+    const Code word = code("int({})", single[g]);
     main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", tile_operand.tile, column, tile_operand.stride(),
-               inside.empty() ? word : fmt::format("{} ? {} : 0", inside, word));
+               inside.empty() ? word : code("{} ? {} : 0", inside, word));
   }
 }
 
-void OperandEmitter::open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside) {
+void OperandEmitter::open_steps(const TileOperand& tile_operand, const Code& depth, Code* inside) {
   const Counted& owns_k = counted(tile_operand.depth);
   const Extent all = extent(owns_k.axes);
-  const std::string position =
-      fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, tile_operand.k_extent),
-                  tile_operand.steps());
+  const Code position =
+      code("{}column * {}u + d", depth.empty() ? "" : code("{} * {}u + ", depth, tile_operand.k_extent),
+           tile_operand.steps());
   main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", tile_operand.steps());
   main_.line("uint {} = {};", owns_k.name, limited(position, all, tile_operand.k_extent));
   if (inside != nullptr && !divides(tile_operand.k_extent, all))
-    *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
+    *inside = code("{} < {}", position, numbers_.size(all.count));
 }
 
 /// A word for each position across.
@@ -236,32 +250,32 @@ void OperandEmitter::put_gathered(const TileOperand& tile_operand) {
   for (int g = 0; g < chunk_.groups; ++g) {
     if (tile_operand.encoding.integer_dot) {
       main_.line("{}[column * {}u + row{}] = words_{};", tile_operand.tile, tile_operand.stride(),
-                 elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
+                 elements == 4 ? Code() : code(" * {}u + {}u", elements / 4, g), g);
       continue;
     }
     for (int e = 0; e < 4; ++e) {
       main_.line("{}[{}(row * {}u + {}u) * {}u + column] = uint(words_{}.{});", tile_operand.tile,
-                 tile_operand.begin > 0 ? fmt::format("{}u + ", tile_operand.begin) : "", elements, 4 * g + e,
+                 tile_operand.begin > 0 ? code("{}u + ", tile_operand.begin) : "", elements, 4 * g + e,
                  tile_operand.row_words(), g, "xyzw"[e]);
     }
   }
 }
 
 /// Chunks that lie across, four neighbours along k one after the other.
-Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const std::string& depth) {
+Result<void> OperandEmitter::gather_steps(const TileOperand& tile_operand, const Code& depth) {
   for (int g = 0; g < chunk_.groups; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
-  std::string inside;
+  Code inside;
   open_steps(tile_operand, depth, &inside);
   Scope scope = part_scope(tile_operand.part);
   VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
   const bool integers = ops::register_type_of(dtype_of(loops_.values[tile_operand.value])) == ops::RegisterType::i32;
   for (int g = 0; g < chunk_.groups; ++g) {
-    std::string value;
+    Code value;
     if (tile_operand.encoding.as_read) {
-      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(tile_operand, *tile_operand.encoding.as_read, g));
+      value = code("ivec4(u8x4_values({}))", word_as_read(tile_operand, *tile_operand.encoding.as_read, g));
     } else {
       value = tile_operand_group(tile_operand, scope, g);
-      value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
+      value = code("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
     }
     main_.line("{}words_{} |= {} << (d * 8u);", inside.empty() ? "" : "if (" + inside + ") ", g, value);
   }

@@ -1,12 +1,9 @@
 // Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power
 // of two they need no conversion, and nothing shifts them down: one bitwise instruction and one difference for each,
 // where GPUs do few of the former at a time.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <functional>
 
 #include "lowering/emitter.hpp"
 
@@ -18,17 +15,16 @@ namespace {
 
 constexpr int kFraction = 23;  // bits of an f32 below its leading one
 
-std::string float_literal(double value, const Dialect& dialect) {
-  const auto single = static_cast<float>(value);
-  return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect);
+Code float_literal(float value, const Dialect& dialect) {
+  return literal(DType::f32, reinterpret_cast<const std::byte*>(&value), dialect);
 }
 
-std::string uints_type(int count) { return count == 1 ? "uint" : fmt::format("uvec{}", count); }
-std::string floats_type(int count) { return count == 1 ? "float" : fmt::format("vec{}", count); }
+Code uints_type(int count) { return count == 1 ? "uint" : code("uvec{}", count); }
+Code floats_type(int count) { return count == 1 ? "float" : code("vec{}", count); }
 
 /// "uvec4(a, b, c, d)", or the one scalar.
-std::string vector_of(const char* type, const std::vector<std::string>& values) {
-  return values.size() == 1 ? values.front() : fmt::format("{}{}({})", type, values.size(), fmt::join(values, ", "));
+Code vector_of(const char* type, const std::vector<Code>& values) {
+  return values.size() == 1 ? values.front() : code("{}{}({})", type, values.size(), listed(values));
 }
 
 }  // namespace
@@ -65,7 +61,7 @@ void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axi
     if (value.kind != Value::Kind::compute || graph_.node(value.node).op->role != ops::Role::cast ||
         !loops_.per_element(value))
       continue;
-    if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
+    if (!ranges_.holds_exactly(dtype_of(value), value.operands[0])) continue;
     const auto bits = schedule::sub_byte_field_of(graph_, loops_, value.operands[0]);
     if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
     UnpackedField field{*bits, {}, {}};
@@ -78,28 +74,36 @@ void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axi
   }
 }
 
-/// The value of the function that takes a group's numbers out of their word, and of the constant that it is given.
-Emitter::SubByteGroup Emitter::sub_byte_text(const UnpackedField& field, int group) const {
-  std::vector<std::string> words, masks, bits, differences;
+/// What the function takes out of a word, and what its constant is, for each element of a group.
+Emitter::SubByteNumbers Emitter::sub_byte_numbers(const UnpackedField& field, int group) const {
+  SubByteNumbers numbers;
   for (int e = group * chunk_.group; e < (group + 1) * chunk_.group; ++e) {
     const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
     const int exponent = kFraction - element.place;
-    words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
-    masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
-    bits.push_back(fmt::format(
-        "0x{:08x}u", (static_cast<std::uint32_t>(127 + exponent) << kFraction) | (field.flip << element.place)));
-    differences.push_back(
-        float_literal(static_cast<double>(std::int64_t{1} << exponent) - static_cast<double>(field.offset), dialect_));
+    const double difference = static_cast<double>(std::int64_t{1} << exponent) - static_cast<double>(field.offset);
+    numbers.taken.push_back({element.down, element.mask << element.place, static_cast<float>(difference)});
+    numbers.bits.push_back((static_cast<std::uint32_t>(127 + exponent) << kFraction) | (field.flip << element.place));
   }
-  const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
-  if (alike) words.resize(1);
-  return {fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints_type(chunk_.group), fmt::join(words, ", "),
-                      vector_of("uvec", masks), vector_of("vec", differences)),
-          vector_of("uvec", bits)};
+  return numbers;
 }
 
-void Emitter::write_sub_byte_function(const std::string& name, const std::string& value) {
-  const std::string floats = floats_type(chunk_.group);
+/// The value of the function.
+Code Emitter::sub_byte_value(const SubByteNumbers& numbers) const {
+  std::vector<Code> words, masks, differences;
+  bool alike = true;
+  for (const SubByteNumbers::Taken& one : numbers.taken) {
+    words.push_back(one.down == 0 ? "word" : code("word >> {}u", one.down));
+    masks.push_back(code("0x{:x}u", one.mask));
+    differences.push_back(float_literal(one.difference, dialect_));
+    alike = alike && one.down == numbers.taken.front().down;
+  }
+  if (alike) words.resize(1);
+  return code("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints_type(chunk_.group), listed(words),
+              vector_of("uvec", masks), vector_of("vec", differences));
+}
+
+void Emitter::write_sub_byte_function(const Code& name, const Code& value) {
+  const Code floats = floats_type(chunk_.group);
   functions_.open("{} {}(uint word, {} bits) {{", floats, name, uints_type(chunk_.group));
   functions_.line("precise {} values = {};", floats, value);
   functions_.line("return values;");
@@ -109,41 +113,46 @@ void Emitter::write_sub_byte_function(const std::string& name, const std::string
 
 /// Functions and constants are written once for all groups that are alike.
 void Emitter::write_sub_byte_functions() {
-  std::map<std::string, std::string> functions, constants;  // names by what they are
-  const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
-    std::string& name = known[of];
+  std::map<std::vector<SubByteNumbers::Taken>, Code> functions;  // names by what they are
+  std::map<std::vector<std::uint32_t>, Code> constants;
+  const auto named = [&](auto& known, const auto& of, const char* stem) {
+    Code& name = known[of];
     const bool first = name.empty();
     if (first) name = unique(stem);
     return std::pair(name, first);
   };
   for (auto& [id, field] : found_.sub_byte_fields) {
     for (int g = 0; g < chunk_.groups; ++g) {
-      const SubByteGroup text = sub_byte_text(field, g);
-      const auto [function, first_function] = named(functions, text.function, "field_values");
-      const auto [constant, first_constant] = named(constants, text.bits, "field_bits");
+      const SubByteNumbers numbers = sub_byte_numbers(field, g);
+      const auto [function, first_function] = named(functions, numbers.taken, "field_values");
+      const auto [constant, first_constant] = named(constants, numbers.bits, "field_bits");
       if (first_function && functions.size() == 1) {
         functions_.line(
             "// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know "
             "these: with two constants that");
         functions_.line("// it knows, an `and` and an `xor` are two instructions.");
       }
-      if (first_function) write_sub_byte_function(function, text.function);
+      if (first_function) write_sub_byte_function(function, sub_byte_value(numbers));
       if (first_constant && constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
-      if (first_constant) main_.line("{} {} = {} + {};", uints_type(chunk_.group), constant, text.bits, nan_.barrier);
+      if (first_constant) {
+        std::vector<Code> bits;
+        for (const std::uint32_t one : numbers.bits) bits.push_back(code("0x{:08x}u", one));
+        main_.line("{} {} = {} + {};", uints_type(chunk_.group), constant, vector_of("uvec", bits), nan_.barrier);
+      }
       field.groups.push_back({function, constant});
     }
   }
 }
 
-std::string Emitter::sub_byte_group(ValueId id, int group, const std::string& register_index) const {
+Code Emitter::sub_byte_group(ValueId id, int group, const Code& register_index) const {
   const UnpackedField& field = found_.sub_byte_fields.at(id);
   const int vector_words = schedule_.loads[field.load].vector_bytes / 4;
   const int word =
       field.elements[static_cast<std::size_t>(group * chunk_.group)].word;  // of bytes, a group is in one word
-  const std::string raw = raw_name(field.load, word / vector_words) + register_index;
+  const Code raw = raw_name(field.load, word / vector_words) + register_index;
   const SubByteGroup& text = field.groups[static_cast<std::size_t>(group)];
-  return fmt::format("{}({}, {})", text.function,
-                     vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]), text.bits);
+  return code("{}({}, {})", text.function, vector_words == 1 ? raw : code("{}.{}", raw, "xyzw"[word % vector_words]),
+              text.bits);
 }
 
 }  // namespace vkfuse::lowering

@@ -10,8 +10,8 @@ namespace vkfuse::lowering {
 namespace {
 
 /// The type of an array's element that is so many of a tile's.
-std::string tile_word(DType dtype, int count) {
-  return count == 1 ? std::string(component(dtype)) : std::string(word_type(size_of(dtype) * count));
+Code tile_word(DType dtype, int count) {
+  return count == 1 ? Code(component(dtype)) : Code(word_type(size_of(dtype) * count));
 }
 
 }  // namespace
@@ -88,9 +88,9 @@ void OperandEmitter::unroll_where_it_pays(TileOperand& tile_operand) const {
 
 Result<void> OperandEmitter::tile_operand_function(TileOperand& tile_operand) {
   if (tile_operand.plain || tile_operand.encoding.as_read || tile_operand.encoding.copied) return {};
-  std::vector<std::string> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " tile_operand"};
+  std::vector<Code> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " tile_operand"};
   for (const auto& [id, name] : tile_operand.beside)
-    results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
+    results.push_back(code("out {} {}", scalar_type(loops_.values[id].node), name));
   functions_.line("// One element of an operand.");
   return element_function(
       tile_operand.part,
@@ -151,8 +151,8 @@ bool OperandEmitter::open_chunks(const TileOperand& tile_operand) {
   return tile_operand.staging.chunks % schedule_.workgroup == 0;
 }
 
-std::string OperandEmitter::limited(const std::string& position, Extent all, int piece) {
-  return divides(piece, all) ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all.count));
+Code OperandEmitter::limited(const Code& position, Extent all, int piece) {
+  return divides(piece, all) ? position : code("min({}, {} - 1u)", position, numbers_.size(all.count));
 }
 
 /// Names the row and the column of a thread's chunk in the tile: neighbouring chunks are neighbours in memory.
@@ -166,7 +166,7 @@ void OperandEmitter::locate_in_tile(const TileOperand& tile_operand, int per_til
   } else if (keeps_position(tile_operand)) {
     const int per = chunks_of_row(tile_operand), rows = schedule_.workgroup / per;
     main_.line("uint {} = {}thread / {}u;", along_k ? "row" : "column",
-               tile_operand.staging.iterations > 1 ? fmt::format("u * {}u + ", rows) : "", per);
+               tile_operand.staging.iterations > 1 ? code("u * {}u + ", rows) : "", per);
     main_.line("uint {} = thread % {}u;", along_k ? "column" : "row", per);
   } else if (along_k) {
     main_.line("uint row = unit / {}u;", per_step);
@@ -177,8 +177,7 @@ void OperandEmitter::locate_in_tile(const TileOperand& tile_operand, int per_til
   }
 }
 
-void OperandEmitter::locate_chunk(const TileOperand& tile_operand, const std::string& across,
-                                  const std::string& depth) {
+void OperandEmitter::locate_chunk(const TileOperand& tile_operand, const Code& across, const Code& depth) {
   const bool along_k = tile_operand.along_k();
   const int elements = tile_operand.part.elements;
   const Counted& own_across = counted(tile_operand.across);
@@ -188,8 +187,8 @@ void OperandEmitter::locate_chunk(const TileOperand& tile_operand, const std::st
   const int per_tile = tile_operand.extent / (along_k ? 1 : elements);
   const int per_step = tile_operand.k_extent / (along_k ? elements : tile_operand.steps());
   locate_in_tile(tile_operand, per_tile, per_step);
-  const auto at = [](const std::string& tile, int piece, const char* in_tile) {
-    return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
+  const auto at = [](const Code& tile, int piece, const char* in_tile) {
+    return tile.empty() ? Code(in_tile) : code("{} * {}u + {}", tile, piece, in_tile);
   };
   main_.line("uint {} = {};", along_k ? own_across.name : "chunk",
              limited(at(across, per_tile, "row"), chunks, per_tile));
@@ -201,7 +200,7 @@ void OperandEmitter::locate_chunk(const TileOperand& tile_operand, const std::st
 void OperandEmitter::declare_prefetch(const TileOperand& tile_operand) {
   use_chunks_of(tile_operand.part);
   for (ValueId id : tile_operand.part.vectors) {
-    for (const std::string& name : raw_names(id)) {
+    for (const Code& name : raw_names(id)) {
       main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, prefetch_extent(tile_operand));
     }
   }
@@ -218,16 +217,14 @@ std::vector<ValueId> OperandEmitter::loads_of_chunks(const Part& part) const {
   return loads;
 }
 
-Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const std::string& across,
-                                   const std::string& depth) {
+Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& across, const Code& depth) {
   use_chunks_of(tile_operand.part);
   const bool full = open_chunks(tile_operand);
   if (!full) main_.line("unit = min(unit, {}u);", tile_operand.staging.chunks - 1);
   locate_chunk(tile_operand, across, depth);
   if (tile_operand.steps() > 1) open_steps(tile_operand, depth, nullptr);
   Scope scope = part_scope(tile_operand.part);
-  for (ValueId id : tile_operand.part.vectors)
-    load_vectors(scope, id, register_index(tile_operand).empty() ? " " : register_index(tile_operand));
+  for (ValueId id : tile_operand.part.vectors) load_vectors(scope, id, register_index(tile_operand), true);
   for (ValueId id : loads_of_chunks(tile_operand.part)) {
     VKF_CHECK_OK(emit_value(scope, id));
     main_.line("{}_ahead{} = {};", names_.values[id], register_index(tile_operand), use(scope, id));
@@ -237,61 +234,59 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const std::s
   return {};
 }
 
-std::string OperandEmitter::tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g) {
-  const std::map<ValueId, std::string> groups =
+Code OperandEmitter::tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g) {
+  const std::map<ValueId, Code> groups =
       unpack_group(tile_operand.part, g, tile_operand.staging.prefetched ? register_index(tile_operand) : "");
   if (tile_operand.plain) return groups.at(tile_operand.value);
-  std::string value = fmt::format("factor_{}", g);
+  Code value = code("factor_{}", g);
   main_.line("{} {};",
              group_type(ops::register_type_of(dtype_of(loops_.values[tile_operand.value])), chunk_.group, dialect_),
              value);
   for (int e = 0; e < chunk_.group; ++e) {
-    std::vector<std::string> passed = arguments(scope, tile_operand.part, g * chunk_.group + e, groups);
+    std::vector<Code> passed = arguments(scope, tile_operand.part, g * chunk_.group + e, groups);
     passed.push_back(element_of(value, e, chunk_.group));
     for (const auto& [id, name] : tile_operand.beside) {
-      const std::string element = fmt::format("{}_{}", name, g * chunk_.group + e);
+      const Code element = code("{}_{}", name, g * chunk_.group + e);
       main_.line("{} {};", scalar_type(loops_.values[id].node), element);
       passed.push_back(element);
     }
-    main_.line("{}_element({});", tile_operand.part.name, fmt::join(passed, ", "));
+    main_.line("{}_element({});", tile_operand.part.name, listed(passed));
   }
   return value;
 }
 
-void OperandEmitter::put_vec4(const TileOperand& tile_operand, int g, const std::string& value) {
+void OperandEmitter::put_vec4(const TileOperand& tile_operand, int g, const Code& value) {
   const int elements = tile_operand.part.elements;
   if (!tile_operand.along_k() && chunk_.group == 4) {
     main_.line("{}[column * {}u + row{}] = {};", tile_operand.tile, tile_operand.stride(),
-               elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
+               elements == 4 ? Code() : code(" * {}u + {}u", elements / 4, g), value);
     return;
   }
   for (int e = 0; e < chunk_.group; ++e) {
     const int at = g * chunk_.group + e;
-    const std::string element = element_of(value, e, chunk_.group);
+    const Code element = element_of(value, e, chunk_.group);
     if (tile_operand.along_k()) {
-      const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
+      const Code column = elements == 1 ? "column" : code("(column * {}u + {}u)", elements, at);
       main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", tile_operand.tile, column, tile_operand.stride(), element);
     } else {
-      const std::string row = elements == 1 ? "row" : fmt::format("(row * {}u + {}u)", elements, at);
+      const Code row = elements == 1 ? "row" : code("(row * {}u + {}u)", elements, at);
       main_.line("{}[column * {}u + {} / 4u][{} % 4u] = {};", tile_operand.tile, tile_operand.stride(), row, row,
                  element);
     }
   }
 }
 
-std::string OperandEmitter::fragment_at(const TileOperand& tile_operand, const std::string& across,
-                                        const std::string& depth, bool second) {
-  const auto words = [&](const std::string& elements) {
-    return tile_operand.per_word() == 1 ? elements : fmt::format("{} / {}u", elements, tile_operand.per_word());
+Code OperandEmitter::fragment_at(const TileOperand& tile_operand, const Code& across, const Code& depth, bool second) {
+  const auto words = [&](const Code& elements) {
+    return tile_operand.per_word() == 1 ? elements : code("{} / {}u", elements, tile_operand.per_word());
   };
-  const std::string place =
-      tile_operand.rows_along_k()
-          ? fmt::format("({}) * {}u + {}", across, tile_operand.row_words(), words(depth))
-          : fmt::format("({}) * {}u + {}", depth, tile_operand.row_words(), words("(" + across + ")"));
+  const Code place = tile_operand.rows_along_k()
+                         ? code("({}) * {}u + {}", across, tile_operand.row_words(), words(depth))
+                         : code("({}) * {}u + {}", depth, tile_operand.row_words(), words("(" + across + ")"));
   const bool rows_lie = tile_operand.rows_along_k() != second;
-  return fmt::format("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", tile_operand.tile,
-                     tile_operand.begin > 0 ? fmt::format("{}u + ", tile_operand.begin) : "", place,
-                     tile_operand.row_words(), rows_lie ? "Row" : "Column");
+  return code("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", tile_operand.tile,
+              tile_operand.begin > 0 ? code("{}u + ", tile_operand.begin) : "", place, tile_operand.row_words(),
+              rows_lie ? "Row" : "Column");
 }
 
 void OperandEmitter::declare_tile(const TileOperand& tile_operand) {
@@ -323,44 +318,43 @@ Result<void> OperandEmitter::load_staged_chunk(const TileOperand& tile_operand, 
 }
 
 /// Whether a chunk at `column` of the tile is in the tensor along k; empty where all are.
-std::string OperandEmitter::inside_along_k(const TileOperand& tile_operand, const std::string& depth) {
+Code OperandEmitter::inside_along_k(const TileOperand& tile_operand, const Code& depth) {
   const int chunk = tile_operand.along_k() ? tile_operand.part.elements : 1;
   const Extent k_chunks = extent(counted(tile_operand.depth).axes) / chunk;
   const int per_step = tile_operand.k_extent / chunk;
   if (divides(per_step, k_chunks)) return "";
-  return fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step),
-                     numbers_.size(k_chunks.count));
+  return code("{}column < {}", depth.empty() ? "" : code("{} * {}u + ", depth, per_step),
+              numbers_.size(k_chunks.count));
 }
 
 /// A chunk of a tile for cooperative matrices is one element of the array.
-void OperandEmitter::put_components(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
+void OperandEmitter::put_components(const TileOperand& tile_operand, Scope& scope, const Code& inside) {
   const bool along_k = tile_operand.along_k();
   const DType component = *tile_operand.encoding.component;
-  const std::vector<std::string> words = sub32_words(tile_operand, scope, component);
-  const std::string word = tile_word(component, tile_operand.per_word());
-  const std::string all = words.size() == 1 ? words.front() : fmt::format("{}({})", word, fmt::join(words, ", "));
+  const std::vector<Code> words = sub32_words(tile_operand, scope, component);
+  const Code word = tile_word(component, tile_operand.per_word());
+  const Code all = words.size() == 1 ? words.front() : code("{}({})", word, listed(words));
   main_.line("{}[{}{} * {}u + {}] = {};", tile_operand.tile,
-             tile_operand.begin > 0 ? fmt::format("{}u + ", tile_operand.begin) : "", along_k ? "row" : "column",
+             tile_operand.begin > 0 ? code("{}u + ", tile_operand.begin) : "", along_k ? "row" : "column",
              tile_operand.row_words(), along_k ? "column" : "row",
-             inside.empty() ? all : fmt::format("{} ? {} : {}(0)", inside, all, word));
+             inside.empty() ? all : code("{} ? {} : {}(0)", inside, all, word));
 }
 
-void OperandEmitter::put_vec4s(const TileOperand& tile_operand, Scope& scope, const std::string& inside) {
+void OperandEmitter::put_vec4s(const TileOperand& tile_operand, Scope& scope, const Code& inside) {
   const DType dtype_here = dtype_of(loops_.values[tile_operand.value]);
-  const std::string zero = fmt::format("{}({})", group_type(ops::register_type_of(dtype_here), chunk_.group, dialect_),
-                                       is_float(dtype_here) ? "0.0" : "0");
+  const Code zero = code("{}({})", group_type(ops::register_type_of(dtype_here), chunk_.group, dialect_),
+                         is_float(dtype_here) ? "0.0" : "0");
   for (int g = 0; g < chunk_.groups; ++g) {
-    const std::string value = tile_operand_group(tile_operand, scope, g);
+    const Code value = tile_operand_group(tile_operand, scope, g);
     if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, value, zero);
     put_vec4(tile_operand, g, value);
   }
 }
 
-Result<void> OperandEmitter::put_chunk(const TileOperand& tile_operand, const std::string& depth,
-                                       const AfterChunk& after) {
+Result<void> OperandEmitter::put_chunk(const TileOperand& tile_operand, const Code& depth, const AfterChunk& after) {
   Scope scope = part_scope(tile_operand.part);
   VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
-  const std::string inside = inside_along_k(tile_operand, depth);
+  const Code inside = inside_along_k(tile_operand, depth);
   if (tile_operand.encoding.component) {
     put_components(tile_operand, scope, inside);
   } else if (tile_operand.encoding.integer_dot) {
@@ -372,7 +366,7 @@ Result<void> OperandEmitter::put_chunk(const TileOperand& tile_operand, const st
   return {};
 }
 
-Result<void> OperandEmitter::stage(const TileOperand& tile_operand, const std::string& across, const std::string& depth,
+Result<void> OperandEmitter::stage(const TileOperand& tile_operand, const Code& across, const Code& depth,
                                    const AfterChunk& after) {
   use_chunks_of(tile_operand.part);
   const bool full = open_chunks(tile_operand);

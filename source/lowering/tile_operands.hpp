@@ -24,7 +24,7 @@ class OperandEmitter : public Emitter {
   };
   /// What is computed together for chunks of neighbouring elements.
   struct Part {
-    std::string name;              ///< its function is NAME_element
+    Code name;                     ///< its function is NAME_element
     segment::AxisSet along = 0;    ///< the loop axes along which chunks lie
     bool flattened = false;        ///< chunks lie along all axes of `own`, else along the innermost
     index::AxisId own = kN;        ///< the counted axis that it belongs to
@@ -38,7 +38,7 @@ class OperandEmitter : public Emitter {
   };
   /// How a part's values are told apart, and who asks for them.
   struct PartSpec {
-    std::string name;
+    Code name;
     index::AxisId own = kN;
     segment::AxisSet along = 0;
     int elements = 1;
@@ -71,14 +71,14 @@ class OperandEmitter : public Emitter {
     index::AxisId across = kM, depth = kK;  ///< counted axes; chunks lie along one of them
     int extent = 1;                         ///< of a tile, across: a multiple of 4
     int k_extent = 1;                       ///< of a tile, along k
-    std::string tile;    ///< the array in shared memory: in vec4s across or, for cooperative matrices, as they take it
+    Code tile;           ///< the array in shared memory: in vec4s across or, for cooperative matrices, as they take it
     int begin = 0;       ///< of the tile in its array; for cooperative matrices alone
     bool plain = false;  ///< a vector load and nothing else: there is no function
     Encoding encoding;
     Staging staging;
-    std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
+    std::vector<std::pair<ValueId, Code>> beside;  ///< what the function gives too: a value, and its name
     /// What is known of each row, and the array that has it; chunks lie along k.
-    std::map<ValueId, std::string> of_rows;
+    std::map<ValueId, Code> of_rows;
 
     [[nodiscard]] bool along_k() const { return part.own == depth; }
     /// Between neighbours along k, or groups of four of them, in vec4s.
@@ -103,8 +103,8 @@ class OperandEmitter : public Emitter {
     int elements = 1;                       ///< of a chunk
     index::AxisId across = kM, depth = kK;  ///< counted axes
     int extent = 1, k_extent = 1;           ///< of a tile
-    std::vector<std::pair<ValueId, std::string>> beside = {};
-    std::map<ValueId, std::string> of_rows = {};  ///< of these, the operand takes what its values ask for
+    std::vector<std::pair<ValueId, Code>> beside = {};
+    std::map<ValueId, Code> of_rows = {};  ///< of these, the operand takes what its values ask for
   };
 
   // --- parts (parts.cpp) -----------------------------------------------------------------------------------
@@ -117,46 +117,45 @@ class OperandEmitter : public Emitter {
   void declare_tile(const TileOperand& tile_operand);
   [[nodiscard]] Scope part_scope(const Part& part);
   /// `last` writes what the function ends with; `results` are its last parameters.
-  Result<void> element_function(Part& part, const std::function<void(Scope&)>& last,
-                                const std::vector<std::string>& results);
+  Result<void> element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<Code>& results);
   Result<void> tile_operand_function(TileOperand& tile_operand);
   /// The function of the results; sums and whatever else the caller passes are in `known`.
   /// `stores_here` says which stores are its own; all, unless told.
   Result<void> result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here = {});
   /// What main() passes for an element of a chunk, but for what it knows itself.
-  [[nodiscard]] std::vector<std::string> arguments(Scope& scope, const Part& part, int element,
-                                                   const std::map<ValueId, std::string>& groups) const;
+  [[nodiscard]] std::vector<Code> arguments(Scope& scope, const Part& part, int element,
+                                            const std::map<ValueId, Code>& groups) const;
   /// Writes what the elements of a chunk have in common, and loads its vectors unless `loaded` says that they are there
   /// (see load_vectors()); what main() then calls the first group of each vector.
-  Result<std::map<ValueId, std::string>> load_chunk(Scope& scope, const Part& part, const std::string& loaded = "");
-  std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& register_index);
+  Result<std::map<ValueId, Code>> load_chunk(Scope& scope, const Part& part, const Code& loaded = "");
+  std::map<ValueId, Code> unpack_group(const Part& part, int group, const Code& register_index);
   /// Chunks have other lengths in other parts.
   void use_chunks_of(const Part& part);
   /// A position in tiles of `piece`; past the end of `all`, the last one again.
-  std::string limited(const std::string& position, Extent all, int piece);
+  Code limited(const Code& position, Extent all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
   /// Registers of what is loaded of a tile that is in flight: vectors, and what a chunk has once.
   void declare_prefetch(const TileOperand& tile_operand);
   /// Loads them; the tile is number `across` and `depth`.
-  Result<void> fetch(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
+  Result<void> fetch(const TileOperand& tile_operand, const Code& across, const Code& depth);
   /// Computes a tile's elements and puts them in shared memory, zeros past the end of k. `after` adds what is done with
   /// each chunk.
-  using AfterChunk = std::function<void(const std::string& inside)>;
-  Result<void> stage(const TileOperand& tile_operand, const std::string& across, const std::string& depth,
+  using AfterChunk = std::function<void(const Code& inside)>;
+  Result<void> stage(const TileOperand& tile_operand, const Code& across, const Code& depth,
                      const AfterChunk& after = {});
 
   /// Computes and stores the chunk that `chunk` and the other positions name. `known` is what main() passes for the
   /// part's known values of an element. With `loaded` its vectors are in registers already, at that register index.
-  Result<void> store_chunk(const Part& part, const std::function<std::vector<std::string>(int element)>& known,
-                           const std::string& loaded = {});
+  Result<void> store_chunk(const Part& part, const std::function<std::vector<Code>(int element)>& known,
+                           const Code& loaded = {});
 
   [[nodiscard]] const Counted& counted(index::AxisId id) const;
   [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }
   [[nodiscard]] Extent extent(const std::vector<int>& axes) const {
     return {count(axes), schedule::count_along(*reference_sizes_.loops, axes)};
   }
-  [[nodiscard]] std::string vec4(ValueId value) const {
+  [[nodiscard]] Code vec4(ValueId value) const {
     return group_type(ops::register_type_of(dtype_of(loops_.values[value])), 4, dialect_);
   }
   /// The workgroup's number, and what leaves those that have none.
@@ -166,11 +165,10 @@ class OperandEmitter : public Emitter {
 
   /// A fragment of a tile for cooperative matrices at position `across` of its extent and `depth`: what comes after the
   /// matrix in coopMatLoad. Rows of the fragment are rows of m of a first operand, and positions of k of a second one.
-  [[nodiscard]] static std::string fragment_at(const TileOperand& tile_operand, const std::string& across,
-                                               const std::string& depth, bool second);
+  [[nodiscard]] static Code fragment_at(const TileOperand& tile_operand, const Code& across, const Code& depth,
+                                        bool second);
   /// A function that a matrix is taken through element by element; `body` writes what it returns.
-  Result<void> of_element(const std::string& name, const std::string& parameters,
-                          const std::function<Result<void>()>& body);
+  Result<void> of_element(const Code& name, const Code& parameters, const std::function<Result<void>()>& body);
 
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
@@ -192,54 +190,54 @@ class OperandEmitter : public Emitter {
   }
   void locate_in_tile(const TileOperand& tile_operand, int per_tile, int per_step);
   /// Names a thread's chunk: where it is in the tile, and in the tensor.
-  void locate_chunk(const TileOperand& tile_operand, const std::string& across, const std::string& depth);
+  void locate_chunk(const TileOperand& tile_operand, const Code& across, const Code& depth);
   /// Opens the loop over the steps of a chunk, and names each one's position along k; whether it is in the tensor in
   /// `inside`.
-  void open_steps(const TileOperand& tile_operand, const std::string& depth, std::string* inside);
-  [[nodiscard]] std::string register_index(const TileOperand& tile_operand) const {
+  void open_steps(const TileOperand& tile_operand, const Code& depth, Code* inside);
+  [[nodiscard]] Code register_index(const TileOperand& tile_operand) const {
     return tile_operand.steps() == 1             ? (tile_operand.staging.iterations > 1 ? "[u]" : "")
            : tile_operand.staging.iterations > 1 ? "[u * 4u + d]"
                                                  : "[d]";
   }
   /// The registers of what is in flight of an operand, as the end of a declaration.
-  [[nodiscard]] std::string prefetch_extent(const TileOperand& tile_operand) const {
+  [[nodiscard]] Code prefetch_extent(const TileOperand& tile_operand) const {
     const std::int64_t all = tile_operand.staging.iterations * tile_operand.steps();
-    return all > 1 ? fmt::format("[{}]", all) : "";
+    return all > 1 ? code("[{}]", all) : "";
   }
   // --- from a thread's chunk to the tile ---
   /// What elements of a chunk are computed from: names what is in flight, and loads the rest.
   Result<void> load_staged_chunk(const TileOperand& tile_operand, Scope& scope);
-  [[nodiscard]] std::string inside_along_k(const TileOperand& tile_operand, const std::string& depth);
-  Result<void> put_chunk(const TileOperand& tile_operand, const std::string& depth, const AfterChunk& after);
-  void put_components(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
-  void put_vec4s(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
+  [[nodiscard]] Code inside_along_k(const TileOperand& tile_operand, const Code& depth);
+  Result<void> put_chunk(const TileOperand& tile_operand, const Code& depth, const AfterChunk& after);
+  void put_components(const TileOperand& tile_operand, Scope& scope, const Code& inside);
+  void put_vec4s(const TileOperand& tile_operand, Scope& scope, const Code& inside);
   /// Puts group `g` of a chunk where vec4s are.
-  void put_vec4(const TileOperand& tile_operand, int g, const std::string& value);
+  void put_vec4(const TileOperand& tile_operand, int g, const Code& value);
   /// Computes group `g` of a chunk; the name of its variable.
-  std::string tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
+  Code tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
   // --- elements of fewer bits than a register (sub32_operands.cpp) ---
   void join_steps(TileOperand& tile_operand) const;
   /// Whether the operand's elements are what a load of vectors reads and nothing else.
   [[nodiscard]] bool is_loaded_alone(const TileOperand& tile_operand, ValueId load) const;
   /// A chunk as 32-bit words of the dtype: those that were read, else of what is computed.
-  std::vector<std::string> sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype);
+  std::vector<Code> sub32_words(const TileOperand& tile_operand, Scope& scope, DType dtype);
   /// Word number `word` of a thread's chunk of a load of vectors.
-  [[nodiscard]] std::string word_as_read(const TileOperand& tile_operand, ValueId load, int word) const;
+  [[nodiscard]] Code word_as_read(const TileOperand& tile_operand, ValueId load, int word) const;
   /// Whether the value is what some loads of chunks move in this dtype, or literals, as positions choose.
   [[nodiscard]] bool is_copied(ValueId id, DType component) const;
   /// The elements of a chunk of a value that is copied, two in a word.
-  std::vector<std::string> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
-  [[nodiscard]] std::vector<std::string> literal_words(const TileOperand& tile_operand, ValueId literal) const;
-  std::vector<std::string> loaded_words(const TileOperand& tile_operand, ValueId load);
-  std::vector<std::string> chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice);
+  std::vector<Code> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
+  [[nodiscard]] std::vector<Code> literal_words(const TileOperand& tile_operand, ValueId literal) const;
+  std::vector<Code> loaded_words(const TileOperand& tile_operand, ValueId load);
+  std::vector<Code> chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice);
   /// The conditions of a choice: what is the same for all elements of a chunk is asked once.
   struct ChunkPredicates {
     std::vector<segment::Predicate> of_chunk, of_element;
   };
   [[nodiscard]] ChunkPredicates split_predicates(const Scope& scope, const Value& choice, int elements) const;
-  Result<void> gather_steps(const TileOperand& tile_operand, const std::string& depth);
+  Result<void> gather_steps(const TileOperand& tile_operand, const Code& depth);
   void put_gathered(const TileOperand& tile_operand);
-  void put_integer_dots(const TileOperand& tile_operand, Scope& scope, const std::string& inside);
+  void put_integer_dots(const TileOperand& tile_operand, Scope& scope, const Code& inside);
 };
 
 }  // namespace vkfuse::lowering

@@ -1,7 +1,6 @@
 // The lines that compute one scalar of the body.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/mutations.hpp"
 #include "lowering/emitter.hpp"
@@ -12,13 +11,13 @@ namespace {
 
 /// A float that the driver must not know: its bits are joined with a bit of a push constant that is never
 /// set. What drivers compute from constants differs from what their devices do.
-std::string hidden(DType type, const std::string& text, const std::string& bit) {
-  if (type == DType::f64) return fmt::format("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, {}))", text, bit);
-  return fmt::format("uintBitsToFloat(floatBitsToUint({}) | {})", text, bit);
+Code hidden(DType type, const Code& text, const Code& bit) {
+  if (type == DType::f64) return code("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, {}))", text, bit);
+  return code("uintBitsToFloat(floatBitsToUint({}) | {})", text, bit);
 }
 
 /// What a reduction starts from, in its accumulator's type.
-std::string identity_text(DType type, double identity, const Dialect& dialect) {
+Code identity_text(DType type, double identity, const Dialect& dialect) {
   if (type == DType::boolean) return identity != 0 ? "true" : "false";
   if (is_float(type)) {
     const DType register_type = type == DType::f64 ? DType::f64 : DType::f32;
@@ -35,14 +34,14 @@ std::string identity_text(DType type, double identity, const Dialect& dialect) {
 
 }  // namespace
 
-std::string reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
+Code reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
   return identity_text(graph.node(node.operands[0]).type.dtype,
                        VKF_PLANT(identity_of_max, node.op->reduction.identity,
                                  std::isinf(node.op->reduction.identity) ? 0.0 : node.op->reduction.identity),
                        dialect);
 }
 
-std::string Emitter::literal_text(ValueId id) const {
+Code Emitter::literal_text(ValueId id) const {
   const ir::NodeId node = loops_.values[id].node;
   const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(node).payload);
   if (constant == nullptr) {
@@ -51,89 +50,23 @@ std::string Emitter::literal_text(ValueId id) const {
     return reduction_identity(graph_, graph_.node(node), dialect_);
   }
   const std::byte* bytes = constant->bytes->data();
-  const bool zero = nan_.hides_zeros && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
-  const std::string text = literal(dtype(node), bytes, dialect_);
-  return zero ? hidden(dtype(node), text, nan_.barrier) : text;
+  const Code text = literal(dtype(node), bytes, dialect_);
+  return is_hidden_zero(id) ? hidden(dtype(node), text, nan_.barrier) : text;
 }
 
-/// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals
-/// are rounded: 41 * (1 / 41) is less than 1.
-std::string Emitter::reciprocal_of(ValueId divisor) const {
-  const ir::Node& node = graph_.node(loops_.values[divisor].node);
-  const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return {};
-  const double number = ir::decode(node.type.dtype, constant->bytes->data());
-  int exponent = 0;
-  if (std::abs(std::frexp(number, &exponent)) != 0.5) return {};
-  constexpr double kFarthest = 0x1p125;
-  if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
-  const auto reciprocal = static_cast<float>(1 / number);
-  return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
+/// Whether a literal is a zero that drivers must not know.
+bool Emitter::is_hidden_zero(ValueId id) const {
+  const ir::NodeId node = loops_.values[id].node;
+  const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(node).payload);
+  return constant != nullptr && nan_.hides_zeros && is_float(dtype(node)) &&
+         ir::decode(dtype(node), constant->bytes->data()) == 0;
 }
 
-std::optional<std::string> Emitter::text_of_softcap(ValueId id, const std::vector<std::string>& operands) const {
-  if (!found_.softcap ||
-      (id != found_.softcap->softcapped && id != found_.softcap->tanh && id != found_.softcap->scaled))
-    return std::nullopt;
-  const auto number = [&](double value) {
-    const auto single = static_cast<float>(value);
-    return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect_);
-  };
-  const std::string scale = number(found_.softcap->inner * 2 * std::numbers::log2e);
-  if (id == found_.softcap->scaled) return fmt::format("{} * {}", operands[0], scale);
-  const std::string argument =
-      found_.softcap->scaled || id != found_.softcap->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
-  if (id != found_.softcap->softcapped) return argument;
-  const std::size_t of = id == found_.softcap->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
-  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument,
-                     number(found_.softcap->outer * std::numbers::log2e));
-}
-
-/// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
-int Emitter::whole_power(ValueId exponent) const {
-  const ir::Node& node = graph_.node(loops_.values[exponent].node);
-  const auto* constant = is_literal(exponent) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return 0;
-  const double number = ir::decode(node.type.dtype, constant->bytes->data());
-  return number == 2 || number == 3 ? static_cast<int>(number) : 0;
-}
-
-std::string Emitter::use(const Scope& scope, ValueId id) const {
+Code Emitter::use(const Scope& scope, ValueId id) const {
   if (is_literal(id)) return literal_text(id);
   const auto found = scope.names.find(id);
   check(found != scope.names.end(), "a value is emitted before it is used");
   return found->second;
-}
-
-/// Whether a value is a product in the scope of a sum: what does not vary with the element is computed elsewhere.
-bool Emitter::is_product_of_scope(ValueId id, const Value& sum) const {
-  const Value& product = loops_.values[id];
-  return product.kind == Value::Kind::compute && product.axes == sum.axes && product.level == sum.level &&
-         graph_.node(product.node).op->is_product;
-}
-
-/// Products that only one sum in this kernel reads, and nobody outside, become part of that sum. Not
-/// in strict numerics, where every op rounds, and not in f32, whose product may be an infinity that the
-/// sum of an unrounded product would not see (a 16-bit product is unrounded in either case).
-void Emitter::find_products() {
-  found_.contracted.clear();
-  if (options_.numerics == Numerics::strict) return;
-  std::map<ValueId, int> readers;
-  for (const Value& value : loops_.values) {
-    for (ValueId operand : value.operands) ++readers[operand];
-    for (ValueId data : value.data) ++readers[data];
-  }
-  for (const segment::Store& store : loops_.stores) ++readers[store.value];
-  for (ValueId id = 0; id < loops_.values.size(); ++id) {
-    const Value& value = loops_.values[id];
-    const DType type = dtype_of(value);
-    const bool half = type == DType::f16 || type == DType::bf16;
-    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->of_product.empty() || !half) continue;
-    const auto product = std::find_if(value.operands.begin(), value.operands.end(), [&](ValueId operand) {
-      return readers[operand] == 1 && is_product_of_scope(operand, value) && found_.contracted.count(operand) == 0;
-    });
-    if (product != value.operands.end()) found_.contracted[*product] = id;  // one product per sum
-  }
 }
 
 Result<void> Emitter::emit_values(Scope& scope, const std::vector<ValueId>& ids) {
@@ -150,46 +83,28 @@ DType operand_dtype(const ir::Graph& graph, const ir::Node& node) {
 
 }  // namespace
 
-/// Whether nothing in this kernel reads a value of 16-bit floats: the store rounds it, so that computing it need not.
-bool Emitter::is_rounded_by_store(ValueId id) const {
-  const DType type = dtype_of(loops_.values[id]);
-  if (type != DType::f16 && type != DType::bf16) return false;
-  const auto reads = [id](const std::vector<ValueId>& ids) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  return std::none_of(loops_.values.begin(), loops_.values.end(),
-                      [&](const Value& value) { return reads(value.operands) || reads(value.data); });
-}
-
-/// What a contraction folds is not rounded before it is.
-bool Emitter::is_reduced_product(ValueId id) const {
-  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
-    return value.kind == Value::Kind::reduction && value.operands[0] == id && value.node == loops_.values[id].node;
-  });
-}
-
-std::string Emitter::random_text(Scope& scope, const Value& value, std::uint64_t seed) {
+Code Emitter::random_text(Scope& scope, const Value& value, std::uint64_t seed) {
   // The block's number as an expression of its own: four neighbours of a chunk are seen to share it.
-  const std::string block = position(scope, index::floor_div(value.offset, 4));
-  const std::string word = position(scope, index::floor_mod(value.offset, 4));
-  return fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]",
-                     VKF_PLANT(seed_of_random, seed, seed + 1) & 0xffffffffu, seed >> 32, block, word);
+  const Code block = position(scope, index::floor_div(value.offset, 4));
+  const Code word = position(scope, index::floor_mod(value.offset, 4));
+  return code("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", VKF_PLANT(seed_of_random, seed, seed + 1) & 0xffffffffu,
+              seed >> 32, block, word);
 }
 
-std::string Emitter::position_text(Scope& scope, const Value& value) {
+Code Emitter::position_text(Scope& scope, const Value& value) {
   const ir::Node& node = graph_.node(value.node);
   if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload))
     return random_text(scope, value, random->seed);
-  const std::string at = position(scope, value.offset);
+  const Code at = position(scope, value.offset);
   const DType type = node.type.dtype;
   const index::Interval all = index::interval_of(value.offset);
   const bool fits =
       is_integer(type) && size_of(type) < 4 && all.low >= 0 && all.high < std::int64_t{1} << (8 * size_of(type) - 1);
-  return ops::cast_expression(DType::u32,
-                              !fits                     ? type
-                              : is_signed_integer(type) ? DType::i32
-                                                        : DType::u32,
-                              dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
+  return cast_expression(DType::u32,
+                         !fits                     ? type
+                         : is_signed_integer(type) ? DType::i32
+                                                   : DType::u32,
+                         dialect_, at.parenthesised());
 }
 
 /// What computes a value in one step: its own op, or with a product that is part of the sum.
@@ -207,14 +122,14 @@ Emitter::ElementOp Emitter::element_op(ValueId id) const {
 }
 
 /// The operands of an op. Where all are constants, floats among them are kept from the driver's compiler.
-std::vector<std::string> Emitter::operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const {
+std::vector<Code> Emitter::operand_texts(const Scope& scope, const std::vector<ValueId>& ids) const {
   const bool constant = std::all_of(ids.begin(), ids.end(), [&](ValueId operand) { return is_literal(operand); });
-  std::vector<std::string> operands;
+  std::vector<Code> operands;
   for (ValueId operand : ids) {
     operands.push_back(use(scope, operand));
-    const bool known = operands.back().find(nan_.barrier) == std::string::npos;
     const DType type = dtype_of(loops_.values[operand]);
-    if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), nan_.barrier);
+    if (constant && !is_hidden_zero(operand) && is_float(type))
+      operands.back() = hidden(type, operands.back(), nan_.barrier);
   }
   return operands;
 }
@@ -225,53 +140,47 @@ bool Emitter::may_be_taken_for_signed(ValueId id) const {
   return dtype_of(value) == DType::u32 && value.kind != Value::Kind::load && !is_literal(id);
 }
 
-std::string Emitter::converted_text(ValueId id, std::string operand) const {
+Code Emitter::converted_text(ValueId id, Code operand) const {
   const ValueId from_id = loops_.values[id].operands[0];
   const ir::Node& node = graph_.node(loops_.values[id].node);
   const DType from = dtype(node.operands[0]);
   const DType to = node.type.dtype;
-  const bool casts = node.op->role == ops::Role::cast && is_integer(from);
-  if (casts && is_float(to) && may_be_taken_for_signed(from_id))
-    operand = fmt::format("({} | {})", operand, nan_.barrier);
-  if (casts && holds_exactly(to, from_id)) return fmt::format("float({})", operand);
-  if (casts && is_integer(to) && size_of(to) < 4 && stays_inside(from_id, to)) {
-    return ops::cast_expression(from, is_signed_integer(to) ? DType::i32 : DType::u32, dialect_.native_int64, operand);
-  }
-  if (node.op->role == ops::Role::bitcast) return ops::bitcast_expression(from, to, dialect_.native_int64, operand);
-  if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) return operand;
-  return ops::cast_expression(from, to, dialect_.native_int64, operand);
+  const bool from_integer = node.op->role == ops::Role::cast && is_integer(from);
+  if (from_integer && is_float(to) && may_be_taken_for_signed(from_id))
+    operand = code("({} | {})", operand, nan_.barrier);
+  const ValueForm& form = forms_[id];
+  if (form.kind == ValueForm::Kind::exact_float) return code("float({})", operand);
+  if (form.kind == ValueForm::Kind::in_register) return cast_expression(from, form.dtype, dialect_, operand);
+  if (form.kind == ValueForm::Kind::copy) return operand;
+  if (node.op->role == ops::Role::bitcast) return bitcast_expression(from, to, dialect_, operand);
+  return cast_expression(from, to, dialect_, operand);
 }
 
-std::string Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
-                                     const std::vector<std::string>& operands) const {
-  const ops::Role role = element.op->role;
-  if (role == ops::Role::sub && element.operands.size() == 2) {  // of a mean in two parts: its low part, too
+Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
+                              const std::vector<Code>& operands) const {
+  // Of a mean in two parts, its low part, too.
+  if (element.op->role == ops::Role::sub && element.operands.size() == 2) {
     const auto low = scope.lows.find(element.operands[1]);
-    if (low != scope.lows.end()) return fmt::format("({} - {}) - {}", operands[0], operands[1], low->second);
+    if (low != scope.lows.end()) return code("({} - {}) - {}", operands[0], operands[1], low->second);
   }
-  const int power = role == ops::Role::pow ? whole_power(loops_.values[id].operands[1]) : 0;
-  if (power == 2) return fmt::format("{0} * {0}", operands[0]);
-  if (power == 3) return fmt::format("{0} * {0} * {0}", operands[0]);
-  const std::string reciprocal = role == ops::Role::div ? reciprocal_of(loops_.values[id].operands[1]) : "";
-  if (!reciprocal.empty()) return fmt::format("{} * {}", operands[0], reciprocal);
-  return ops::expression(*element.op, operand_dtype(graph_, graph_.node(loops_.values[id].node)), dialect_.native(),
-                         operands);
-}
-
-/// Whether the result of an op is wrapped or rounded to its dtype at once.
-bool Emitter::is_rounded_at_once(ValueId id) const {
-  const Value& value = loops_.values[id];
-  const bool strict = options_.numerics == Numerics::strict;
-  const bool is_custom = std::holds_alternative<ir::CustomPayload>(graph_.node(value.node).payload);
-  if (!is_float(dtype_of(value))) return is_custom || wraps(value);
-  return strict && (is_custom || (!is_reduced_product(id) && !is_rounded_by_store(id)));
+  const ValueForm& form = forms_[id];
+  const Code& operand = operands[form.operand];
+  switch (form.kind) {
+    case ValueForm::Kind::power: return form.power == 2 ? code("{0} * {0}", operand) : code("{0} * {0} * {0}", operand);
+    case ValueForm::Kind::product: return code("{} * {}", operand, float_text(form.factor));
+    case ValueForm::Kind::softcap:
+      return code("f16_capped({}, {})", form.factor == 0 ? operand : code("{} * {}", operand, float_text(form.factor)),
+                  float_text(form.outer));
+    default:
+      return expression(*element.op, operand_dtype(graph_, graph_.node(loops_.values[id].node)), dialect_, operands);
+  }
 }
 
 /// The text of an op's result, or why the device does not offer it.
-Result<std::string> Emitter::computed_text(const Scope& scope, ValueId id, const std::vector<std::string>& operands,
-                                           const ElementOp& element) {
+Result<Code> Emitter::computed_text(const Scope& scope, ValueId id, const std::vector<Code>& operands,
+                                    const ElementOp& element) {
   const ir::Node& node = graph_.node(loops_.values[id].node);
-  std::string text;
+  Code text;
   bool rounds = false;
   if (node.op->cls == ops::OpClass::convert) {
     text = converted_text(id, operands[0]);
@@ -281,43 +190,38 @@ Result<std::string> Emitter::computed_text(const Scope& scope, ValueId id, const
   } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
     VKF_TRY(call, custom_call(node, operands));
     text = std::move(call);
-    rounds = is_rounded_at_once(id);
+    rounds = forms_[id].rounds;
   } else {
     text = arithmetic_text(scope, id, element, operands);
-    rounds = is_rounded_at_once(id);
+    rounds = forms_[id].rounds;
   }
   if (text.empty()) {
     return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
                        name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
   }
   if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype)))
-    text = ops::narrow(node.type.dtype, text);
+    text = narrow(node.type.dtype, dialect_, text);
   return text;
 }
 
 Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   if (scope.names.count(id) != 0 || is_literal(id) || is_contracted(id)) return {};
   const Value& value = loops_.values[id];
-  std::string text;
+  Code text;
   switch (value.kind) {
     case Value::Kind::load: text = load_scalar(scope, id); break;
     case Value::Kind::position: text = position_text(scope, value); break;
     case Value::Kind::choose:
-      text = fmt::format("{} ? {} : {}", condition(scope, value.predicates),
-                         use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]),
-                         use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
+      text = code("{} ? {} : {}", condition(scope, value.predicates),
+                  use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]),
+                  use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
       break;
     case Value::Kind::compute: {
       const ElementOp element = element_op(id);
-      const std::vector<std::string> operands = operand_texts(scope, element.operands);
-      const auto of_softcap = text_of_softcap(id, operands);
-      if (of_softcap && of_softcap->empty()) {
-        scope.names[id] = operands[0];
+      const std::vector<Code> operands = operand_texts(scope, element.operands);
+      if (forms_[id].kind == ValueForm::Kind::same) {
+        scope.names[id] = operands[forms_[id].operand];
         return {};
-      }
-      if (of_softcap) {
-        text = *of_softcap;
-        break;
       }
       VKF_TRY(computed, computed_text(scope, id, operands, element));
       text = std::move(computed);
@@ -326,7 +230,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
     default: return invalid("'{}' is not a value of one element.", graph_.node(value.node).op->name);
   }
   const bool precise = is_float(dtype_of(value)) && value.kind == Value::Kind::compute;
-  const std::string& name = names_.values[id];
+  const Code& name = names_.values[id];
   scope.out->line("{}{} {} = {};", precise ? "precise " : "", scalar_type(value.node), name, text);
   scope.names[id] = name;
   return {};

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "ops/op.hpp"
+#include "ops/pattern.hpp"
 
 namespace vkfuse::ops {
 namespace {
@@ -42,36 +43,24 @@ bool is_primary(std::string_view text) {
   return text.find(' ') == std::string_view::npos && text.find_first_of("-!~") != 0;
 }
 
-/// Where a placeholder is a whole argument of a call, an operand needs no parentheses.
-bool stands_alone(std::string_view pattern, std::size_t begin, std::size_t end) {
-  const bool opened = begin == 0 || pattern[begin - 1] == '(' || pattern[begin - 1] == ' ';
-  const bool whole = pattern.size() == end - begin;
-  const bool closed = end < pattern.size() && (pattern[end] == ')' || pattern[end] == ',');
-  const bool after_operator = begin > 1 && pattern[begin - 1] == ' ' && pattern[begin - 2] != ',';
-  return whole || (opened && closed && !after_operator);
-}
-
 std::string substitute(std::string_view pattern, std::string_view register_type, int width,
                        std::span<const std::string> operands) {
   std::string text;
-  for (std::size_t at = 0; at < pattern.size(); ++at) {
-    if (pattern[at] != '{') {
-      text += pattern[at];
-      continue;
-    }
-    const char what = pattern[at + 1];
-    if (what == 's') {
-      text += register_type;
-    } else if (what == 'w') {
-      text += std::to_string(width - 1);
-    } else {
-      const auto index = static_cast<std::size_t>(what - '0');
-      check(index < operands.size(), "a GLSL pattern names an operand that the op does not have");
-      const bool bare = is_primary(operands[index]) || stands_alone(pattern, at, at + 3);
-      text += bare ? operands[index] : "(" + operands[index] + ")";
-    }
-    at += 2;
-  }
+  const auto add_operand = [&](std::size_t index, bool alone) {
+    check(index < operands.size(), "a GLSL pattern names an operand that the op does not have");
+    text += alone || is_primary(operands[index]) ? operands[index] : "(" + operands[index] + ")";
+  };
+  each_piece(
+      pattern,
+      [&](std::string_view piece) {
+        if (piece == "{s}")
+          text += register_type;
+        else if (piece == "{w}")
+          text += std::to_string(width - 1);
+        else
+          text += piece;
+      },
+      add_operand);
   return text;
 }
 

@@ -12,12 +12,13 @@
 #include "base/error.hpp"
 #include "base/shaders.hpp"
 #include "ops/op.hpp"
+#include "ops/pattern.hpp"
+#include "ops/prelude.hpp"
 
 namespace vkfuse::ops {
 namespace {
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool in_name(char c) { return starts_name(c) || (c >= '0' && c <= '9'); }
 
 /// Every name in the text that an opening parenthesis follows, in order.
 std::vector<std::string_view> calls_in(std::string_view text) {
@@ -84,11 +85,11 @@ const Functions& functions() {
   return all;
 }
 
-void append_needed(std::string_view text, std::set<std::string_view>& done, std::string& result) {
-  for (const std::string_view name : calls_in(text)) {
+void append_needed(std::span<const std::string_view> calls, std::set<std::string_view>& done, std::string& result) {
+  for (const std::string_view name : calls) {
     const auto found = functions().find(name);
     if (found == functions().end() || !done.insert(found->first).second) continue;
-    append_needed(found->second.text, done, result);
+    append_needed(calls_in(found->second.text), done, result);
     if (!result.empty()) result += "\n";
     result += found->second.comment + found->second.text;
   }
@@ -136,11 +137,19 @@ int inlined_statements(std::string_view text) {
   return count;
 }
 
-std::string prelude_for(std::string_view text) {
+std::string prelude_for(std::string_view text) { return prelude_of(calls_in(text)); }
+
+std::string prelude_of(std::span<const std::string_view> functions) {
   std::set<std::string_view> done;
   std::string result;
-  append_needed(text, done, result);
+  append_needed(functions, done, result);
   return result;
+}
+
+std::vector<std::string_view> prelude_functions() {
+  std::vector<std::string_view> names;
+  for (const auto& function : functions()) names.push_back(function.first);
+  return names;
 }
 
 }  // namespace vkfuse::ops

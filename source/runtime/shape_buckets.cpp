@@ -372,6 +372,8 @@ std::optional<Launches> ShapeBuckets::fill(std::size_t step, const BucketKernels
     }
     own.kernel.glsl = reference_kernel.glsl;
     own.kernel.key = reference_kernel.key;
+    own.kernel.code = reference_kernel.code;
+    own.kernel.sizes = reference_kernel.sizes;
     launch.kernel = std::make_shared<const lowering::Kernel>(std::move(own.kernel));
   }
   return launches;

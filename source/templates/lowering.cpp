@@ -31,11 +31,10 @@ constexpr std::array kTemplates = {
     TemplateRow{schedule::Template::custom, lower_custom},
 };
 
-Result<std::vector<RelocatableKernel>> lower_with(LoweringInput in, NodeNames names) {
+Result<std::vector<RelocatableKernel>> lower_by_template(const LoweringInput& in) {
   const auto row = std::find_if(kTemplates.begin(), kTemplates.end(),
                                 [&](const TemplateRow& one) { return one.kind == in.schedule.kind(); });
   check(row != kTemplates.end(), "every template has a row");
-  in.names = std::move(names);
   return row->lower(in);
 }
 
@@ -58,20 +57,15 @@ NodeNames local_identifiers(std::span<const ir::NodeId> nodes) {
 }  // namespace
 
 Result<std::vector<RelocatableKernel>> relocatable(const LoweringInput& planned) {
-  if (planned.loops.opaque) return lower_with(planned, {});
+  if (planned.loops.opaque) return lower_by_template(planned);
   const segment::Loops loops = schedule::scheduled_loops(planned.graph, planned.loops, planned.schedule);
-  const LoweringInput in = planned.with(loops);
-  // The same text with names that do not depend on where in a graph the segment is: layers that repeat, as most models
-  // do, then compile once.
+  LoweringInput in = planned.with(loops);
   const std::vector<ir::NodeId> nodes = named_nodes(loops, in.segment);
-  VKF_TRY(keys, lower_with(in, local_identifiers(nodes)));
-  if (in.options.only_canonical_key) return keys;
-  VKF_TRY(kernels, lower_with(in, identifiers(in.graph, nodes)));
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    kernels[i].kernel.key = std::move(keys[i].kernel.key);
-    kernels[i].canonical_key = std::move(keys[i].canonical_key);
-  }
-  return kernels;
+  // With names that do not depend on where in a graph the segment is, layers that repeat, as most models do, compile
+  // once.
+  in.names.by_order = local_identifiers(nodes);
+  in.names.of_graph = in.options.only_canonical_key ? in.names.by_order : identifiers(in.graph, nodes);
+  return lower_by_template(in);
 }
 
 Result<std::vector<Kernel>> lower(const LoweringInput& in) {

@@ -1,7 +1,6 @@
 #include <bit>
 
-#include <fmt/ranges.h>
-
+#include "kernel/printer.hpp"
 #include "lowering/fragments.hpp"
 #include "ops/op.hpp"
 #include "runtime/self_test/known_answer.hpp"
@@ -54,12 +53,17 @@ std::string glsl_of_sub_byte(const MatrixShape& shape, std::uint32_t lanes) {
   const std::uint32_t words = m * k / 2;  // of a round
   const std::string powers = fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", lowering::sub_byte_powers(8, 0),
                                          lowering::sub_byte_powers(8, 4));
-  const lowering::FragmentProducts products{"numbers_of", "bits", "column", "0u", "low", "high", -8, "sum"};
+  const std::vector<std::string> no_names;
+  const lowering::Printer printer(no_names, nullptr);
+  std::string products;
+  for (const lowering::Code& line :
+       lowering::fragment_products(shape, {"numbers_of", "bits", "column", "0u", "low", "high", -8, "sum"}))
+    products += (products.empty() ? "" : "\n    ") + printer.text(line);
   return fmt::format(kSubByteProducts, fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("lanes", lanes),
                      fmt::arg("rounds", kRounds), fmt::arg("words", words), fmt::arg("row_words", words / 4),
                      fmt::arg("column_words", k / 2), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
-                     fmt::arg("function", lowering::fragment_function("numbers_of", shape)), fmt::arg("powers", powers),
-                     fmt::arg("products", fmt::join(lowering::fragment_products(shape, products), "\n    ")));
+                     fmt::arg("function", printer.text(lowering::fragment_function("numbers_of", shape))),
+                     fmt::arg("powers", powers), fmt::arg("products", products));
 }
 
 /// All sixteen bits in some order: NaN, infinities, numbers without a leading one.

@@ -39,7 +39,7 @@ class Attention : public AttentionBase {
   }
   /// At the end of a low-register loop over rows, of which each has so many vec4s: every iteration finds its own in the
   /// same registers.
-  void turn_rows(const std::string& rows, int vec4s) {
+  void turn_rows(const Code& rows, int vec4s) {
     for (int g = 0; g < vec4s; ++g) {
       main_.open("{{");
       main_.line("vec4 turned = {}[{}];", rows, g);
@@ -51,7 +51,7 @@ class Attention : public AttentionBase {
 
   const schedule::SimtAttention& simt_;
   int vec4s_ = 1;  ///< of n, per thread and row
-  std::string weights_, others_, scores_, shared_rows_;
+  Code weights_, others_, scores_, shared_rows_;
 };
 
 Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
@@ -71,7 +71,7 @@ Result<std::vector<RelocatableKernel>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
   return finish_one(
-      fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
+      code("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
 }
 
 void Attention::declare() {
@@ -82,12 +82,12 @@ void Attention::declare() {
   shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                simt_.threads_k * tile_.tile_m());
   if (simt_.low_register) {
-    for (std::string* known : {&most_, &total_}) {
+    for (Code* known : {&most_, &total_}) {
       shared_.line("shared float {}[{}];  // of four rows, of each thread", *known, 4 * schedule_.workgroup);
-      *known += fmt::format("[i * {}u + thread]", schedule_.workgroup);
+      *known += code("[i * {}u + thread]", schedule_.workgroup);
     }
   } else {
-    for (std::string* known : {&most_, &total_}) {
+    for (Code* known : {&most_, &total_}) {
       main_.line("float {}[4];", *known);
       *known += "[i]";
     }
@@ -146,23 +146,23 @@ Result<void> Attention::finish_scores() {
   const Extent rows = extent(tile_.axes.m);
   const Extent positions = extent(tile_.axes.k);
   open_low_register_loop("i", 4);
-  const std::string row = fmt::format("{}[{}]", scores_, simt_.low_register ? "0" : "i");
+  const Code row = code("{}[{}]", scores_, simt_.low_register ? "0" : "i");
   main_.line("float top = uintBitsToFloat(0xff800000u);");
-  const std::string m = fmt::format("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
+  const Code m = code("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
   main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
   open_low_register_loop("g", 4);
-  const std::string k = fmt::format("block * {}u + thread_k * 4u + g", tile_.tile_k());
+  const Code k = code("block * {}u + thread_k * 4u + g", tile_.tile_k());
   const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
   VKF_CHECK_OK(emit_values(scope, score_.per_chunk));
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
-  const std::map<ValueId, std::string> groups = unpack_group(score_, 0, "");
+  const std::map<ValueId, Code> groups = unpack_group(score_, 0, "");
   main_.line("float score;");
-  std::vector<std::string> passed = arguments(scope, score_, 0, groups);
+  std::vector<Code> passed = arguments(scope, score_, 0, groups);
   if (tile_.values.contract) passed.push_back(row + "[g]");
   passed.emplace_back("score");
-  main_.line("score_element({});", fmt::join(passed, ", "));
+  main_.line("score_element({});", listed(passed));
   if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
   main_.line("{}[g] = score;", row);
   main_.line("top = {};", apply("max", {"top", "score"}));
@@ -179,7 +179,7 @@ void Attention::rescale() {
   main_.line("float top = {};", most_);
   main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", simt_.low_register ? "[[dont_unroll]] " : "",
              simt_.threads_k,
-             apply("max", {"top", fmt::format("{}[g * {}u + thread_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+             apply("max", {"top", code("{}[g * {}u + thread_m * 4u + i]", shared_rows_, tile_.tile_m())}));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
@@ -196,23 +196,23 @@ Result<void> Attention::weigh() {
   open_low_register_loop("g", 4);
   main_.line("vec4 weight;");
   if (changes) {
-    const std::string k = fmt::format("block * {}u + thread_k * 4u + g", tile_.tile_k());
+    const Code k = code("block * {}u + thread_k * 4u + g", tile_.tile_k());
     main_.line("uint chunk = {};", limited(k, extent(tile_.axes.k), tile_.tile_k()));
   }
   open_loop("i", 4);
-  main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
+  main_.line("float power = {};", apply("exp", {code("{}[i][g]", scores_)}));
   main_.line("{} += power;", total_);
   if (changes) {
-    const std::string m = fmt::format("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
+    const Code m = code("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
     main_.line("uint m = {};", limited(m, extent(tile_.axes.m), tile_.tile_m()));
     Scope scope = part_scope(weight_);
     VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
     for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
-    const std::map<ValueId, std::string> groups = unpack_group(weight_, 0, "");
-    std::vector<std::string> passed = arguments(scope, weight_, 0, groups);
+    const std::map<ValueId, Code> groups = unpack_group(weight_, 0, "");
+    std::vector<Code> passed = arguments(scope, weight_, 0, groups);
     passed.emplace_back("power");
     passed.emplace_back("weight[i]");
-    main_.line("weight_element({});", fmt::join(passed, ", "));
+    main_.line("weight_element({});", listed(passed));
   } else {
     main_.line("weight[i] = power;");
   }
@@ -252,20 +252,19 @@ Result<void> Attention::store_results() {
   main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
   open_loop("g", vec4s_ * per_vec4);
   main_.line("uint chunk = {};",
-             per_vec4 == 1 ? fmt::format("g * {}u + thread_k", simt_.threads_k)
-                           : fmt::format("(g / {0}u * {1}u + thread_k) * {0}u + g % {0}u", per_vec4, simt_.threads_k));
-  std::string inside;
-  if (!divides(tile_.tile_m(), extent(tile_.axes.m)))
-    inside = fmt::format("m < {}", numbers_.size(count(tile_.axes.m)));
+             per_vec4 == 1 ? code("g * {}u + thread_k", simt_.threads_k)
+                           : code("(g / {0}u * {1}u + thread_k) * {0}u + g % {0}u", per_vec4, simt_.threads_k));
+  Code inside;
+  if (!divides(tile_.tile_m(), extent(tile_.axes.m))) inside = code("m < {}", numbers_.size(count(tile_.axes.m)));
   if (chunks_n != std::int64_t{vec4s_} * per_vec4 * simt_.threads_k)
-    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
+    inside += code("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
-    const std::string row = simt_.low_register ? "" : fmt::format("i * {}u + ", vec4s_);
-    const std::string at = fmt::format("{}[{}{}]", sums_, row, per_vec4 == 1 ? "g" : fmt::format("g / {}u", per_vec4));
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_vec4)
-                                                   : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
-    return std::vector<std::string>{most_, "whole", at + (per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
+    const Code row = simt_.low_register ? "" : code("i * {}u + ", vec4s_);
+    const Code at = code("{}[{}{}]", sums_, row, per_vec4 == 1 ? "g" : code("g / {}u", per_vec4));
+    const Code within =
+        tile_.elements == 1 ? code("[g % {}u]", per_vec4) : code("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
+    return std::vector<Code>{most_, "whole", at + (per_vec4 == 1 ? code(".{}", "xyzw"[e]) : within)};
   }));
   if (!inside.empty()) main_.close();
   main_.close();

@@ -2,21 +2,11 @@
 #include "templates/attention/lower_emitter.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numbers>
 
 #include "base/mutations.hpp"
 #include "schedule/operands.hpp"
 
 namespace vkfuse::lowering {
-
-namespace {
-
-/// 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds.
-constexpr double kMostSoftcap = 64;
-
-}  // namespace
 
 AttentionBase::AttentionBase(const LoweringInput& in)
     : OperandEmitter(in), tile_(schedule_.as<schedule::AttentionParams>()) {
@@ -34,7 +24,9 @@ AttentionBase::AttentionBase(const LoweringInput& in)
   }
   third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.tile_k());
   make_parts(std::move(known));
-  if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict) find_softcap();
+  if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict)
+    softcap_ = find_softcap({graph_, loops_, tile_});
+  if (softcap_) compute_at_once(*softcap_, loops_, forms_);
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
@@ -90,78 +82,6 @@ void AttentionBase::make_parts(std::vector<ValueId> known) {
                         .known = {tile_.values.most, tile_.values.total, tile_.values.sum}});
 }
 
-bool AttentionBase::is_op(ValueId id, ops::Role op) const {
-  return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->role == op;
-}
-
-std::optional<double> AttentionBase::number_at(ValueId id, std::size_t operand) const {
-  return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[operand]]);
-}
-
-std::ptrdiff_t AttentionBase::readers_of(ValueId id) const {
-  std::ptrdiff_t all = 0;
-  for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
-  return all;
-}
-
-/// Whether of the scores nothing but the exponential is taken: what else reads one wants the number itself.
-bool AttentionBase::only_exponentials_read_scores() const {
-  const std::vector<ValueId>& of_exponential = loops_.values[tile_.values.exponential].operands;
-  for (ValueId id = 0; id < loops_.values.size(); ++id) {
-    const std::vector<ValueId>& operands = loops_.values[id].operands;
-    const bool reads = std::find(operands.begin(), operands.end(), tile_.values.score) != operands.end();
-    // The total is online, of the scores themselves.
-    if (!reads || id == tile_.values.most || id == tile_.values.total) continue;
-    const bool falls = is_op(id, ops::Role::sub) && operands[0] == tile_.values.score &&
-                       operands[1] == tile_.values.most && readers_of(id) == 1 &&
-                       of_exponential == std::vector<ValueId>{id};
-    if (!falls) return false;
-  }
-  // A result that is computed from the largest score takes more of it than its exponential.
-  const std::vector<ValueId> results = schedule::backward_slice_of_results(loops_);
-  return std::none_of(results.begin(), results.end(), [&](ValueId result) {
-    const std::vector<ValueId>& operands = loops_.values[result].operands;
-    return std::find(operands.begin(), operands.end(), tile_.values.most) != operands.end();
-  });
-}
-
-/// What the score is where masks leave it; nothing where others read it before it is masked.
-std::optional<ValueId> AttentionBase::unmasked_score() const {
-  constexpr double kNothing = -std::numeric_limits<double>::infinity();
-  ValueId id = tile_.values.score;
-  while (is_op(id, ops::Role::select) && (number_at(id, 1) == kNothing || number_at(id, 2) == kNothing)) {
-    id = loops_.values[id].operands[number_at(id, 1) == kNothing ? 2 : 1];
-    if (readers_of(id) != 1) return std::nullopt;
-  }
-  return id;
-}
-
-/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
-/// an absolute error is a relative one; the dtype of weights rounds more.
-void AttentionBase::find_softcap() {
-  if (!only_exponentials_read_scores()) return;
-  const std::optional<ValueId> score = unmasked_score();
-  if (!score) return;
-  Softcap softcap;
-  softcap.softcapped = softcap.tanh = *score;
-  if (is_op(*score, ops::Role::mul) && (number_at(*score, 0) || number_at(*score, 1))) {
-    const std::size_t literal = number_at(*score, 0) ? 0 : 1;
-    softcap.outer = *number_at(*score, literal);
-    softcap.tanh = loops_.values[*score].operands[1 - literal];
-    if (readers_of(softcap.tanh) != 1) return;
-  }
-  if (!is_op(softcap.tanh, ops::Role::tanh) || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
-      !(std::abs(softcap.outer) <= kMostSoftcap))
-    return;
-  const ValueId scaled = loops_.values[softcap.tanh].operands[0];
-  if (readers_of(scaled) == 1 && is_op(scaled, ops::Role::div) && number_at(scaled, 1)) {
-    softcap.scaled = scaled;
-    softcap.inner = 1 / *number_at(scaled, 1);
-  }
-  if (!std::isfinite(static_cast<float>(softcap.inner * 2 * std::numbers::log2e))) return;
-  found_.softcap = softcap;
-}
-
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
 bool AttentionBase::lies_beside(ValueId id) const {
   const Value& value = loops_.values[id];
@@ -189,7 +109,7 @@ Result<void> AttentionBase::functions() {
 
 Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
   return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); },
-                          {fmt::format("out float {}_result", result)});
+                          {code("out float {}_result", result)});
 }
 
 void AttentionBase::locate_tile() {
@@ -201,28 +121,28 @@ void AttentionBase::locate_tile() {
 }
 
 AttentionBase::Walk AttentionBase::find_blocks() {
-  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
+  const Code all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
   if (tile_.mask.upper.empty() && tile_.mask.lower.empty()) return {"0u", all};
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
-  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
-  const std::string own_rows = numbers_.size(rows);
+  const Code at = code("tile_m * {}u", tile_.tile_m());
+  const Code own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");
-  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
+  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, own_rows));
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
   const auto position = [](const schedule::MaskBound& mask_bound, bool upper) {
     const char* row = (mask_bound.slope > 0) == upper ? "highest" : "lowest";
-    const std::string scaled = mask_bound.slope == 1   ? row
-                               : mask_bound.slope == 0 ? "0"
-                                                       : fmt::format("{} * {}", row, mask_bound.slope);
+    const Code scaled = mask_bound.slope == 1   ? row
+                        : mask_bound.slope == 0 ? "0"
+                                                : code("{} * {}", row, mask_bound.slope);
     return mask_bound.constant == 0
                ? scaled
-               : fmt::format("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
+               : code("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
   };
   main_.line("int last = int({}) - {};", numbers_.size(count(tile_.axes.k)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& mask_bound : tile_.mask.upper) main_.line("last = min(last, {});", position(mask_bound, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
-  std::string begin = "0u";
+  Code begin = Code::zero();
   if (!tile_.mask.lower.empty()) {
     main_.line("int first = 0;");
     for (const auto& mask_bound : tile_.mask.lower) main_.line("first = max(first, {});", position(mask_bound, false));

@@ -17,10 +17,10 @@ Result<std::vector<RelocatableKernel>> CooperativeAttentionEmitter::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(element_functions());
   VKF_CHECK_OK(main_function());
-  return finish_one(fmt::format(
-      "{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products "
-      "of {} x {} x {}",
-      tile_.tile_m(), fragment_.m, schedule_.subgroup, tile_.tile_k(), fragment_.m, fragment_.n, fragment_.k));
+  return finish_one(
+      code("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products "
+           "of {} x {} x {}",
+           tile_.tile_m(), fragment_.m, schedule_.subgroup, tile_.tile_k(), fragment_.m, fragment_.n, fragment_.k));
 }
 
 /// Of the block: in flight while operands are staged and multiplied.
@@ -39,7 +39,7 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
       main_.line("uint chunk = block * {}u + j * {}u;", tile_.tile_k(), fragment_.n);
       use_chunks_of(beside.part);
       Scope scope = part_scope(beside.part);
-      const std::string at = scoped(scope, chunk_vector(scope, load.offset, per_word));
+      const Code at = scoped(scope, chunk_vector(scope, load.offset, per_word));
       main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices,
                  names_.nodes.at(load.node), at, numbers_.size(beside.stride / per_word));
     }
@@ -54,17 +54,16 @@ Result<void> CooperativeAttentionEmitter::load_first() {
   VKF_CHECK_OK(stage(*first_, "tile_m", ""));
   main_.line("barrier();");
   main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first_->part.name, k_fragments_);
-  main_.line(
-      "[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", k_fragments_, first_->part.name,
-      fragment_at(*first_, fmt::format("subgroup * {}u", fragment_.m), fmt::format("d * {}u", fragment_.k), false));
+  main_.line("[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", k_fragments_, first_->part.name,
+             fragment_at(*first_, code("subgroup * {}u", fragment_.m), code("d * {}u", fragment_.k), false));
   main_.line("barrier();");
   return {};
 }
 
 /// What is in flight, or multiplied, before the first block is worked on.
 Result<void> CooperativeAttentionEmitter::fetch_first_block(const BlockWalk& walk) {
-  const std::string first_block =
-      walk.blocks.begin == "0u" ? "0u" : fmt::format("min({}, {} - 1u)", walk.blocks.begin, walk.all);
+  const Code first_block =
+      walk.blocks.begin.is_zero() ? walk.blocks.begin : code("min({}, {} - 1u)", walk.blocks.begin, walk.all);
   if (keys_prefetched() || third_.staging.prefetched || mapping_.pipelined_scores)
     main_.line("uint next = {};", first_block);
   if (keys_prefetched()) {
@@ -121,11 +120,11 @@ Result<void> CooperativeAttentionEmitter::block(const BlockWalk& walk) {
   return {};
 }
 
-std::vector<std::string> CooperativeAttentionEmitter::corner() const {
-  std::vector<std::string> passed;
+std::vector<Code> CooperativeAttentionEmitter::corner() const {
+  std::vector<Code> passed;
   if (!tile_.axes.batch.empty()) passed.emplace_back("batch");
   passed.emplace_back("first_m");
-  passed.push_back(fmt::format("block * {}u + j * {}u", tile_.tile_k(), fragment_.n));
+  passed.push_back(code("block * {}u + j * {}u", tile_.tile_k(), fragment_.n));
   return passed;
 }
 
@@ -156,7 +155,7 @@ Result<void> CooperativeAttentionEmitter::main_function() {
 }
 
 /// What scores are computed from: contractions, or 0 where there are none.
-void CooperativeAttentionEmitter::multiply(const std::string& scores) {
+void CooperativeAttentionEmitter::multiply(const Code& scores) {
   const int keys = mapping_.key_fragments;
   main_.line("{} {}[{}];", sum_type(), scores, keys);
   main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores, sum_type());
@@ -165,7 +164,7 @@ void CooperativeAttentionEmitter::multiply(const std::string& scores) {
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
     main_.line("{} second;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
     main_.line("coopMatLoad(second, {});",
-               fragment_at(*second_, fmt::format("j * {}u", fragment_.n), fmt::format("d * {}u", fragment_.k), true));
+               fragment_at(*second_, code("j * {}u", fragment_.n), code("d * {}u", fragment_.k), true));
     main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first_->part.name);
     main_.close();
     main_.close();
@@ -175,13 +174,12 @@ void CooperativeAttentionEmitter::multiply(const std::string& scores) {
 void CooperativeAttentionEmitter::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  const std::string own = scores_ + "[j]";
+  const Code own = scores_ + "[j]";
   ElementFunction score{.name = "score_at", .matrices = {own}, .others = corner(), .positions = true};
   for (const Beside& beside : loads_beside_) {
     // NVIDIA's compiler (580) fails where a matrix of another component type is passed to a function.
     const bool converts = beside.halves && called_by_device();
-    score.matrices.push_back(converts ? fmt::format("{}({}[j])", sum_type(), beside.matrices)
-                                      : beside.matrices + "[j]");
+    score.matrices.push_back(converts ? code("{}({}[j])", sum_type(), beside.matrices) : beside.matrices + "[j]");
   }
   per_element(own, score);
   per_element("highest", {.name = "larger_of", .matrices = {"highest", own}});
@@ -219,7 +217,7 @@ void CooperativeAttentionEmitter::rescale() {
 
 void CooperativeAttentionEmitter::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  const std::string own = scores_ + "[j]";
+  const Code own = scores_ + "[j]";
   per_element(own, {.name = "power_of", .matrices = {own, "base"}});
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
   if (changes_weight())
@@ -229,7 +227,7 @@ void CooperativeAttentionEmitter::add_up() {
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
   main_.line("coopMatLoad(third, {});",
-             fragment_at(third_, fmt::format("i * {}u", fragment_.n), fmt::format("j * {}u", fragment_.k), true));
+             fragment_at(third_, code("i * {}u", fragment_.n), code("j * {}u", fragment_.k), true));
   main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
   main_.close();
   main_.close();
@@ -243,33 +241,30 @@ void CooperativeAttentionEmitter::put_subtile(int iterations) {
   const int fragments = mapping_.subtile / static_cast<int>(fragment_.n);
   for (int f = 0; f < fragments; ++f) {
     main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_,
-               iterations > 1 ? fmt::format("i * {}u + ", fragments) : "", f, tiles_, 2 * um * row + f * row,
-               subtile_row);
+               iterations > 1 ? code("i * {}u + ", fragments) : "", f, tiles_, 2 * um * row + f * row, subtile_row);
   }
   main_.line("{}", kSubgroupBarrier);
 }
 
 /// The condition under which `m` and `chunk` are in the results; empty where they always are.
-std::string CooperativeAttentionEmitter::limits_of_results() {
+Code CooperativeAttentionEmitter::limits_of_results() {
   const std::int64_t chunks_n = count(tile_.axes.n) / tile_.elements;
-  std::string inside;
-  if (!divides(tile_.tile_m(), extent(tile_.axes.m)))
-    inside = fmt::format("m < {}", numbers_.size(count(tile_.axes.m)));
+  Code inside;
+  if (!divides(tile_.tile_m(), extent(tile_.axes.m))) inside = code("m < {}", numbers_.size(count(tile_.axes.m)));
   if (chunks_n != std::int64_t{third_.extent} / tile_.elements)
-    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
+    inside += code("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   return inside;
 }
 
 /// Stores the elements that `four` has of a chunk.
 Result<void> CooperativeAttentionEmitter::store_subtile_chunk(int per_vec4) {
-  const std::string inside = limits_of_results();
+  const Code inside = limits_of_results();
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
-    const std::string within =
-        per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e])
-                      : fmt::format("[column % {}u{}]", per_vec4,
-                                    tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
-    return std::vector<std::string>{"top", "whole", "four" + within};
+    const Code within = per_vec4 == 1 ? code(".{}", "xyzw"[e])
+                                      : code("[column % {}u{}]", per_vec4,
+                                             tile_.elements == 1 ? "" : code(" * {}u + {}u", tile_.elements, e));
+    return std::vector<Code>{"top", "whole", "four" + within};
   }));
   if (!inside.empty()) main_.close();
   return {};
@@ -294,13 +289,13 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   main_.line("uint row = g / {}u;", chunks);
   main_.line("uint column = g % {}u;", chunks);
   main_.line("uint m = first_m + row;");
-  main_.line("uint chunk = {}column;", iterations > 1 ? fmt::format("i * {}u + ", chunks) : "");
+  main_.line("uint chunk = {}column;", iterations > 1 ? code("i * {}u + ", chunks) : "");
   main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
-  read_total(fmt::format("own + {}u + row * {}u", um * row, row), row);
+  read_total(code("own + {}u + row * {}u", um * row, row), row);
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
   main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, subtile_row,
-             per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
+             per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
   VKF_CHECK_OK(store_subtile_chunk(per_vec4));
   main_.close();
   main_.line("{}", kSubgroupBarrier);

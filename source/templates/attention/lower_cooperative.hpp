@@ -31,35 +31,34 @@ class CooperativeAttentionEmitter : public AttentionBase {
   Result<std::vector<RelocatableKernel>> run();
 
  private:
-  [[nodiscard]] std::string sum_type() const { return fragment(fragment_.c, fragment_.m, fragment_.n, "Accumulator"); }
+  [[nodiscard]] Code sum_type() const { return fragment(fragment_.c, fragment_.m, fragment_.n, "Accumulator"); }
   // --- elements of matrices: lower_elements.cpp ---
   /// Takes elements by their functions: the device does so itself.
   [[nodiscard]] bool called_by_device() const { return mapping_.elements == schedule::ElementAccess::functions; }
   struct ElementFunction {
-    std::string name;
-    std::vector<std::string> matrices;  ///< arguments; the first is where elements come from
-    std::vector<std::string> others;
+    Code name;
+    std::vector<Code> matrices;  ///< arguments; the first is where elements come from
+    std::vector<Code> others;
     bool positions = false;  ///< it asks for row and column
   };
-  Result<void> value_function(const std::string& name, const std::string& parameters,
-                              const std::function<Result<void>()>& body);
-  void per_element(const std::string& target, const ElementFunction& function);
+  Result<void> value_function(const Code& name, const Code& parameters, const std::function<Result<void>()>& body);
+  void per_element(const Code& target, const ElementFunction& function);
   void locate_elements();
-  void spread_largest(const std::string& matrix);
+  void spread_largest(const Code& matrix);
   void load_weights();
-  void round_weights(const std::string& at, int operand_row);
-  void read_total(const std::string& at, int row_words);
+  void round_weights(const Code& at, int operand_row);
+  void read_total(const Code& at, int row_words);
   // --- functions of elements ---
   Result<void> element_functions();
   Result<void> reduction_functions();
   Result<void> softmax_functions();
   Result<void> rounding_function();
   void locate_element();
-  Result<void> score_function(const std::string& where);
+  Result<void> score_function(const Code& where);
   /// A load beside the scores: matrices, one for each fragment of k, which hold what it reads as f16 or f32.
   struct Beside {
     ValueId id = 0;
-    std::string matrices;
+    Code matrices;
     Part part;
     /// Between rows in memory, in elements, where fragments are loaded as they lie there; else 0.
     std::int64_t stride = 0;
@@ -68,29 +67,29 @@ class CooperativeAttentionEmitter : public AttentionBase {
   [[nodiscard]] Beside make_beside(ValueId id);
   [[nodiscard]] bool is_loaded_as_matrix(DType type) const;
   [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
-  Result<void> beside_function(Beside& beside, const std::string& where);
-  [[nodiscard]] std::string beside_element(const Beside& beside) const;
+  Result<void> beside_function(Beside& beside, const Code& where);
+  [[nodiscard]] Code beside_element(const Beside& beside) const;
   Result<void> load_beside();
   /// The score or the weight at (m, chunk), from what the function is passed.
-  Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
+  Result<void> call(const Part& part, const Code& name, const std::vector<Code>& known);
   Result<void> main_function();
   Result<void> load_first();
   /// The blocks of k that the workgroup walks along.
   struct BlockWalk {
     Walk blocks;
-    std::string all;  ///< as many as there are, masked or not
+    Code all;  ///< as many as there are, masked or not
   };
   Result<void> fetch_first_block(const BlockWalk& walk);
   Result<void> fetch_next_block(const BlockWalk& walk);
   Result<void> block(const BlockWalk& walk);
-  void multiply(const std::string& scores);
+  void multiply(const Code& scores);
   void find_scores();
   void weigh();
   void rescale();
   void add_up();
   Result<void> store_results();
   void put_subtile(int iterations);
-  [[nodiscard]] std::string limits_of_results();
+  [[nodiscard]] Code limits_of_results();
   Result<void> store_subtile_chunk(int per_vec4);
   /// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580).
   [[nodiscard]] bool rounds_weights() const {
@@ -98,12 +97,12 @@ class CooperativeAttentionEmitter : public AttentionBase {
   }
   [[nodiscard]] bool keys_prefetched() const { return second_ && second_->staging.prefetched; }
   /// Of positions of the scores, as arguments: the fragment's first m and k.
-  [[nodiscard]] std::vector<std::string> corner() const;
+  [[nodiscard]] std::vector<Code> corner() const;
 
   const schedule::CooperativeAttention& mapping_;
   const MatrixShape& fragment_;
   std::vector<Beside> loads_beside_;
-  std::string tiles_, scores_, prefetched_words_, weights_;
+  Code tiles_, scores_, prefetched_words_, weights_;
   int k_fragments_ = 0;  ///< fragments along d
   int wide_ = 0;         ///< fragments along n
 };

@@ -4,18 +4,17 @@
 
 namespace vkfuse::lowering {
 
-Result<void> CooperativeAttentionEmitter::call(const Part& part, const std::string& name,
-                                               const std::vector<std::string>& known) {
+Result<void> CooperativeAttentionEmitter::call(const Part& part, const Code& name, const std::vector<Code>& known) {
   use_chunks_of(part);
   Scope scope = part_scope(part);
   VKF_CHECK_OK(emit_values(scope, part.per_chunk));
   for (ValueId id : part.vectors) load_vectors(scope, id, "");
-  const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
-  std::vector<std::string> passed = arguments(scope, part, 0, groups);
+  const std::map<ValueId, Code> groups = unpack_group(part, 0, "");
+  std::vector<Code> passed = arguments(scope, part, 0, groups);
   passed.insert(passed.end(), known.begin(), known.end());
   main_.line("float {};", name);
   passed.push_back(name);
-  main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+  main_.line("{}_element({});", part.name, listed(passed));
   return {};
 }
 
@@ -40,7 +39,7 @@ Result<void> CooperativeAttentionEmitter::reduction_functions() {
 
 Result<void> CooperativeAttentionEmitter::softmax_functions() {
   const bool finite =
-      softcapped() && found_.softcap->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
+      softcapped() && softcap_->softcapped == tile_.values.score && divides(tile_.tile_k(), extent(tile_.axes.k));
   if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
   VKF_CHECK_OK(value_function("base_of", "const in float top", [&]() -> Result<void> {
     main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
@@ -57,7 +56,8 @@ Result<void> CooperativeAttentionEmitter::softmax_functions() {
 Result<void> CooperativeAttentionEmitter::rounding_function() {
   if (!rounds_weights()) return {};
   if (!called_by_device()) {
-    functions_.line("// The bits of a bf16 as those of an f16: sums of that type, which weights pass through, are common.");
+    functions_.line(
+        "// The bits of a bf16 as those of an f16: sums of that type, which weights pass through, are common.");
     return value_function("rounded", "const in float weight", [&]() -> Result<void> {
       main_.line("return unpackHalf2x16((floatBitsToUint(weight) + 0x8000u) >> 16).x;");
       return {};
@@ -79,30 +79,30 @@ void CooperativeAttentionEmitter::locate_element() {
 }
 
 /// What the score's function is passed, of f32 that a matrix holds.
-std::string CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
-  const std::string& name = names_.values[beside.id];
+Code CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
+  const Code& name = names_.values[beside.id];
   if (dtype_of(loops_.values[beside.id]) == DType::boolean) return name + " != 0.0";
-  const std::string type_name = scalar_type(loops_.values[beside.id].node);
-  return type_name == "float" ? name : fmt::format("{}({})", type_name, name);
+  const ir::NodeId node = loops_.values[beside.id].node;
+  return ops::register_type_of(dtype(node)) == ops::RegisterType::f32 ? name : code("{}({})", scalar_type(node), name);
 }
 
-Result<void> CooperativeAttentionEmitter::score_function(const std::string& where) {
-  std::string given = "const in float product, ";
+Result<void> CooperativeAttentionEmitter::score_function(const Code& where) {
+  Code given = "const in float product, ";
   for (Beside& beside : loads_beside_) {
     VKF_CHECK_OK(beside_function(beside, where));
-    given += fmt::format("const in float {}, ", names_.values[beside.id]);
+    given += code("const in float {}, ", names_.values[beside.id]);
   }
   return of_element("score_at", given + where, [&]() -> Result<void> {
     locate_element();
-    std::vector<std::string> known;
+    std::vector<Code> known;
     if (tile_.values.contract) known.emplace_back("product");
     for (const Beside& beside : loads_beside_) known.push_back(beside_element(beside));
     VKF_CHECK_OK(call(score_, "score", known));
     const Extent positions = extent(tile_.axes.k);
-    main_.line("return {}score;", divides(tile_.tile_k(), positions)
-                                      ? ""
-                                      : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ",
-                                                    numbers_.size(positions.count)));
+    main_.line("return {}score;",
+               divides(tile_.tile_k(), positions)
+                   ? ""
+                   : code("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions.count)));
     return {};
   });
 }
@@ -111,8 +111,8 @@ Result<void> CooperativeAttentionEmitter::element_functions() {
   VKF_CHECK_OK(reduction_functions());
   VKF_CHECK_OK(softmax_functions());
   VKF_CHECK_OK(rounding_function());
-  const std::string where = std::string(tile_.axes.batch.empty() ? "" : "const in uint batch, ") +
-                            "const in uint first_m, const in uint first_k";
+  const Code where =
+      Code(tile_.axes.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
   VKF_CHECK_OK(score_function(where));
   if (!changes_weight()) return {};
   return of_element("weight_at", "const in float power, " + where, [&]() -> Result<void> {
@@ -166,7 +166,7 @@ std::int64_t CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const 
 }
 
 /// What is loaded element by element: a function that gives one.
-Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const std::string& where) {
+Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const Code& where) {
   if (beside.stride != 0) return {};
   return of_element(beside.matrices + "_at", "const in float before, " + where, [&]() -> Result<void> {
     locate_element();
@@ -175,7 +175,7 @@ Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const 
     VKF_CHECK_OK(emit_values(scope, beside.part.per_chunk));
     VKF_CHECK_OK(emit_values(scope, beside.part.per_element));
     for (ValueId id : beside.part.vectors) load_vectors(scope, id, "");
-    const std::map<ValueId, std::string> groups = unpack_group(beside.part, 0, "");
+    const std::map<ValueId, Code> groups = unpack_group(beside.part, 0, "");
     main_.line("return float({});",
                groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, chunk_.group));
     return {};

@@ -8,7 +8,7 @@
 namespace vkfuse::lowering {
 
 /// A function of one element; by index, those that do not ask for positions are not passed any.
-Result<void> CooperativeAttentionEmitter::value_function(const std::string& name, const std::string& parameters,
+Result<void> CooperativeAttentionEmitter::value_function(const Code& name, const Code& parameters,
                                                          const std::function<Result<void>()>& body) {
   if (called_by_device()) return of_element(name, parameters, body);
   functions_.open("float {}({}) {{", name, parameters);
@@ -21,20 +21,20 @@ Result<void> CooperativeAttentionEmitter::value_function(const std::string& name
 }
 
 /// Takes every element of `target` through a function. Of the arguments, matrices are passed element by element.
-void CooperativeAttentionEmitter::per_element(const std::string& target, const ElementFunction& function) {
-  std::vector<std::string> passed;
+void CooperativeAttentionEmitter::per_element(const Code& target, const ElementFunction& function) {
+  std::vector<Code> passed;
   if (called_by_device()) {
     passed = {target};
     passed.insert(passed.end(), function.matrices.begin(), function.matrices.end());
     passed.insert(passed.begin() + 2, function.name);
     passed.insert(passed.end(), function.others.begin(), function.others.end());
-    main_.line("coopMatPerElementNV({});", fmt::join(passed, ", "));
+    main_.line("coopMatPerElementNV({});", listed(passed));
     return;
   }
   if (function.positions) passed = {"place / columns", "place % columns"};
-  for (const std::string& matrix : function.matrices) passed.push_back(matrix + "[e]");
+  for (const Code& matrix : function.matrices) passed.push_back(matrix + "[e]");
   passed.insert(passed.end(), function.others.begin(), function.others.end());
-  const std::string call = fmt::format("{}[e] = {}({});", target, function.name, fmt::join(passed, ", "));
+  const Code call = code("{}[e] = {}({});", target, function.name, listed(passed));
   if (!function.positions) {
     main_.line("[[unroll]] for (int e = 0; e < {}.length(); ++e) {}", target, call);
     return;
@@ -57,8 +57,8 @@ void CooperativeAttentionEmitter::locate_elements() {
   main_.line("const uint columns = {}u;", fragment_.n);
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", static_cast<int>(fragment_.m) * vec4s,
              schedule_.subgroup);
-  main_.line("{}[scratch + g / {}u * {}u + g % {}u] = floatBitsToUint(float(g * 4u) + vec4(0.0, 1.0, 2.0, 3.0));", tiles_,
-             vec4s, row, vec4s);
+  main_.line("{}[scratch + g / {}u * {}u + g % {}u] = floatBitsToUint(float(g * 4u) + vec4(0.0, 1.0, 2.0, 3.0));",
+             tiles_, vec4s, row, vec4s);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("{} places;", sum_type());
@@ -67,13 +67,13 @@ void CooperativeAttentionEmitter::locate_elements() {
 }
 
 /// Every element of `matrix` becomes the largest of its row.
-void CooperativeAttentionEmitter::spread_largest(const std::string& matrix) {
+void CooperativeAttentionEmitter::spread_largest(const Code& matrix) {
   if (called_by_device()) {
     main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, larger);", matrix);
     return;
   }
   const int row = schedule::sum_row_words(static_cast<int>(fragment_.n));
-  const std::string largest = fmt::format("scratch + {}u", static_cast<int>(fragment_.m) * row);
+  const Code largest = code("scratch + {}u", static_cast<int>(fragment_.m) * row);
   main_.line("coopMatStore({}, {}, scratch, {}u, gl_CooperativeMatrixLayoutRowMajor);", matrix, tiles_, row);
   main_.line("{}", kSubgroupBarrier);
   main_.line("// The largest of all rows are loaded as one column that every column is.");
@@ -90,19 +90,19 @@ void CooperativeAttentionEmitter::spread_largest(const std::string& matrix) {
 
 /// The j-th weights as an operand.
 void CooperativeAttentionEmitter::load_weights() {
-  const std::string operand = fragment(fragment_.a, fragment_.m, fragment_.k, "A");
+  const Code operand = fragment(fragment_.a, fragment_.m, fragment_.k, "A");
   if (called_by_device()) {
     main_.line("{0} {1} = {0}({2}[j]);", operand, weights_, scores_);
     return;
   }
   const int row = schedule::operand_row_words(static_cast<int>(fragment_.n));
   const int words = static_cast<int>(fragment_.m) * row;
-  std::string at = fmt::format("scratch + j % 2u * {}u", words);
+  Code at = code("scratch + j % 2u * {}u", words);
   if (mapping_.elements == schedule::ElementAccess::shared_memory) {
     main_.line("coopMatStore({}({}[j]), {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);",
                fragment(DType::f16, fragment_.m, fragment_.n, "Accumulator"), scores_, tiles_, at, row);
   } else {
-    at = fmt::format("scratch + {}u", fragment_.m * schedule::sum_row_words(static_cast<int>(fragment_.n)));
+    at = code("scratch + {}u", fragment_.m * schedule::sum_row_words(static_cast<int>(fragment_.n)));
     round_weights(at, row);
   }
   main_.line("{}", kSubgroupBarrier);
@@ -111,7 +111,7 @@ void CooperativeAttentionEmitter::load_weights() {
 }
 
 /// Threads make 16-bit numbers of the f32 that a matrix stores.
-void CooperativeAttentionEmitter::round_weights(const std::string& at, int operand_row) {
+void CooperativeAttentionEmitter::round_weights(const Code& at, int operand_row) {
   const int row = schedule::sum_row_words(static_cast<int>(fragment_.n));
   const auto chunks = fragment_.n / 8;
   main_.line("coopMatStore({}[j], {}, scratch, {}u, gl_CooperativeMatrixLayoutRowMajor);", scores_, tiles_, row);
@@ -119,21 +119,21 @@ void CooperativeAttentionEmitter::round_weights(const std::string& at, int opera
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", fragment_.m * chunks, schedule_.subgroup);
   main_.line("uint from = scratch + g / {0}u * {1}u + g % {0}u * 2u;", chunks, row);
   main_.line("vec4 low = uintBitsToFloat({0}[from]), high = uintBitsToFloat({0}[from + 1u]);", tiles_);
-  std::vector<std::string> words = pack(fragment_.a, 4, "low", dialect_);
-  for (std::string& word : pack(fragment_.a, 4, "high", dialect_)) words.push_back(std::move(word));
-  main_.line("{0}[{1} + g / {2}u * {3}u + g % {2}u] = uvec4({4});", tiles_, at, chunks, operand_row,
-             fmt::join(words, ", "));
+  std::vector<Code> words = pack(fragment_.a, 4, "low", dialect_);
+  for (Code& word : pack(fragment_.a, 4, "high", dialect_)) words.push_back(std::move(word));
+  main_.line("{0}[{1} + g / {2}u * {3}u + g % {2}u] = uvec4({4});", tiles_, at, chunks, operand_row, listed(words));
   main_.close();
 }
 
 /// The total of row `row`, of matrices that were stored `at`, as `whole`.
-void CooperativeAttentionEmitter::read_total(const std::string& at, int row_words) {
+void CooperativeAttentionEmitter::read_total(const Code& at, int row_words) {
   if (called_by_device()) {
     main_.line("float whole = uintBitsToFloat({}[{}].x);", tiles_, at);
     return;
   }
   main_.line("vec4 totals = uintBitsToFloat({}[{}]);", tiles_, at);
-  main_.line("[[unroll]] for (uint c = 1u; c < {}u; ++c) totals += uintBitsToFloat({}[{} + c]);", row_words, tiles_, at);
+  main_.line("[[unroll]] for (uint c = 1u; c < {}u; ++c) totals += uintBitsToFloat({}[{} + c]);", row_words, tiles_,
+             at);
   main_.line("float whole = totals.x + totals.y + totals.z + totals.w;");
 }
 

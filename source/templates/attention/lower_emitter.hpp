@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lowering/tile_operands.hpp"
+#include "templates/attention/lower_softcap.hpp"
 
 namespace vkfuse::lowering {
 
@@ -13,15 +14,15 @@ class AttentionBase : public OperandEmitter {
 
   /// The operands' functions, the score's, the weight's and the results'.
   Result<void> functions();
-  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
-    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
+  [[nodiscard]] Code apply(std::string_view op, const std::vector<Code>& operands) const {
+    return expression(ops::row(op), DType::f32, dialect_, operands);
   }
   [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
   /// `batch` and `tile_m` of the workgroup.
   void locate_tile();
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.
   struct Walk {
-    std::string begin, end;
+    Code begin, end;
   };
   Walk find_blocks();
 
@@ -32,22 +33,16 @@ class AttentionBase : public OperandEmitter {
   std::optional<TileOperand> first_, second_;
   TileOperand third_;
   Part score_, weight_, results_;
-  std::string sums_, most_, total_;
+  Code sums_, most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
-  [[nodiscard]] bool softcapped() const { return found_.softcap.has_value(); }
+  [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
+  std::optional<Softcap> softcap_;
 
  private:
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);
   /// `known` is the contraction that the score is computed from, if there is one.
   void make_parts(std::vector<ValueId> known);
-  // --- softcap ---
-  [[nodiscard]] bool is_op(ValueId id, ops::Role op) const;
-  [[nodiscard]] std::optional<double> number_at(ValueId id, std::size_t operand) const;
-  [[nodiscard]] std::ptrdiff_t readers_of(ValueId id) const;
-  [[nodiscard]] bool only_exponentials_read_scores() const;
-  [[nodiscard]] std::optional<ValueId> unmasked_score() const;
-  void find_softcap();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

@@ -3,6 +3,7 @@
 #include "templates/matmul/lower.hpp"
 
 #include "templates/matmul/lower_emitter.hpp"
+#include "templates/matmul/tiles.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -40,7 +41,7 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
 
 void MatmulEmitter::make_row_reductions() {
   for (const schedule::MatmulParams::RowReduction& reduction : tile_.row_reductions) {
-    const std::string& name = names_.values[reduction.reduction];
+    const Code& name = names_.values[reduction.reduction];
     row_reductions_.push_back(
         {reduction.reduction,
          in_two_parts(reduction.reduction) ? "vec2" : scalar_type(loops_.values[reduction.reduction].node),
@@ -50,7 +51,7 @@ void MatmulEmitter::make_row_reductions() {
 
 void MatmulEmitter::add_operand(std::size_t number) {
   const schedule::TileOperand& planned = tile_.tile_operands[number];
-  std::vector<std::pair<ValueId, std::string>> beside;
+  std::vector<std::pair<ValueId, Code>> beside;
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     if (tile_.row_reductions[k].tile_operand == static_cast<int>(number))
       beside.emplace_back(loops_.values[row_reductions_[k].id].operands[0], row_reductions_[k].partial);
@@ -66,7 +67,7 @@ void MatmulEmitter::add_operand(std::size_t number) {
                          .extent = planned.second ? shape_.n : shape_.m,
                          .k_extent = shape_.k,
                          .beside = std::move(beside),
-                         .of_rows = planned.second ? std::map<ValueId, std::string>() : row_arrays_}));
+                         .of_rows = planned.second ? std::map<ValueId, Code>() : row_arrays_}));
   if (tile_.mma() || tile_.integer_dot())
     make_sub32(tile_operands_.back(), tile_.mma() ? std::optional(tile_.mma()->a) : std::nullopt, tile_.integer_dot());
 }
@@ -93,43 +94,41 @@ Result<RelocatableKernel> MatmulEmitter::run() {
   if (tile_.workgroup_scope()) {
     VKF_CHECK_OK(result_of_workgroup_tile());
     VKF_CHECK_OK(workgroup_tile_main());
-    return finish(fmt::format("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one",
-                              shape_.m, shape_.n, shape_.k),
+    return finish(code("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one", shape_.m,
+                       shape_.n, shape_.k),
                   workgroups, workgroups_x);
   }
   VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
   if (dispatch_ != 0)
-    return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.splits), workgroups,
-                  workgroups_x);
-  const std::string owner = tile_.mma() ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.threads,
-                                                      tile_.mma()->m, tile_.mma()->n, tile_.mma()->k)
-                                        : "thread";
-  const std::string shared =
-      schedule_.splits > 1 ? fmt::format("; {} workgroups share a tile, dispatch 1 of 2", schedule_.splits) : "";
-  return finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n,
-                            shape_.k, shape_.thread_m, shape_.thread_n, owner, shared),
+    return finish(code("joins {} parts of every sum, dispatch 2 of 2", schedule_.splits), workgroups, workgroups_x);
+  const Code owner = tile_.mma() ? code("subgroup of {}, in products of {} x {} x {}", shape_.threads, tile_.mma()->m,
+                                        tile_.mma()->n, tile_.mma()->k)
+                                 : "thread";
+  const Code shared =
+      schedule_.splits > 1 ? code("; {} workgroups share a tile, dispatch 1 of 2", schedule_.splits) : "";
+  return finish(code("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n, shape_.k,
+                     shape_.thread_m, shape_.thread_n, owner, shared),
                 workgroups, workgroups_x);
 }
 
 void MatmulEmitter::join_functions() {
-  for (const RowReduction& reduction : row_reductions_) join_function(reduction.id, reduction.type, reduction.function);
+  for (const RowReduction& reduction : row_reductions_)
+    join_function(reduction.id, in_two_parts(reduction.id), reduction.function);
 }
 
 void MatmulEmitter::declare() {
-  for (const TileOperand& tile_operand : tile_operands_) {
+  for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
+    const TileOperand& tile_operand = tile_operands_[i];
     declare_tile(tile_operand);
     for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
       const RowReduction& reduction = row_reductions_[k];
-      if (std::none_of(tile_operand.beside.begin(), tile_operand.beside.end(),
-                       [&](const auto& beside) { return beside.second == reduction.partial; }))
-        continue;
+      if (tile_.row_reductions[k].tile_operand != static_cast<int>(i)) continue;
       shared_.line("shared {} {}[{}];", reduction.type, reduction.slots, tile_operand.staging.chunks);
       shared_.line("shared {} {}[{}];", scalar_type(loops_.values[reduction.id].node), reduction.finished, shape_.m);
       main_.line("{} {}[{}];", reduction.type, reduction.partial, tile_operand.staging.iterations);
-      const std::string identity =
-          in_two_parts(reduction.id)
-              ? "vec2(0.0)"
-              : reduction_identity(graph_, graph_.node(loops_.values[reduction.id].node), dialect_);
+      const Code identity = in_two_parts(reduction.id)
+                                ? "vec2(0.0)"
+                                : reduction_identity(graph_, graph_.node(loops_.values[reduction.id].node), dialect_);
       main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", tile_operand.staging.iterations,
                  reduction.partial, identity);
     }
@@ -144,10 +143,10 @@ void MatmulEmitter::declare() {
       continue;
     }
     const int vec4s = shape_.thread_m * shape_.thread_n / 4;
-    const std::string type = sums_vec4(i);
+    const Code type = sums_vec4(i);
     main_.line("{} {}[{}];", type, sums_[i], vec4s);
     main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", vec4s, sums_[i], type,
-               type[0] == 'v' ? "0.0" : "0");
+               sums_register(i) == ops::RegisterType::f32 ? "0.0" : "0");
   }
 }
 
@@ -160,7 +159,7 @@ void MatmulEmitter::locate_tile() {
     main_.line("uint part = {};", numbers_.quotient("workgroup", schedule_.launch.workgroups, false));
     main_.line("workgroup = {};", numbers_.remainder("workgroup", schedule_.launch.workgroups, false));
   }
-  std::string at = "workgroup";
+  Code at = "workgroup";
   if (!tile_.batch.empty()) {
     main_.line("uint batch = {};", numbers_.quotient("workgroup", per_matrix, false));
     main_.line("uint tile = {};", numbers_.remainder("workgroup", per_matrix, false));
@@ -186,7 +185,7 @@ void MatmulEmitter::locate_tile() {
 
 MatmulEmitter::Steps MatmulEmitter::locate_steps() {
   const std::int64_t all = schedule::ceil_div(count(tile_.k), shape_.k);
-  std::string end = numbers_.size(all);
+  Code end = numbers_.size(all);
   if (schedule_.splits <= 1) return {"", std::move(end)};
   const std::int64_t share = schedule::ceil_div(all, schedule_.splits);
   main_.line("uint first_step = part * {};", numbers_.size(share));
@@ -209,7 +208,7 @@ Result<void> MatmulEmitter::main_function() {
   }
   main_.open("for (uint step = {}; step < {}; ++step) {{", steps.first.empty() ? "0u" : steps.first, steps.end);
   for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
-    const auto after = [&](const std::string& inside) { join_rows(i, inside); };
+    const auto after = [&](const Code& inside) { join_rows(i, inside); };
     VKF_CHECK_OK(stage(tile_operands_[i], across(tile_operands_[i]), "step", after));
   }
   main_.line("barrier();");
@@ -233,15 +232,15 @@ Result<void> MatmulEmitter::main_function() {
 }
 
 /// What a chunk adds to its row is joined first, so that chains stay short.
-void MatmulEmitter::join_rows(std::size_t tile_operand, const std::string& inside) {
+void MatmulEmitter::join_rows(std::size_t tile_operand, const Code& inside) {
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     if (tile_.row_reductions[k].tile_operand != static_cast<int>(tile_operand)) continue;
     const RowReduction& reduction = row_reductions_[k];
     const auto element = [&](int e) {
-      return in_two_parts(reduction.id) ? fmt::format("vec2({}_{}, 0.0)", reduction.partial, e)
-                                        : fmt::format("{}_{}", reduction.partial, e);
+      return in_two_parts(reduction.id) ? code("vec2({}_{}, 0.0)", reduction.partial, e)
+                                        : code("{}_{}", reduction.partial, e);
     };
-    std::string all = element(0);
+    Code all = element(0);
     for (int e = 1; e < tile_operands_[tile_operand].part.elements; ++e) all = reduction.join(all, element(e));
     main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", reduction.partial,
                reduction.join(reduction.partial + "[u]", all));
@@ -253,13 +252,12 @@ void MatmulEmitter::finish_rows() {
   if (row_reductions_.empty()) return;
   for (std::size_t k = 0; k < row_reductions_.size(); ++k) {
     const TileOperand& tile_operand = tile_operands_[static_cast<std::size_t>(tile_.row_reductions[k].tile_operand)];
-    const std::string leave = fmt::format("{}[u * {}u + thread] = {}[u];", row_reductions_[k].slots,
-                                          schedule_.workgroup, row_reductions_[k].partial);
+    const Code leave = code("{}[u * {}u + thread] = {}[u];", row_reductions_[k].slots, schedule_.workgroup,
+                            row_reductions_[k].partial);
     const bool whole = tile_operand.staging.chunks % schedule_.workgroup == 0;
-    main_.line(
-        "[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.staging.iterations,
-        whole ? "" : fmt::format("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.staging.chunks),
-        leave);
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.staging.iterations,
+               whole ? "" : code("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.staging.chunks),
+               leave);
   }
   main_.line("barrier();");
   main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
@@ -267,14 +265,14 @@ void MatmulEmitter::finish_rows() {
     const RowReduction& reduction = row_reductions_[k];
     const int per_row =
         shape_.k / tile_operands_[static_cast<std::size_t>(tile_.row_reductions[k].tile_operand)].part.elements;
-    const std::string& whole = names_.values[reduction.id];
+    const Code& whole = names_.values[reduction.id];
     main_.line("{} {} = {}[row * {}u];", reduction.type, whole, reduction.slots, per_row);
     main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole,
-               reduction.join(whole, fmt::format("{}[row * {}u + i]", reduction.slots, per_row)));
-    const std::string terms = is_mean(reduction.id) ? numbers_.size(count(tile_.k)) : "";
-    const std::string result = in_two_parts(reduction.id) ? fmt::format("f32_mean({0}.x, {0}.y, {1})", whole, terms)
-                               : terms.empty()            ? whole
-                                                          : fmt::format("{} / {}({})", whole, reduction.type, terms);
+               reduction.join(whole, code("{}[row * {}u + i]", reduction.slots, per_row)));
+    const Code terms = is_mean(reduction.id) ? numbers_.size(count(tile_.k)) : "";
+    const Code result = in_two_parts(reduction.id) ? code("f32_mean({0}.x, {0}.y, {1})", whole, terms)
+                        : terms.empty()            ? whole
+                                                   : code("{} / {}({})", whole, reduction.type, terms);
     main_.line("{}[row] = {};", reduction.finished, result);
   }
   main_.close();
@@ -282,16 +280,16 @@ void MatmulEmitter::finish_rows() {
 }
 
 /// What a thread multiplies of an operand at one position of k, in vec4s; their names.
-std::vector<std::string> MatmulEmitter::load_operand_registers(const TileOperand& tile_operand) {
+std::vector<Code> MatmulEmitter::load_operand_registers(const TileOperand& tile_operand) {
   const bool second = tile_operand.across == kN;
   const int rows = shape_.thread_m / 4;
   const int threads_n = shape_.n / shape_.thread_n;
-  std::vector<std::string> own;
+  std::vector<Code> own;
   for (int i = 0; i < (second ? shape_.thread_n / 4 : rows); ++i) {
-    own.push_back(fmt::format("{}_{}", tile_operand.part.name, i));
-    const std::string position = second      ? (i == 0 ? "thread_n" : fmt::format("thread_n + {}u", i * threads_n))
-                                 : rows == 1 ? "thread_m"
-                                             : fmt::format("thread_m * {}u + {}u", rows, i);
+    own.push_back(code("{}_{}", tile_operand.part.name, i));
+    const Code position = second      ? (i == 0 ? "thread_n" : code("thread_n + {}u", i * threads_n))
+                          : rows == 1 ? "thread_m"
+                                      : code("thread_m * {}u + {}u", rows, i);
     main_.line("{} {} = {}[k * {}u + {}];", tile_.integer_dot() ? "ivec4" : vec4(tile_operand.value), own.back(),
                tile_operand.tile, tile_operand.stride(), position);
   }
@@ -302,24 +300,24 @@ std::vector<std::string> MatmulEmitter::load_operand_registers(const TileOperand
 void MatmulEmitter::multiply() {
   const int columns = shape_.thread_n / 4;
   main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.integer_dot() ? shape_.k / 4 : shape_.k);
-  std::vector<std::vector<std::string>> registers;
+  std::vector<std::vector<Code>> registers;
   for (const TileOperand& tile_operand : tile_operands_) registers.push_back(load_operand_registers(tile_operand));
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    const std::string type = sums_vec4(s);
+    const Code type = sums_vec4(s);
     const auto& first = registers[static_cast<std::size_t>(tile_.sums[s].first)];
     const auto& second = registers[static_cast<std::size_t>(tile_.sums[s].second)];
     for (int i = 0; i < shape_.thread_m; ++i) {
       for (int g = 0; g < columns; ++g) {
-        const std::string sum = fmt::format("{}[{}]", sums_[s], i * columns + g);
-        const std::string one = fmt::format("{}({}.{})", type, first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
+        const Code sum = code("{}[{}]", sums_[s], i * columns + g);
+        const Code one = code("{}({}.{})", type, first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
         if (tile_.integer_dot()) {
-          const std::string a = fmt::format("{}.{}", first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
-          const std::string& b = second[static_cast<std::size_t>(g)];
+          const Code a = code("{}.{}", first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
+          const Code& b = second[static_cast<std::size_t>(g)];
           main_.line(
               "{0} += ivec4(i8x4_dot({1}, {2}.x, 0), i8x4_dot({1}, {2}.y, 0), i8x4_dot({1}, {2}.z, 0), i8x4_dot({1}, "
               "{2}.w, 0));",
               sum, a, b);
-        } else if (type[0] == 'v') {
+        } else if (sums_register(s) == ops::RegisterType::f32) {
           main_.line("{} = fma({}, {}, {});", sum, one, second[static_cast<std::size_t>(g)], sum);
         } else {
           main_.line("{} += {} * {};", sum, one, second[static_cast<std::size_t>(g)]);
@@ -336,11 +334,11 @@ void MatmulEmitter::multiply_cooperative() {
   const MatrixShape& unit = *tile_.mma();
   main_.open("[[unroll]] for (uint k = 0u; k < {}u; k += {}u) {{", shape_.k, unit.k);
   // Of the first operands all rows; of the second ones a column at a time.
-  const auto load = [&](const TileOperand& tile_operand, const std::string& into, const std::string& index) {
+  const auto load = [&](const TileOperand& tile_operand, const Code& into, const Code& index) {
     const bool second = tile_operand.across == kN;
     const std::uint32_t own = second ? unit.n : unit.m;
-    const std::string at = fmt::format("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m",
-                                       second ? shape_.thread_n : shape_.thread_m, index, own);
+    const Code at = code("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m",
+                         second ? shape_.thread_n : shape_.thread_m, index, own);
     main_.line("coopMatLoad({}, {});", into, fragment_at(tile_operand, at, "k", second));
   };
   for (const TileOperand& tile_operand : tile_operands_) {
@@ -358,7 +356,7 @@ void MatmulEmitter::multiply_cooperative() {
   }
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", fragment_rows());
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    const std::string sum = fmt::format("{}[i * {}u + j]", sums_[s], fragment_columns());
+    const Code sum = code("{}[i * {}u + j]", sums_[s], fragment_columns());
     main_.line("{0} = coopMatMulAdd({1}[i], {2}, {0});", sum,
                tile_operands_[static_cast<std::size_t>(tile_.sums[s].first)].part.name,
                tile_operands_[static_cast<std::size_t>(tile_.sums[s].second)].part.name);

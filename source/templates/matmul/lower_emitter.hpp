@@ -22,13 +22,11 @@ class MatmulEmitter : public OperandEmitter {
   /// A reduction over k of what an operand's rows are computed from.
   struct RowReduction {
     ValueId id = 0;
-    std::string type;             ///< of a partial result: a mean's has two parts
-    std::string partial;          ///< registers, one for each chunk of the thread
-    std::string slots, finished;  ///< shared memory: what each thread has found, and the rows
-    std::string function;         ///< joins two partial results
-    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const {
-      return function + "(" + a + ", " + b + ")";
-    }
+    Code type;             ///< of a partial result: a mean's has two parts
+    Code partial;          ///< registers, one for each chunk of the thread
+    Code slots, finished;  ///< shared memory: what each thread has found, and the rows
+    Code function;         ///< joins two partial results
+    [[nodiscard]] Code join(const Code& a, const Code& b) const { return function + "(" + a + ", " + b + ")"; }
   };
 
   void make_row_reductions();
@@ -38,7 +36,7 @@ class MatmulEmitter : public OperandEmitter {
   void declare();
   /// The steps along k of a workgroup.
   struct Steps {
-    std::string first, end;  ///< the first is empty where it is 0
+    Code first, end;  ///< the first is empty where it is 0
   };
   Steps locate_steps();
   Result<void> main_function();
@@ -47,17 +45,17 @@ class MatmulEmitter : public OperandEmitter {
     return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements);
   }
   /// Of a part of sum `sum`: where the vec4 at (batch, m, chunk / `per_vec4`) is in device memory.
-  std::string partial_at(const std::string& part, std::size_t sum, int per_vec4);
-  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& vec4_of);
+  Code partial_at(const Code& part, std::size_t sum, int per_vec4);
+  Result<void> leave_partial(const std::function<Code(std::size_t sum)>& vec4_of);
   /// Whether a store is of what a block of results leaves.
   [[nodiscard]] bool is_of_block(std::size_t store) const;
   [[nodiscard]] bool leaves_parts() const { return schedule_.splits > 1 && dispatch_ == 0; }
-  [[nodiscard]] std::string across(const TileOperand& tile_operand) const {
+  [[nodiscard]] Code across(const TileOperand& tile_operand) const {
     return tile_operand.across == kN ? "tile_n" : "tile_m";
   }
-  void join_rows(std::size_t tile_operand, const std::string& inside);
+  void join_rows(std::size_t tile_operand, const Code& inside);
   void finish_rows();
-  std::vector<std::string> load_operand_registers(const TileOperand& tile_operand);
+  std::vector<Code> load_operand_registers(const TileOperand& tile_operand);
   void multiply();
   void lay_out_sums();
   Result<void> store_results();
@@ -66,8 +64,8 @@ class MatmulEmitter : public OperandEmitter {
   /// A reduction that threads do one by one, and the function that joins two of its partial results.
   struct Reduction {
     ValueId id = 0;
-    std::string type, function;
-    std::string array, slots;  ///< of an epilogue reduction: registers, and shared memory
+    Code type, function;
+    Code array, slots;  ///< of an epilogue reduction: registers, and shared memory
     Part operand;
   };
   [[nodiscard]] Reduction make_reduction(ValueId id) const;
@@ -75,7 +73,7 @@ class MatmulEmitter : public OperandEmitter {
     return graph_.node(loops_.values[id].node).op->reduction.kind == ops::Reduction::Kind::mean;
   }
   [[nodiscard]] bool in_two_parts(ValueId id) const { return schedule::sums_in_two_parts(graph_, loops_, id); }
-  void join_function(ValueId id, const std::string& type, const std::string& function);
+  void join_function(ValueId id, bool in_parts, const Code& function);
   /// Of what is known before some values are computed, what they need.
   [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& requested,
                                             const std::vector<ValueId>& known) const;
@@ -83,59 +81,59 @@ class MatmulEmitter : public OperandEmitter {
   /// Adds what is known after them to `known`.
   void make_epilogues(std::vector<ValueId>& known);
   /// The part that computes what a block of results leaves, or all other stores.
-  [[nodiscard]] Part make_store_part(std::string name, bool of_block, const std::vector<ValueId>& known) const;
+  [[nodiscard]] Part make_store_part(Code name, bool of_block, const std::vector<ValueId>& known) const;
   Result<void> reduction_functions();
   /// Calls the function of one element, which gives `result`.
-  void compute(const Part& part, int element, const std::function<std::string(ValueId)>& name_of,
-               const std::string& result, const std::map<ValueId, std::string>& groups);
+  void compute(const Part& part, int element, const std::function<Code(ValueId)>& name_of, const Code& result,
+               const std::map<ValueId, Code>& groups);
   /// The same of all elements of a chunk.
-  Result<void> compute_vec4(const Part& part, const std::function<std::string(ValueId, int e)>& name_of,
-                            const std::string& result);
+  Result<void> compute_vec4(const Part& part, const std::function<Code(ValueId, int e)>& name_of, const Code& result);
   Result<void> find_row_values();
   Result<void> reduce_hoisted(const Reduction& reduction);
   /// An epilogue reduction of elements that threads have in registers.
-  [[nodiscard]] std::string joined_vec4(const Reduction& reduction, const std::string& vec4) const;
-  [[nodiscard]] std::string mean_of_block(const Reduction& reduction, const std::string& sum,
-                                          const std::string& low) const;
+  [[nodiscard]] Code joined_vec4(const Reduction& reduction, const Code& vec4) const;
+  [[nodiscard]] Code mean_of_block(const Reduction& reduction, const Code& sum, const Code& low) const;
   /// How the chunks of results are told apart whose vec4s a thread keeps in registers while they are reduced.
   struct EpilogueChunks {
     int count = 1;
     /// A thread's chunk, its row in the tile, its position among the vec4s of the row.
-    std::string register_index, row, column;
-    std::function<std::string(std::size_t sum, int e)> sum_of;
+    Code register_index, row, column;
+    std::function<Code(std::size_t sum, int e)> sum_of;
     std::function<void(bool stays_inside)> open;
     std::function<void()> close;
-    std::function<void(const Reduction& epilogue, const std::string& joined)> leave;
+    std::function<void(const Reduction& epilogue, const Code& joined)> leave;
     std::function<void(const Reduction& epilogue)> join;
   };
   Result<void> reduce_epilogues(const EpilogueChunks& chunks);
   Result<void> store_epilogues();
   void open_thread_vec4s();
   void close_thread_vec4s();
-  void join_block(const Reduction& epilogue, const std::string& register_index);
+  void join_block(const Reduction& epilogue, const Code& register_index);
   /// Stores what a block of results leaves, where `m`, `chunk` and `inside` are known.
-  Result<void> store_block(const std::function<std::string(ValueId)>& name_of);
+  Result<void> store_block(const std::function<Code(ValueId)>& name_of);
   /// Stores the chunk that `chunk` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
-  Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of,
-                         const std::string& loaded = {});
+  Result<void> store_one(const std::function<Code(ValueId known, int e)>& name_of, const Code& loaded = {});
   /// Of a value that is known of a row of the tile, or a sum.
-  std::string known_name(ValueId id, const std::string& row, int e,
-                         const std::function<std::string(std::size_t sum, int e)>& sum_of) const;
-  [[nodiscard]] std::string limits_of_results(int elements);
+  Code known_name(ValueId id, const Code& row, int e, const std::function<Code(std::size_t sum, int e)>& sum_of) const;
+  [[nodiscard]] Code limits_of_results(int elements);
 
   // --- with cooperative matrices: what threads own otherwise, subgroups do ---
   [[nodiscard]] int fragment_rows() const { return shape_.thread_m / static_cast<int>(tile_.mma()->m); }
   [[nodiscard]] int fragment_columns() const { return shape_.thread_n / static_cast<int>(tile_.mma()->n); }
   /// Between rows of a subtile.
   [[nodiscard]] int subtile_vec4s() const { return tile_.cooperative()->subtile / 4 + 1; }
-  [[nodiscard]] std::string sum_type() const {
+  [[nodiscard]] Code sum_type() const {
     return fragment(tile_.mma()->c, tile_.mma()->m, tile_.mma()->n, "Accumulator");
   }
   /// Four of what a sum is while it is added up; the reduction itself may be of another dtype.
-  [[nodiscard]] std::string sums_vec4(std::size_t sum) const {
-    return tile_.mma()           ? std::string(component_vec4(tile_.mma()->c))
-           : tile_.integer_dot() ? "ivec4"
-                                 : vec4(tile_.sums[sum].reduction);
+  [[nodiscard]] Code sums_vec4(std::size_t sum) const { return group_type(sums_register(sum), 4, dialect_); }
+  [[nodiscard]] ops::RegisterType sums_register(std::size_t sum) const {
+    return ops::register_type_of(tile_.mma()           ? tile_.mma()->c
+                                 : tile_.integer_dot() ? DType::i32
+                                                       : dtype_of(loops_.values[tile_.sums[sum].reduction]));
+  }
+  [[nodiscard]] ops::RegisterType register_of(ValueId id) const {
+    return ops::register_type_of(dtype_of(loops_.values[id]));
   }
   void multiply_cooperative();
 
@@ -154,10 +152,9 @@ class MatmulEmitter : public OperandEmitter {
     [[nodiscard]] bool in_turns() const { return prefetched && at_once && iterations > 1; }
   };
   [[nodiscard]] SubtileWalk make_subtile_walk() const;
-  void locate_in_subtile(const SubtileWalk& walk, bool stays_inside, const std::string& iteration);
+  void locate_in_subtile(const SubtileWalk& walk, bool stays_inside, const Code& iteration);
   void declare_chunks_in_flight(int chunks);
-  void prefetch_chunks(const SubtileWalk& walk, const std::string& start, const std::string& register_index,
-                       const std::string& iteration);
+  void prefetch_chunks(const SubtileWalk& walk, const Code& start, const Code& register_index, const Code& iteration);
   void put_subtile(const SubtileWalk& walk);
   void open_subtile_chunks(const SubtileWalk& walk);
   Result<void> store_chunks_of_subtile(const SubtileWalk& walk);
@@ -168,10 +165,10 @@ class MatmulEmitter : public OperandEmitter {
   Result<void> result_of_workgroup_tile();
   Result<void> workgroup_tile_main();
   /// How an operand or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.
-  void layout_of(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
+  void layout_of(const Code& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
   /// How a piece of an operand is brought: the statement of a step along k.
   struct TensorLoad {
-    std::string statement;
+    Code statement;
     bool turned = false;  ///< rows in memory are columns of the matrix
   };
   TensorLoad locate_rows(const TileOperand& tile_operand);
@@ -181,15 +178,15 @@ class MatmulEmitter : public OperandEmitter {
   const schedule::MatmulParams& tile_;
   const schedule::TileShape& shape_;
   std::vector<TileOperand> tile_operands_;
-  std::vector<std::string> sums_;            ///< the accumulators
+  std::vector<Code> sums_;                   ///< the accumulators
   const char* over_results_ = "[[unroll]]";  ///< before loops over a thread's results
   std::vector<RowReduction> row_reductions_;
-  std::vector<std::string> subtiles_;  ///< with cooperative matrices: where rows of the results are staged
+  std::vector<Code> subtiles_;  ///< with cooperative matrices: where rows of the results are staged
   Part results_;
-  std::vector<Reduction> hoisted_;             ///< reductions of which row values are made
-  std::map<ValueId, std::string> row_arrays_;  ///< shared memory: what is known of each row of the tile
+  std::vector<Reduction> hoisted_;      ///< reductions of which row values are made
+  std::map<ValueId, Code> row_arrays_;  ///< shared memory: what is known of each row of the tile
   Part kept_;
-  std::string kept_array_;
+  Code kept_array_;
   std::vector<Reduction> epilogues_;
   Part block_;  ///< what a block leaves, and its stores
   int dispatch_ = 0;

@@ -13,9 +13,9 @@ bool MatmulEmitter::is_of_block(std::size_t store) const {
   return !over.empty() && (loops_.stores[store].axes & loops_.values[over.front()].over) == 0;
 }
 
-void MatmulEmitter::join_function(ValueId id, const std::string& type, const std::string& function) {
+void MatmulEmitter::join_function(ValueId id, bool in_parts, const Code& function) {
   const ir::Node& node = graph_.node(loops_.values[id].node);
-  if (type == "vec2") {  // a mean's sum, in two parts
+  if (in_parts) {  // a mean's sum, in two parts
     functions_.open("vec2 {}(vec2 a, vec2 b) {{", function);
     functions_.line("f32_add_term(a.x, a.y, b.x);");
     functions_.line("precise float low = a.y + b.y;");
@@ -24,10 +24,11 @@ void MatmulEmitter::join_function(ValueId id, const std::string& type, const std
     functions_.blank();
     return;
   }
-  const std::string operands[] = {"a", "b"};
+  const Code operands[] = {"a", "b"};
+  const Code type = scalar_type(loops_.values[id].node);
   functions_.open("{0} {1}({0} a, {0} b) {{", type, function);
-  functions_.line("{}{} both = {};", type == "float" ? "precise " : "", type,
-                  ops::expression(ops::row(node.op->reduction.join), node.type.dtype, dialect_.native(), operands));
+  functions_.line("{}{} both = {};", register_of(id) == ops::RegisterType::f32 ? "precise " : "", type,
+                  expression(ops::row(node.op->reduction.join), node.type.dtype, dialect_, operands));
   functions_.line("return both;");
   functions_.close();
   functions_.blank();
@@ -79,7 +80,7 @@ void MatmulEmitter::make_hoisted() {
 void MatmulEmitter::make_epilogues(std::vector<ValueId>& known) {
   if (tile_.epilogues.empty()) return;
   const segment::AxisSet along = segment::AxisSet{1} << tile_.n.back();
-  const auto make = [&](std::string name, ValueId value, const std::vector<ValueId>& values) {
+  const auto make = [&](Code name, ValueId value, const std::vector<ValueId>& values) {
     return make_part({.name = std::move(name),
                       .own = kN,
                       .along = along,
@@ -107,8 +108,7 @@ void MatmulEmitter::make_epilogues(std::vector<ValueId>& known) {
   block_ = make_store_part(unique("block"), true, known);
 }
 
-MatmulEmitter::Part MatmulEmitter::make_store_part(std::string name, bool of_block,
-                                                   const std::vector<ValueId>& known) const {
+MatmulEmitter::Part MatmulEmitter::make_store_part(Code name, bool of_block, const std::vector<ValueId>& known) const {
   std::vector<ValueId> stops;
   if (!tile_.epilogues.empty()) stops.push_back(tile_.kept);
   std::set<ValueId> values;
@@ -130,7 +130,7 @@ MatmulEmitter::Part MatmulEmitter::make_store_part(std::string name, bool of_blo
 
 Result<void> MatmulEmitter::reduction_functions() {
   const auto add = [&](Reduction& reduction, const char* what) -> Result<void> {
-    join_function(reduction.id, reduction.type, reduction.function);
+    join_function(reduction.id, false, reduction.function);
     functions_.line("// {}", what);
     return element_function(
         reduction.operand,
@@ -147,18 +147,18 @@ Result<void> MatmulEmitter::reduction_functions() {
   return result_function(block_, [&](std::size_t store) { return is_of_block(store); });
 }
 
-void MatmulEmitter::compute(const Part& part, int element, const std::function<std::string(ValueId)>& name_of,
-                            const std::string& result, const std::map<ValueId, std::string>& groups) {
+void MatmulEmitter::compute(const Part& part, int element, const std::function<Code(ValueId)>& name_of,
+                            const Code& result, const std::map<ValueId, Code>& groups) {
   Scope scope = part_scope(part);
   for (ValueId id : part.per_chunk) scope.names[id] = names_.values[id];
-  std::vector<std::string> passed = arguments(scope, part, element, groups);
+  std::vector<Code> passed = arguments(scope, part, element, groups);
   for (ValueId id : part.known) passed.push_back(name_of(id));
   passed.push_back(result);
-  main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+  main_.line("{}_element({});", part.name, listed(passed));
 }
 
-Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<std::string(ValueId, int e)>& name_of,
-                                         const std::string& result) {
+Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<Code(ValueId, int e)>& name_of,
+                                         const Code& result) {
   Scope scope = part_scope(part);
   VKF_TRY(groups, load_chunk(scope, part));
   for (int e = 0; e < part.elements; ++e) {
@@ -171,7 +171,7 @@ Result<void> MatmulEmitter::compute_vec4(const Part& part, const std::function<s
 /// A thread reduces over what others have left of its row.
 Result<void> MatmulEmitter::reduce_hoisted(const Reduction& reduction) {
   const ValueId id = reduction.id;
-  const std::string& name = names_.values[id];
+  const Code& name = names_.values[id];
   const ir::Node& node = graph_.node(loops_.values[id].node);
   const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
   use_chunks_of(reduction.operand);
@@ -202,7 +202,7 @@ Result<void> MatmulEmitter::find_row_values() {
   for (const auto& [id, array] : row_arrays_)
     shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
   main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
-  main_.line("uint m = {};", limited(fmt::format("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
+  main_.line("uint m = {};", limited(code("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
   std::set<ValueId> asked;
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     const Value& value = loops_.values[id];
@@ -229,26 +229,25 @@ Result<void> MatmulEmitter::find_row_values() {
   return {};
 }
 
-std::string MatmulEmitter::joined_vec4(const Reduction& reduction, const std::string& vec4) const {
-  return fmt::format("{0}({0}({1}.x, {1}.y), {0}({1}.z, {1}.w))", reduction.function, vec4);
+Code MatmulEmitter::joined_vec4(const Reduction& reduction, const Code& vec4) const {
+  return code("{0}({0}({1}.x, {1}.y), {0}({1}.z, {1}.w))", reduction.function, vec4);
 }
 
-std::string MatmulEmitter::mean_of_block(const Reduction& reduction, const std::string& sum,
-                                         const std::string& low) const {
+Code MatmulEmitter::mean_of_block(const Reduction& reduction, const Code& sum, const Code& low) const {
   if (!is_mean(reduction.id)) return sum;
   // Products with a power of two are exact.
   const bool power = std::has_single_bit(static_cast<unsigned>(tile_.block));
-  if (!in_two_parts(reduction.id)) return fmt::format("{} / {}({})", sum, reduction.type, tile_.block);
-  return power ? fmt::format("({} + {}) * {}", sum, low, 1.0 / tile_.block)
-               : fmt::format("f32_mean({}, {}, {}u)", sum, low, tile_.block);
+  if (!in_two_parts(reduction.id)) return code("{} / {}({})", sum, reduction.type, tile_.block);
+  return power ? code("({} + {}) * {}", sum, low, 1.0 / tile_.block)
+               : code("f32_mean({}, {}, {}u)", sum, low, tile_.block);
 }
 
-Result<void> MatmulEmitter::store_block(const std::function<std::string(ValueId)>& name_of) {
+Result<void> MatmulEmitter::store_block(const std::function<Code(ValueId)>& name_of) {
   Scope scope = part_scope(block_);
   VKF_TRY(groups, load_chunk(scope, block_));
-  std::vector<std::string> passed = arguments(scope, block_, 0, groups);
+  std::vector<Code> passed = arguments(scope, block_, 0, groups);
   for (ValueId id : block_.known) passed.push_back(name_of(id));
-  main_.line("{}_element({});", block_.name, fmt::join(passed, ", "));
+  main_.line("{}_element({});", block_.name, listed(passed));
   return {};
 }
 
@@ -256,16 +255,16 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   use_chunks_of(results_);
   bool kept = false;  // may be a sum, which is asked for first
   // What main() passes for a known value of element e of a chunk.
-  const auto name_of = [&](ValueId id, int e) -> std::string {
-    if (id == tile_.kept && kept) return fmt::format("{}[{}].{}", kept_array_, chunks.register_index, "xyzw"[e]);
+  const auto name_of = [&](ValueId id, int e) -> Code {
+    if (id == tile_.kept && kept) return code("{}[{}].{}", kept_array_, chunks.register_index, "xyzw"[e]);
     const auto epilogue =
         std::find_if(epilogues_.begin(), epilogues_.end(), [&](const Reduction& one) { return one.id == id; });
-    return epilogue != epilogues_.end() ? fmt::format("{}[{}]", epilogue->array, chunks.register_index)
+    return epilogue != epilogues_.end() ? code("{}[{}]", epilogue->array, chunks.register_index)
                                         : known_name(id, chunks.row, e, chunks.sum_of);
   };
   main_.line("{} {}[{}];", group_type_of(loops_.values[tile_.kept].node), kept_array_, chunks.count);
   chunks.open(true);
-  VKF_CHECK_OK(compute_vec4(kept_, name_of, fmt::format("{}[{}]", kept_array_, chunks.register_index)));
+  VKF_CHECK_OK(compute_vec4(kept_, name_of, code("{}[{}]", kept_array_, chunks.register_index)));
   chunks.close();
   kept = true;
   for (const Reduction& epilogue : epilogues_) {
@@ -279,7 +278,7 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
   }
   chunks.open(false);
   VKF_CHECK_OK(store_one(name_of));
-  const std::string inside = limits_of_results(tile_.elements);
+  const Code inside = limits_of_results(tile_.elements);
   main_.open("if ({}{} % {}u == 0u) {{", inside.empty() ? "" : inside + " && ", chunks.column, tile_.block / 4);
   VKF_CHECK_OK(store_block([&](ValueId id) { return name_of(id, 0); }));
   main_.close();
@@ -292,7 +291,7 @@ void MatmulEmitter::open_thread_vec4s() {
   main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
   main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
   if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
-  main_.line("uint place = {}thread_n;", columns == 1 ? "" : fmt::format("g * {}u + ", shape_.n / shape_.thread_n));
+  main_.line("uint place = {}thread_n;", columns == 1 ? "" : code("g * {}u + ", shape_.n / shape_.thread_n));
 }
 
 void MatmulEmitter::close_thread_vec4s() {
@@ -301,7 +300,7 @@ void MatmulEmitter::close_thread_vec4s() {
 }
 
 /// Every thread joins what the threads of a block's row have left.
-void MatmulEmitter::join_block(const Reduction& epilogue, const std::string& register_index) {
+void MatmulEmitter::join_block(const Reduction& epilogue, const Code& register_index) {
   main_.line("barrier();");
   open_thread_vec4s();
   main_.line("uint first = in_tile * {0}u + place / {1}u * {1}u;", shape_.n / 4, tile_.block / 4);
@@ -325,21 +324,19 @@ Result<void> MatmulEmitter::store_epilogues() {
   lay_out_sums();
   EpilogueChunks chunks;
   chunks.count = shape_.thread_m * columns;
-  chunks.register_index = columns == 1 ? "i" : fmt::format("i * {}u + g", columns);
+  chunks.register_index = columns == 1 ? "i" : code("i * {}u + g", columns);
   chunks.row = "in_tile";
   chunks.column = "place";
-  chunks.sum_of = [&](std::size_t s, int e) {
-    return fmt::format("{}[{}].{}", sums_[s], chunks.register_index, "xyzw"[e]);
-  };
+  chunks.sum_of = [&](std::size_t s, int e) { return code("{}[{}].{}", sums_[s], chunks.register_index, "xyzw"[e]); };
   chunks.open = [&](bool stays_inside) {
     open_thread_vec4s();
-    const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
-    const std::string chunk = fmt::format("tile_n * {}u + place", vec4s);
+    const Code m = code("tile_m * {}u + in_tile", shape_.m);
+    const Code chunk = code("tile_n * {}u + place", vec4s);
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
     main_.line("uint chunk = {};", stays_inside ? limited(chunk, extent(tile_.n) / 4, vec4s) : chunk);
   };
   chunks.close = [&] { close_thread_vec4s(); };
-  chunks.leave = [&](const Reduction& epilogue, const std::string& joined) {
+  chunks.leave = [&](const Reduction& epilogue, const Code& joined) {
     shared_.line("shared {} {}[{}];", epilogue.type, epilogue.slots, shape_.m * vec4s);
     main_.line("{}[in_tile * {}u + place] = {};", epilogue.slots, vec4s, joined);
   };
@@ -355,10 +352,10 @@ Result<void> MatmulEmitter::store_epilogues_of_subtile(const SubtileWalk& walk) 
   chunks.register_index = "u";
   chunks.row = "in_tile";
   chunks.column = "column";
-  std::vector<std::string> vec4s;
+  std::vector<Code> vec4s;
   for (const schedule::MatmulParams::Sum& sum : tile_.sums)
     vec4s.push_back(unique(names_.values[sum.reduction] + "_four"));
-  chunks.sum_of = [&](std::size_t s, int e) { return fmt::format("{}.{}", vec4s[s], "xyzw"[e]); };
+  chunks.sum_of = [&](std::size_t s, int e) { return code("{}.{}", vec4s[s], "xyzw"[e]); };
   chunks.open = [&](bool stays_inside) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", thread_chunks);
     main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.threads);
@@ -367,7 +364,7 @@ Result<void> MatmulEmitter::store_epilogues_of_subtile(const SubtileWalk& walk) 
       main_.line("{} {} = {}[own + row * {}u + column];", sums_vec4(s), vec4s[s], subtiles_[s], subtile_vec4s());
   };
   chunks.close = [&] { main_.close(); };
-  chunks.leave = [&](const Reduction& epilogue, const std::string& joined) {
+  chunks.leave = [&](const Reduction& epilogue, const Code& joined) {
     main_.line("{} whole = {};", epilogue.type, joined);
     for (int mask = 1; mask < tile_.block / 4; mask *= 2)
       main_.line("whole = {}(whole, subgroupShuffleXor(whole, {}u));", epilogue.function, mask);

@@ -15,37 +15,36 @@ constexpr double kMostUnrolledOnCpu = 64;
 }  // namespace
 
 /// The condition under which `m` and `chunk` are in the matrix; empty where they always are.
-std::string MatmulEmitter::limits_of_results(int elements) {
+Code MatmulEmitter::limits_of_results(int elements) {
   const Extent all_n = extent(tile_.n);
   const Extent chunks_n = {schedule::ceil_div(all_n.count, elements), schedule::ceil_div(all_n.decided, elements)};
-  std::string inside;
-  if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  Code inside;
+  if (!divides(shape_.m, extent(tile_.m))) inside = code("m < {}", numbers_.size(count(tile_.m)));
   if (!divides(shape_.n / elements, chunks_n))
-    inside += fmt::format("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n.count));
+    inside += code("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n.count));
   return inside;
 }
 
-std::string MatmulEmitter::known_name(ValueId id, const std::string& row, int e,
-                                      const std::function<std::string(std::size_t sum, int e)>& sum_of) const {
+Code MatmulEmitter::known_name(ValueId id, const Code& row, int e,
+                               const std::function<Code(std::size_t sum, int e)>& sum_of) const {
   for (const RowReduction& reduction : row_reductions_) {
-    if (reduction.id == id) return fmt::format("{}[{}]", reduction.finished, row);
+    if (reduction.id == id) return code("{}[{}]", reduction.finished, row);
   }
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
     if (tile_.sums[s].reduction != id) continue;
-    return sums_vec4(s) == vec4(id) ? sum_of(s, e)
-                                    : fmt::format("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
+    return sums_register(s) == register_of(id) ? sum_of(s, e)
+                                               : code("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
   }
-  return fmt::format("{}[{}]", row_arrays_.at(id), row);
+  return code("{}[{}]", row_arrays_.at(id), row);
 }
 
-Result<void> MatmulEmitter::store_one(const std::function<std::string(ValueId known, int e)>& name_of,
-                                      const std::string& loaded) {
-  const std::string inside = limits_of_results(tile_.elements);
+Result<void> MatmulEmitter::store_one(const std::function<Code(ValueId known, int e)>& name_of, const Code& loaded) {
+  const Code inside = limits_of_results(tile_.elements);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(
       results_,
       [&](int e) {
-        std::vector<std::string> all;
+        std::vector<Code> all;
         for (ValueId id : results_.known) all.push_back(name_of(id, e));
         return all;
       },
@@ -54,27 +53,28 @@ Result<void> MatmulEmitter::store_one(const std::function<std::string(ValueId kn
   return {};
 }
 
-std::string MatmulEmitter::partial_at(const std::string& part, std::size_t sum, int per_vec4) {
+Code MatmulEmitter::partial_at(const Code& part, std::size_t sum, int per_vec4) {
   const std::int64_t vec4s = schedule::ceil_div(count(tile_.n), 4);
   const std::int64_t matrix = count(tile_.m) * vec4s;
-  std::string at =
-      fmt::format("m * {} + chunk{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
-  if (!tile_.batch.empty()) at = fmt::format("batch * {} + {}", numbers_.size(matrix), at);
+  Code at = code("m * {} + chunk{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
+  if (!tile_.batch.empty()) at = code("batch * {} + {}", numbers_.size(matrix), at);
   const auto sums = static_cast<std::int64_t>(sums_.size());
-  const std::string number = sums == 1  ? part
-                             : sum == 0 ? fmt::format("{} * {}u", part, sums)
-                                        : fmt::format("({} * {}u + {}u)", part, sums, sum);
-  return fmt::format("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
+  const Code number = sums == 1  ? part
+                      : sum == 0 ? code("{} * {}u", part, sums)
+                                 : code("({} * {}u + {}u)", part, sums, sum);
+  return code("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
 }
 
 /// `m` and `chunk`, of four elements, are known.
-Result<void> MatmulEmitter::leave_partial(const std::function<std::string(std::size_t sum)>& vec4_of) {
-  const std::string inside = limits_of_results(4);
+Result<void> MatmulEmitter::leave_partial(const std::function<Code(std::size_t sum)>& vec4_of) {
+  const Code inside = limits_of_results(4);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string type = vec4(tile_.sums[s].reduction);
-    main_.line("{} = {}({});", partial_at("part", s, 1), type[0] == 'v' ? "floatBitsToUint" : "uvec4",
-               sums_vec4(s) == type ? vec4_of(s) : fmt::format("{}({})", type, vec4_of(s)));
+    const ops::RegisterType own = register_of(tile_.sums[s].reduction);
+    const Code type = vec4(tile_.sums[s].reduction);
+    const char* to_bits = own == ops::RegisterType::f32 ? "floatBitsToUint" : "uvec4";
+    main_.line("{} = {}({});", partial_at("part", s, 1), to_bits,
+               sums_register(s) == own ? vec4_of(s) : code("{}({})", type, vec4_of(s)));
   }
   if (!inside.empty()) main_.close();
   return {};
@@ -94,20 +94,20 @@ Result<void> MatmulEmitter::joining_main() {
   main_.line("uint m = {};", tile_.batch.empty() ? "row" : numbers_.remainder("row", count(tile_.m), false));
   if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("row", count(tile_.m), false));
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string type = vec4(tile_.sums[s].reduction);
-    const std::string open = type[0] == 'v' ? "uintBitsToFloat(" : type + "(";
+    const Code type = vec4(tile_.sums[s].reduction);
+    const bool floats = register_of(tile_.sums[s].reduction) == ops::RegisterType::f32;
+    const Code open = floats ? "uintBitsToFloat(" : type + "(";
     main_.line("{} {} = {}{});", type, sums_[s], open, partial_at("0u", s, per_vec4));
     main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.splits, sums_[s], open,
                partial_at("part", s, per_vec4));
   }
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     const auto sum_of = [&](std::size_t s, int element) {
-      const std::string within = tile_.elements == 1
-                                     ? fmt::format("[chunk % {}u]", per_vec4)
-                                     : fmt::format("[chunk % {}u * {}u + {}u]", per_vec4, tile_.elements, element);
-      return per_vec4 == 1 ? fmt::format("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
+      const Code within = tile_.elements == 1 ? code("[chunk % {}u]", per_vec4)
+                                              : code("[chunk % {}u * {}u + {}u]", per_vec4, tile_.elements, element);
+      return per_vec4 == 1 ? code("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
     };
-    std::vector<std::string> all;
+    std::vector<Code> all;
     for (ValueId id : results_.known) all.push_back(known_name(id, {}, e, sum_of));
     return all;
   }));
@@ -124,7 +124,7 @@ void MatmulEmitter::lay_out_sums() {
   if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu)
     return;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const std::string added_up = std::exchange(sums_[s], unique(names_.values[tile_.sums[s].reduction] + "_added_up"));
+    const Code added_up = std::exchange(sums_[s], unique(names_.values[tile_.sums[s].reduction] + "_added_up"));
     main_.line("{} {}[{}];", sums_vec4(s), sums_[s], elements / 4);
     main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}[i];", elements / 4, sums_[s], added_up);
   }
@@ -142,28 +142,26 @@ Result<void> MatmulEmitter::store_results() {
   if (leaves_parts()) {
     main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
     main_.line("uint chunk = tile_n * {}u + g * {}u + thread_n;", shape_.n / 4, threads_n);
-    VKF_CHECK_OK(leave_partial([&](std::size_t s) { return fmt::format("{}[i * {}u + g]", sums_[s], columns); }));
+    VKF_CHECK_OK(leave_partial([&](std::size_t s) { return code("{}[i * {}u + g]", sums_[s], columns); }));
     main_.close();
     main_.close();
     return {};
   }
   main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.thread_n / tile_.elements);
-  main_.line("uint chunk = {};", per_vec4 == 1
-                                     ? fmt::format("tile_n * {}u + g * {}u + thread_n", shape_.n / 4, threads_n)
-                                     : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
-                                                   shape_.n / tile_.elements, per_vec4, threads_n));
-  const std::string position = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns),
-                                           columns == 1    ? ""
-                                           : per_vec4 == 1 ? " + g"
-                                                           : fmt::format(" + g / {}u", per_vec4));
+  main_.line("uint chunk = {};", per_vec4 == 1 ? code("tile_n * {}u + g * {}u + thread_n", shape_.n / 4, threads_n)
+                                               : code("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
+                                                      shape_.n / tile_.elements, per_vec4, threads_n));
+  const Code position = code("{}{}", columns == 1 ? "i" : code("i * {}u", columns),
+                             columns == 1    ? ""
+                             : per_vec4 == 1 ? " + g"
+                                             : code(" + g / {}u", per_vec4));
   const auto sum_of = [&](std::size_t s, int e) {
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_vec4)
-                                                   : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
-    return fmt::format("{}[{}]{}", sums_[s], position, per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
+    const Code within =
+        tile_.elements == 1 ? code("[g % {}u]", per_vec4) : code("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
+    return code("{}[{}]{}", sums_[s], position, per_vec4 == 1 ? code(".{}", "xyzw"[e]) : within);
   };
-  VKF_CHECK_OK(store_one([&](ValueId id, int e) {
-    return known_name(id, fmt::format("thread_m * {}u + i", shape_.thread_m), e, sum_of);
-  }));
+  VKF_CHECK_OK(store_one(
+      [&](ValueId id, int e) { return known_name(id, code("thread_m * {}u + i", shape_.thread_m), e, sum_of); }));
   main_.close();
   main_.close();
   return {};

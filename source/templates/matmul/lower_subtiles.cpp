@@ -34,19 +34,18 @@ MatmulEmitter::SubtileWalk MatmulEmitter::make_subtile_walk() const {
 }
 
 /// Names chunk `g` of the subtile of an iteration; of the first where `iteration` is empty.
-void MatmulEmitter::locate_in_subtile(const SubtileWalk& walk, bool stays_inside, const std::string& iteration) {
-  const std::string subtile_row =
-      walk.side_by_side > 1 ? fmt::format("{} / {}u", iteration, walk.side_by_side) : iteration;
+void MatmulEmitter::locate_in_subtile(const SubtileWalk& walk, bool stays_inside, const Code& iteration) {
+  const Code subtile_row = walk.side_by_side > 1 ? code("{} / {}u", iteration, walk.side_by_side) : iteration;
   main_.line("uint row = g / {}u;", walk.row_chunks);
   main_.line("uint column = g % {}u;", walk.row_chunks);
   main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.thread_m,
-             fragment_rows() > 1 && !iteration.empty() ? fmt::format("{} * {}u + ", subtile_row, tile_.mma()->m) : "");
-  const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
-  const std::string in_row = walk.side_by_side > 1 && !iteration.empty()
-                                 ? fmt::format("{} % {}u * {}u + ", iteration, walk.side_by_side, walk.row_chunks)
-                                 : "";
-  const std::string chunk = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / walk.elements,
-                                        shape_.thread_n / walk.elements, in_row);
+             fragment_rows() > 1 && !iteration.empty() ? code("{} * {}u + ", subtile_row, tile_.mma()->m) : "");
+  const Code m = code("tile_m * {}u + in_tile", shape_.m);
+  const Code in_row = walk.side_by_side > 1 && !iteration.empty()
+                          ? code("{} % {}u * {}u + ", iteration, walk.side_by_side, walk.row_chunks)
+                          : "";
+  const Code chunk = code("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / walk.elements,
+                          shape_.thread_n / walk.elements, in_row);
   main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
   main_.line("uint chunk = {};",
              stays_inside ? limited(chunk, extent(tile_.n) / walk.elements, shape_.n / walk.elements) : chunk);
@@ -54,13 +53,13 @@ void MatmulEmitter::locate_in_subtile(const SubtileWalk& walk, bool stays_inside
 
 void MatmulEmitter::declare_chunks_in_flight(int chunks) {
   for (ValueId id : results_.vectors) {
-    for (const std::string& name : raw_names(id))
+    for (const Code& name : raw_names(id))
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, chunks);
   }
 }
 
-void MatmulEmitter::prefetch_chunks(const SubtileWalk& walk, const std::string& start,
-                                    const std::string& register_index, const std::string& iteration) {
+void MatmulEmitter::prefetch_chunks(const SubtileWalk& walk, const Code& start, const Code& register_index,
+                                    const Code& iteration) {
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", walk.together);
   main_.line("uint g = {} + u * {}u;", start, shape_.threads);
   locate_in_subtile(walk, true, iteration);
@@ -74,10 +73,9 @@ void MatmulEmitter::put_subtile(const SubtileWalk& walk) {
   const int fragments = tile_.cooperative()->subtile / un;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     for (int f = 0; f < fragments; ++f) {
-      std::string sums =
-          fmt::format("{}[{}{}u]", sums_[s], walk.iterations > 1 ? fmt::format("i * {}u + ", fragments) : "", f);
+      Code sums = code("{}[{}{}u]", sums_[s], walk.iterations > 1 ? code("i * {}u + ", fragments) : "", f);
       if (tile_.mma()->c == DType::f16)
-        sums = fmt::format("{}({})", fragment(DType::f32, tile_.mma()->m, tile_.mma()->n, "Accumulator"), sums);
+        sums = code("{}({})", fragment(DType::f32, tile_.mma()->m, tile_.mma()->n, "Accumulator"), sums);
       main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, subtiles_[s],
                  f * un / 4, subtile_vec4s());
     }
@@ -99,7 +97,7 @@ void MatmulEmitter::open_subtile_chunks(const SubtileWalk& walk) {
   if (walk.in_turns()) {
     main_.open("if (i + 1u < {}u) {{", walk.iterations);
     main_.line("uint next = i + 1u;");
-    prefetch_chunks(walk, "gl_SubgroupInvocationID", fmt::format("[next % 2u * {}u + u]", walk.together), "next");
+    prefetch_chunks(walk, "gl_SubgroupInvocationID", code("[next % 2u * {}u + u]", walk.together), "next");
     main_.close();
   }
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", walk.together);
@@ -110,19 +108,19 @@ Result<void> MatmulEmitter::store_chunks_of_subtile(const SubtileWalk& walk) {
   open_subtile_chunks(walk);
   locate_in_subtile(walk, false, "i");
   const int per_vec4 = 4 / walk.elements;
-  std::vector<std::string> vec4s;
+  std::vector<Code> vec4s;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     vec4s.push_back(unique(names_.values[tile_.sums[s].reduction] + "_four"));
     main_.line("{} {} = {}[own + row * {}u + column{}];", sums_vec4(s), vec4s.back(), subtiles_[s], subtile_vec4s(),
-               per_vec4 == 1 ? "" : fmt::format(" / {}u", per_vec4));
+               per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
   }
   const auto sum_of = [&](std::size_t s, int e) {
-    if (per_vec4 == 1) return fmt::format("{}.{}", vec4s[s], "xyzw"[e]);
-    return fmt::format("{}[column % {}u{}]", vec4s[s], per_vec4,
-                       tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
+    if (per_vec4 == 1) return code("{}.{}", vec4s[s], "xyzw"[e]);
+    return code("{}[column % {}u{}]", vec4s[s], per_vec4,
+                tile_.elements == 1 ? "" : code(" * {}u + {}u", tile_.elements, e));
   };
   const auto known = [&](ValueId id, int e) { return known_name(id, "in_tile", e, sum_of); };
-  const std::string register_index = walk.in_turns() ? fmt::format("[i % 2u * {}u + u]", walk.together) : "[u]";
+  const Code register_index = walk.in_turns() ? code("[i % 2u * {}u + u]", walk.together) : "[u]";
   VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return vec4s[s]; })
                               : store_one(known, walk.prefetched ? register_index : ""));
   main_.close();

@@ -30,10 +30,10 @@ class Pointwise : public ChunkEmitter {
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    return finish_one(fmt::format("{} elements per chunk, {} chunk{} in flight per invocation{}{}", chunk_.elements,
-                                  schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s",
-                                  schedule_.full_chunks ? "" : ", masked tail",
-                                  schedule_.crosses_rows && loops_.axes.size() > 1 ? ", chunks run across rows" : ""));
+    return finish_one(code("{} elements per chunk, {} chunk{} in flight per invocation{}{}", chunk_.elements,
+                           schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s",
+                           schedule_.full_chunks ? "" : ", masked tail",
+                           schedule_.crosses_rows && loops_.axes.size() > 1 ? ", chunks run across rows" : ""));
   }
 
  private:
@@ -41,17 +41,17 @@ class Pointwise : public ChunkEmitter {
     return {{kPosition, "position"}, {kChunk, "chunk"}, {kElement, "j"}};
   }
 
-  [[nodiscard]] std::string argument(const std::string& name, int element) const override {
-    if (name == "j") return fmt::format("{}u", element);
+  [[nodiscard]] Code argument(const std::string& name, int element) const override {
+    if (name == "j") return code("{}u", element);
     if (name == "chunk") return name;
     // Elements after the end are computed again at the last one.
-    const std::string at = element == 0 ? "start" : fmt::format("start + {}u", element);
-    return schedule_.full_chunks || element == 0 ? at : fmt::format("min({}, end)", at);
+    const Code at = element == 0 ? "start" : code("start + {}u", element);
+    return schedule_.full_chunks || element == 0 ? at : code("min({}, end)", at);
   }
 
-  [[nodiscard]] std::string existence(int element) const override {
+  [[nodiscard]] Code existence(int element) const override {
     if (schedule_.full_chunks) return {};
-    return VKF_PLANT(stores_behind_the_end, element == 0, true) ? "true" : fmt::format("start + {}u <= end", element);
+    return VKF_PLANT(stores_behind_the_end, element == 0, true) ? "true" : code("start + {}u <= end", element);
   }
 
   /// Loop axes in terms of the chunk, or of one element's position.
@@ -133,11 +133,11 @@ class Pointwise : public ChunkEmitter {
 
   void store_chunks(Scope& scope) {
     const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.full_chunks, true);
-    store(scope, whole ? "" : fmt::format("chunk + 1u < {} || {} == {}u", chunks_, last_, chunk_.elements),
+    store(scope, whole ? "" : code("chunk + 1u < {} || {} == {}u", chunks_, last_, chunk_.elements),
           whole ? "" : last_);
   }
 
-  std::string chunks_, last_, groups_x_;
+  Code chunks_, last_, groups_x_;
 };
 
 }  // namespace

@@ -56,22 +56,21 @@ Result<RelocatableKernel> ReductionEmitter::run() {
   if (params_.packed) {
     const schedule::PackedGemvTile& packed = *params_.packed;
     VKF_CHECK_OK(packed_gemv_main());
-    return finish(fmt::format("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} "
-                              "at a time, in products of {} x {} x {}",
-                              packed.rows(), packed.tiles, packed.tiles == 1 ? "" : "s", packed.subgroups,
-                              packed.k_slice_columns(), packed.mma.m, packed.mma.n, packed.mma.k),
+    return finish(code("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} "
+                       "at a time, in products of {} x {} x {}",
+                       packed.rows(), packed.tiles, packed.tiles == 1 ? "" : "s", packed.subgroups,
+                       packed.k_slice_columns(), packed.mma.m, packed.mma.n, packed.mma.k),
                   workgroups(), workgroups_x());
   }
   VKF_CHECK_OK(main_function());
-  std::string summary =
-      fmt::format("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
-                  params_.reduction_threads, params_.reduction_threads == 1 ? "" : "s",
-                  params_.parallel_threads * (params_.vector_rows ? chunk_.elements : 1),
-                  params_.parallel_threads == 1 ? "" : "s", chunk_.elements, params_.iterations,
-                  params_.iterations == 1 ? "" : "s", params_.persistent ? ", kept in registers" : "");
+  Code summary = code("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
+                      params_.reduction_threads, params_.reduction_threads == 1 ? "" : "s",
+                      params_.parallel_threads * (params_.vector_rows ? chunk_.elements : 1),
+                      params_.parallel_threads == 1 ? "" : "s", chunk_.elements, params_.iterations,
+                      params_.iterations == 1 ? "" : "s", params_.persistent ? ", kept in registers" : "");
   if (split_)
-    summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.splits, dispatch_ + 1,
-                           schedule_.dispatches);
+    summary +=
+        code(", {} workgroups share a row, dispatch {} of {}", schedule_.splits, dispatch_ + 1, schedule_.dispatches);
   return finish(summary, workgroups(), workgroups_x());
 }
 

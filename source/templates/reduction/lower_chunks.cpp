@@ -12,9 +12,8 @@ using schedule::AccessKind;
 
 /// Where a scan goes from the last chunk to the first, so does everything else in the kernel: what is kept
 /// in registers is in that order too.
-std::string ReductionEmitter::column_of(const std::string& step) {
-  return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.launch.reduction_chunks - 1),
-                                        step.find(' ') == std::string::npos ? step : "(" + step + ")")
+Code ReductionEmitter::column_of(const Code& step) {
+  return loops_.backwards ? code("{} - {}", numbers_.size(schedule_.launch.reduction_chunks - 1), step.parenthesised())
                           : step;
 }
 
@@ -37,20 +36,20 @@ void ReductionEmitter::load_kept() {
     return;
   }
   for (ValueId id : loads) {
-    for (const std::string& name : raw_names(id))
+    for (const Code& name : raw_names(id))
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, params_.iterations);
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
-  const std::string step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
+  const Code step = code("t * {}u + reduction_thread", params_.reduction_threads);
   main_.line("uint column = {};",
              column_of(has_full_iterations()
                            ? step
-                           : fmt::format("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
+                           : code("min({}, {})", step, numbers_.size(schedule_.launch.reduction_chunks - 1))));
   for (ValueId id : loads) load_vectors(scope, id, "[t]");
   main_.close();
 }
 
-std::string ReductionEmitter::register_index_of(ValueId id) const {
+Code ReductionEmitter::register_index_of(ValueId id) const {
   if (resident_.count(id) != 0) return iteration_index();
   return in_flight_.count(id) != 0 ? "[u]" : "";
 }
@@ -79,8 +78,8 @@ void ReductionEmitter::begin_scan(const ScanText& scan, const Pass& pass) {
 
 /// Each thread for itself.
 Result<void> ReductionEmitter::run_chunks(Pass& pass) {
-  const std::string step = loops_.backwards ? "step" : "column";
-  const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
+  const Code step = loops_.backwards ? "step" : "column";
+  const auto inner = [&](const Code& begin, const Code& end) -> Result<void> {
     if (schedule_.unroll_factor > 1) return run_chunks_in_flight(pass, begin, end);
     main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, params_.reduction_threads);
     if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
@@ -88,16 +87,16 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
     main_.close();
     return {};
   };
-  const std::string begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
-  const std::string end = split_ ? "part_end" : reduction_chunks();
+  const Code begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
+  const Code end = split_ ? "part_end" : reduction_chunks();
   if (!split_ && params_.iterations == 1) {
     // Backwards, what is no chunk has a number beyond all of them too.
-    main_.open("{}{{", has_full_iterations() ? "" : fmt::format("if (column < {}) ", end));
+    main_.open("{}{{", has_full_iterations() ? "" : code("if (column < {}) ", end));
     VKF_CHECK_OK(chunk(pass));
     main_.close();
   } else if (!split_ && params_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
-    main_.line("uint column = {};", column_of(fmt::format("t * {}u + reduction_thread", params_.reduction_threads)));
+    main_.line("uint column = {};", column_of(code("t * {}u + reduction_thread", params_.reduction_threads)));
     if (!has_full_iterations()) main_.open("if (column < {}) {{", end);
     VKF_CHECK_OK(chunk(pass));
     if (!has_full_iterations()) main_.close();
@@ -117,18 +116,18 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
 }
 
 /// A loop that issues the loads of several chunks before it needs the first one.
-Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end) {
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
     in_flight_.insert(id);
-    for (const std::string& name : raw_names(id))
+    for (const Code& name : raw_names(id))
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
   }
-  const std::string step = fmt::format("first + u * {}u", params_.reduction_threads);
+  const Code step = code("first + u * {}u", params_.reduction_threads);
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
-  main_.line("uint column = {};", column_of(fmt::format("min({}, {} - 1u)", step, end)));
+  main_.line("uint column = {};", column_of(code("min({}, {} - 1u)", step, end)));
   Scope loading = row_scope_;
   set_reduction_axes(loading, false);
   loading.axis_names[kColumn] = "column";
@@ -150,14 +149,14 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const std::strin
 
 /// All threads of the workgroup have equally many iterations, those that have no chunk left with one of another thread.
 Result<void> ReductionEmitter::run_chunks_in_step(Pass& pass) {
-  const std::string end = split_ ? "part_end" : reduction_chunks();
+  const Code end = split_ ? "part_end" : reduction_chunks();
   const bool idle = may_be_idle(pass);
-  std::string step = "reduction_thread";
+  Code step = "reduction_thread";
   if (!split_ && params_.iterations == 1) {
     main_.open("{{");
   } else if (!split_ && params_.persistent) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
-    step = fmt::format("t * {}u + reduction_thread", params_.reduction_threads);
+    step = code("t * {}u + reduction_thread", params_.reduction_threads);
   } else {
     main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end,
                params_.reduction_threads);
@@ -166,7 +165,7 @@ Result<void> ReductionEmitter::run_chunks_in_step(Pass& pass) {
   if (idle) {
     main_.line("uint step = {};", step);
     main_.line("bool live = step < {};", end);
-    step = fmt::format("min(step, {} - 1u)", end);
+    step = code("min(step, {} - 1u)", end);
   }
   main_.line("uint column = {};", column_of(step));
   VKF_CHECK_OK(chunk(pass));
@@ -214,9 +213,9 @@ Result<void> ReductionEmitter::chunk(Pass& pass) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   if (is_ragged()) {
-    const std::string left = fmt::format("min({}u, {} - column * {}u)", chunk_.elements,
-                                         numbers_.size(loops_.reduction_count()), chunk_.elements);
-    main_.line("uint valid = {};", may_be_idle(pass) ? fmt::format("live ? {} : 0u", left) : left);
+    const Code left =
+        code("min({}u, {} - column * {}u)", chunk_.elements, numbers_.size(loops_.reduction_count()), chunk_.elements);
+    main_.line("uint valid = {};", may_be_idle(pass) ? code("live ? {} : 0u", left) : left);
   }
   Groups groups;
   for (const Body& body : pass.bodies) {
@@ -242,7 +241,7 @@ void ReductionEmitter::end_totals(const Body& body) {
   for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
   WorkgroupScan(schedule_, Combine(schedule_, dialect_, width())).across_threads(scans, main_);
   for (const ScanText* scan : scans) {
-    const std::string element = names_.values[scan->reduction.id] + "[j]";
+    const Code element = names_.values[scan->reduction.id] + "[j]";
     main_.line("{}({}, {});", scan->reduction.join, scan->before, scan->carry());
     main_.line("{}({}, {});", scan->reduction.join, scan->carry(), scan->total);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", chunk_.elements);
@@ -252,15 +251,15 @@ void ReductionEmitter::end_totals(const Body& body) {
   }
 }
 
-std::string ReductionEmitter::element_condition(const Pass& pass, int element) {
-  if (is_ragged() && (element > 0 || may_be_idle(pass))) return fmt::format("if ({}u < valid) ", element);
+Code ReductionEmitter::element_condition(const Pass& pass, int element) {
+  if (is_ragged() && (element > 0 || may_be_idle(pass))) return code("if ({}u < valid) ", element);
   return may_be_idle(pass) ? "if (live) " : "";
 }
 
 /// Passes are blocks of their own, so all of them use one name.
-std::string ReductionEmitter::group_name(ValueId id, int group) {
-  std::string& name = group_names_[{id, group}];
-  if (name.empty()) name = unique(fmt::format("{}{}_{}", names_.values[id], is_sub_byte(id) ? "_floats" : "", group));
+Code ReductionEmitter::group_name(ValueId id, int group) {
+  Code& name = group_names_[{id, group}];
+  if (name.empty()) name = unique(code("{}{}_{}", names_.values[id], is_sub_byte(id) ? "_floats" : "", group));
   return name;
 }
 
@@ -280,9 +279,8 @@ std::vector<ReductionEmitter::ScaledSum> ReductionEmitter::scaled_sums(const Pas
 void ReductionEmitter::begin_group(const Body& body, int g, Groups& groups) {
   for (ValueId id : body.function_inputs) {
     if (!(is_vector(id) || is_sub_byte(id)) || !groups.insert({id, g}).second) continue;
-    const std::string values = is_sub_byte(id)
-                                   ? sub_byte_group(id, g, register_index_of(found_.sub_byte_fields.at(id).load))
-                                   : unpacked(id, g, register_index_of(id));
+    const Code values = is_sub_byte(id) ? sub_byte_group(id, g, register_index_of(found_.sub_byte_fields.at(id).load))
+                                        : unpacked(id, g, register_index_of(id));
     main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
   }
   for (std::size_t i : body.stores) {
@@ -292,7 +290,7 @@ void ReductionEmitter::begin_group(const Body& body, int g, Groups& groups) {
   for (std::size_t k : body.reductions) {
     const char* lacking = reductions_[k].kind == ReductionText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
     if (reductions_[k].vec4s)
-      main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
+      main_.line("vec4 {}_x_{}{};", reductions_[k].name, g, is_ragged() ? code(" = vec4({})", lacking) : "");
   }
 }
 
@@ -301,9 +299,9 @@ void ReductionEmitter::end_group(const Pass& pass, const Body& body, Scope& scop
   for (std::size_t k : body.reductions) {
     const ReductionText& reduction = reductions_[k];
     if (!reduction.vec4s) continue;
-    std::string fields;
+    Code fields;
     for (const Accumulator& accumulator : in_block(pass, reduction).accumulators) fields += accumulator.name + ", ";
-    std::string first;
+    Code first;
     if (reduction.kind == ReductionText::Kind::arg)
       first = ", " + position(scope, loops_.values[reduction.id].offset + index::Expr(g * chunk_.group));
     main_.line("{}({}{}_x_{}{});", Combine::add_four(reduction), fields, reduction.name, g, first);
@@ -326,36 +324,35 @@ void ReductionEmitter::call_each(const Pass& pass, const Body& body, Scope& scop
 }
 
 /// A parameter of a body's function, for one element of the chunk.
-std::string ReductionEmitter::input_of(const Scope& scope, ValueId id, int element) {
+Code ReductionEmitter::input_of(const Scope& scope, ValueId id, int element) {
   if (is_vector(id) || is_sub_byte(id))
     return element_of(group_name(id, element / chunk_.group), element % chunk_.group, chunk_.group);
-  if (is_scan(id)) return fmt::format("{}[{}]", names_.values[id], element);
+  if (is_scan(id)) return code("{}[{}]", names_.values[id], element);
   return width() > 1 && varies(id) ? at(use(scope, id), element) : use(scope, id);
 }
 
 /// What a call hands over of a reduction: a component of the four elements to be added, or its accumulators.
 void ReductionEmitter::add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
-                                        std::vector<std::string>& arguments) const {
+                                        std::vector<Code>& arguments) const {
   if (reduction.vec4s) {
-    arguments.push_back(fmt::format("{}_x_{}[{}]", reduction.name, element / chunk_.group, element % chunk_.group));
+    arguments.push_back(code("{}_x_{}[{}]", reduction.name, element / chunk_.group, element % chunk_.group));
     return;
   }
-  const std::string suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
+  const Code suffix = scales_of_chunks_.count(reduction.id) != 0 ? "_item" : "";
   for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
     arguments.push_back(at(accumulator.name, width() == 1 ? 0 : element) + suffix);
 }
 
 /// The arguments in the order of value_parameters().
 void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, int element) {
-  std::vector<std::string> arguments;
-  for (const std::string& name : body.coordinates)
-    arguments.push_back(name == "j" ? fmt::format("{}u", element) : name);
+  std::vector<Code> arguments;
+  for (const std::string& name : body.coordinates) arguments.push_back(name == "j" ? code("{}u", element) : Code(name));
   for (ValueId id : body.function_inputs) arguments.push_back(input_of(scope, id, element));
   for (ValueId id : body.lows) arguments.push_back(at(low_of(id), element));
   for (std::size_t i : body.scans) {
     if (body.totals) {
       arguments.push_back(scans_[i].total);
-      arguments.push_back(fmt::format("{}[{}]", names_.values[scans_[i].reduction.id], element));
+      arguments.push_back(code("{}[{}]", names_.values[scans_[i].reduction.id], element));
       continue;
     }
     if (pass.blocks) arguments.push_back(at(scans_[i].carry(), width() == 1 ? 0 : element));
@@ -366,7 +363,7 @@ void ReductionEmitter::call(const Pass& pass, const Body& body, Scope& scope, in
     if (schedule_.stores[k].kind == AccessKind::vector)
       arguments.push_back(element_of(result_group(k, element / chunk_.group), element % chunk_.group, chunk_.group));
   }
-  main_.line("{}{}({});", element_condition(pass, element), body.function, fmt::join(arguments, ", "));
+  main_.line("{}{}({});", element_condition(pass, element), body.function, listed(arguments));
 }
 
 void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {
@@ -374,8 +371,7 @@ void ReductionEmitter::store_chunks(const Pass& pass, Scope& scope) {
     if (schedule_.stores[i].kind != AccessKind::vector) continue;
     main_.open("if (inside{}) {{", may_be_idle(pass) ? " && live" : "");
     Scope inner = scope;  // what a store needs of positions is named inside its own block
-    store_vectors(inner, i, is_ragged() ? fmt::format("valid == {}u", chunk_.elements) : "",
-                  is_ragged() ? "valid" : "");
+    store_vectors(inner, i, is_ragged() ? code("valid == {}u", chunk_.elements) : "", is_ragged() ? "valid" : "");
     main_.close();
   }
 }

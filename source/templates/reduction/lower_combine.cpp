@@ -9,26 +9,22 @@ using ops::RegisterType;
 namespace {
 
 /// Whether `a` comes before `b` for an argmax or argmin; NaN comes first.
-std::string better(const ReductionText& reduction, const Dialect& dialect, const std::string& a, const std::string& b) {
+Code better(const ReductionText& reduction, const Dialect& dialect, const Code& a, const Code& b) {
   const bool largest = reduction.node->op->reduction.join == "max";
-  const auto compare = [&](const std::string& x, const std::string& y) {
-    return ops::expression(ops::row(largest ? "gt" : "lt"), reduction.operand, dialect.native(),
-                           std::vector<std::string>{x, y});
+  const auto compare = [&](const Code& x, const Code& y) {
+    return expression(ops::row(largest ? "gt" : "lt"), reduction.operand, dialect, std::vector<Code>{x, y});
   };
-  if (reduction.operand == DType::boolean)
-    return largest ? fmt::format("{} && !{}", a, b) : fmt::format("!{} && {}", a, b);
+  if (reduction.operand == DType::boolean) return largest ? code("{} && !{}", a, b) : code("!{} && {}", a, b);
   if (!is_float(reduction.operand)) return compare(a, b);
-  const auto nan = [&](const std::string& x) {
-    return ops::expression(ops::row("is_nan"), reduction.operand, dialect.native(), std::vector<std::string>{x});
+  const auto nan = [&](const Code& x) {
+    return expression(ops::row("is_nan"), reduction.operand, dialect, std::vector<Code>{x});
   };
-  return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)),
-                   compare(a, b));
+  return VKF_PLANT(nan_is_not_first, code("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)), compare(a, b));
 }
 
 /// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
-std::string parameters(const ReductionText& reduction, std::span<const char* const> own,
-                       std::span<const char* const> theirs) {
-  std::string all;
+Code parameters(const ReductionText& reduction, std::span<const char* const> own, std::span<const char* const> theirs) {
+  Code all;
   for (std::size_t i = 0; i < reduction.accumulators.size(); ++i)
     all += (i == 0 ? "inout " : ", inout ") + reduction.accumulators[i].type + " " + own[i];
   for (std::size_t i = 0; i < reduction.accumulators.size(); ++i)
@@ -38,8 +34,8 @@ std::string parameters(const ReductionText& reduction, std::span<const char* con
 
 }  // namespace
 
-std::string Combine::apply(std::string_view row, DType dtype, std::vector<std::string> operands) const {
-  return ops::expression(ops::row(row), dtype, dialect_.native(), operands);
+Code Combine::apply(std::string_view row, DType dtype, std::vector<Code> operands) const {
+  return expression(ops::row(row), dtype, dialect_, operands);
 }
 
 void Combine::one_element_softmax(const ReductionText& reduction, Writer& functions) const {
@@ -60,8 +56,8 @@ void Combine::four_elements_softmax(const ReductionText& reduction, Writer& func
   const auto largest = [&](const auto& larger) {
     return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most");
   };
-  const auto with_nan = [&](const std::string& a, const std::string& b) { return apply("max", DType::f32, {a, b}); };
-  const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
+  const auto with_nan = [&](const Code& a, const Code& b) { return apply("max", DType::f32, {a, b}); };
+  const auto any = [](const Code& a, const Code& b) { return code("max({}, {})", a, b); };
   const bool native = dialect_.native_exp;
   functions.line("// Four more elements: one exponential rescales the sum for all of them.");
   functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(reduction));
@@ -130,7 +126,7 @@ void Combine::four_elements_arg(const ReductionText& reduction, Writer& function
   functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
   functions.open("if (f32_is_nan(sum)) {{");
   for (int i = 0; i < 4; ++i)
-    functions.line("{}(a, a1, x.{}, first{});", reduction.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
+    functions.line("{}(a, a1, x.{}, first{});", reduction.join, "xyzw"[i], i == 0 ? "" : code(" + {}u", i));
   functions.line("return;");
   functions.close();
   functions.line("float b = {0}({0}(x.x, x.y), {0}(x.z, x.w));", best);
@@ -225,14 +221,14 @@ void Combine::join_function(const ReductionText& reduction, Writer& functions) c
   if (reduction.vec4s) four_elements(reduction, functions);
 }
 
-std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
+Code Combine::shuffled(DType dtype, const Code& value, const Code& mask) const {
   const RegisterType register_type = ops::register_type_of(dtype);
   if (dialect_.native_int64 && register_type == RegisterType::u64)
-    return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
+    return code("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
   if (dialect_.native_int64 && register_type == RegisterType::i64) {
-    return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
+    return code("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
   }
-  return fmt::format("subgroupShuffleXor({}, {})", value, mask);
+  return code("subgroupShuffleXor({}, {})", value, mask);
 }
 
 void Combine::across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
@@ -284,15 +280,15 @@ void Combine::across_subgroups(std::span<const ReductionText* const> reductions,
   main.close();
   main.line("barrier();");
   const int wide = std::min(per_row, subgroup);
-  std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
-  if (schedule_.workgroup / subgroup > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
+  Code from = wide == subgroup ? "gl_SubgroupInvocationID" : code("gl_SubgroupInvocationID % {}u", wide);
+  if (schedule_.workgroup / subgroup > per_row) from = code("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
   each_accumulator(
       [&](const Accumulator& accumulator) { main.line("{} = {}[{}];", accumulator.name, accumulator.shared, from); });
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
     for (const ReductionText* reduction : reductions)
       main.line("{}", join(*reduction, 0, [&](const Accumulator& accumulator) {
-                  return fmt::format("{}[{} + k]", accumulator.shared, from);
+                  return code("{}[{} + k]", accumulator.shared, from);
                 }));
     main.close();
   }
@@ -300,8 +296,8 @@ void Combine::across_subgroups(std::span<const ReductionText* const> reductions,
 }
 
 /// Where the accumulators of a thread's row j are in shared memory, from where those of its first one are.
-std::string Combine::shared_index(const std::string& first, int j) const {
-  return j == 0 ? first : fmt::format("{} + {}u", first, j * schedule_.workgroup);
+Code Combine::shared_index(const Code& first, int j) const {
+  return j == 0 ? first : code("{} + {}u", first, j * schedule_.workgroup);
 }
 
 void Combine::to_memory(const ReductionText& reduction, int j, Writer& main) const {
@@ -313,11 +309,11 @@ void Combine::to_memory(const ReductionText& reduction, int j, Writer& main) con
 void Combine::join_from_memory(std::span<const ReductionText* const> reductions, Writer& main) const {
   // Threads of one row are `step` apart.
   const int step = params_.vector_rows ? params_.parallel_threads : 1;
-  const std::string other = step == 1 ? "thread + reach" : fmt::format("thread + reach * {}u", step);
+  const Code other = step == 1 ? "thread + reach" : code("thread + reach * {}u", step);
   for (const ReductionText* reduction : reductions) {
     for (int j = 0; j < width_; ++j) {
       main.line("{}", join(*reduction, j, [&](const Accumulator& accumulator) {
-                  return fmt::format("{}[{}]", accumulator.shared, shared_index(other, j));
+                  return code("{}[{}]", accumulator.shared, shared_index(other, j));
                 }));
       to_memory(*reduction, j, main);
     }
@@ -338,8 +334,7 @@ void Combine::by_memory(std::span<const ReductionText* const> reductions, Writer
   main.close();
   main.line("barrier();");
   main.close();
-  const std::string first =
-      params_.vector_rows ? fmt::format("thread % {}u", params_.parallel_threads) : "thread - reduction_thread";
+  const Code first = params_.vector_rows ? code("thread % {}u", params_.parallel_threads) : "thread - reduction_thread";
   for (const ReductionText* reduction : reductions) {
     for (int j = 0; j < width_; ++j) {
       for (const Accumulator& accumulator : reduction->accumulators)
@@ -348,25 +343,25 @@ void Combine::by_memory(std::span<const ReductionText* const> reductions, Writer
   }
 }
 
-std::vector<std::string> Combine::words_of(DType dtype, const std::string& value) const {
+std::vector<Code> Combine::words_of(DType dtype, const Code& value) const {
   switch (ops::register_type_of(dtype)) {
-    case RegisterType::f32: return {fmt::format("floatBitsToUint({})", value)};
+    case RegisterType::f32: return {code("floatBitsToUint({})", value)};
     case RegisterType::u32: return {value};
     case RegisterType::i32:
-    case RegisterType::boolean: return {fmt::format("uint({})", value)};
+    case RegisterType::boolean: return {code("uint({})", value)};
     default: return pack(dtype, 1, value, dialect_);
   }
 }
 
-std::string Combine::value_of(DType dtype, const std::string& at_word) const {
-  const std::string word = fmt::format("partials.w[{}]", at_word);
+Code Combine::value_of(DType dtype, const Code& at_word) const {
+  const Code word = code("partials.w[{}]", at_word);
   switch (ops::register_type_of(dtype)) {
-    case RegisterType::f32: return fmt::format("uintBitsToFloat({})", word);
+    case RegisterType::f32: return code("uintBitsToFloat({})", word);
     case RegisterType::u32: return word;
-    case RegisterType::i32: return fmt::format("int({})", word);
-    case RegisterType::boolean: return fmt::format("{} != 0u", word);
+    case RegisterType::i32: return code("int({})", word);
+    case RegisterType::boolean: return code("{} != 0u", word);
     default: {
-      const std::vector<std::string> words{word, fmt::format("partials.w[{} + 1u]", at_word)};
+      const std::vector<Code> words{word, code("partials.w[{} + 1u]", at_word)};
       return unpack(dtype, 1, words, dialect_, false);
     }
   }
@@ -395,11 +390,11 @@ std::int64_t Combine::base(std::span<const ReductionText> reductions, const Redu
 }
 
 /// The first word of what one workgroup has seen of a row.
-std::string Combine::partial_position(std::int64_t base, int j, const std::string& part, int words) const {
-  const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-  std::string place = fmt::format("{} * {}u + {}", row, schedule_.splits, part);
-  if (words > 1) place = fmt::format("({}) * {}u", place, words);
-  return base == 0 ? place : fmt::format("{}u + {}", base, place);
+Code Combine::partial_position(std::int64_t base, int j, const Code& part, int words) const {
+  const Code row = width_ == 1 ? "row" : code("(row * {}u + {}u)", width_, j);
+  Code place = code("{} * {}u + {}", row, schedule_.splits, part);
+  if (words > 1) place = code("({}) * {}u", place, words);
+  return base == 0 ? place : code("{}u + {}", base, place);
 }
 
 void Combine::to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
@@ -407,15 +402,13 @@ void Combine::to_parts(std::span<const ReductionText> reductions, int level, std
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      std::vector<std::string> values;
+      std::vector<Code> values;
       for (const Accumulator& accumulator : reduction.accumulators) {
-        for (std::string& word : words_of(accumulator.dtype, at(accumulator.name, j)))
-          values.push_back(std::move(word));
+        for (Code& word : words_of(accumulator.dtype, at(accumulator.name, j))) values.push_back(std::move(word));
       }
-      const std::string place =
-          partial_position(base(reductions, reduction, rows), j, "part", words_of_reduction(reduction));
+      const Code place = partial_position(base(reductions, reduction, rows), j, "part", words_of_reduction(reduction));
       for (std::size_t k = 0; k < values.size(); ++k)
-        main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
+        main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : code(" + {}u", k), values[k]);
     }
   }
   main.close();
@@ -426,12 +419,11 @@ void Combine::from_parts(std::span<const ReductionText> reductions, int level, s
   for (const ReductionText& reduction : reductions) {
     if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string place =
-          partial_position(base(reductions, reduction, rows), j, "k", words_of_reduction(reduction));
+      const Code place = partial_position(base(reductions, reduction, rows), j, "k", words_of_reduction(reduction));
       int offset = 0;
       main.line("{}{}", reduction.prefix ? "if (k < part) " : "",
                 join(reduction, j, [&](const Accumulator& accumulator) {
-                  const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);
+                  const Code at_word = offset == 0 ? place : code("{} + {}u", place, offset);
                   offset += words_of_accumulator(accumulator);
                   return value_of(accumulator.dtype, at_word);
                 }));

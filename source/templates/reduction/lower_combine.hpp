@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "kernel/writer.hpp"
-#include "lowering/packing.hpp"
+#include "lowering/expressions.hpp"
 #include "schedule/schedule.hpp"
 
 namespace vkfuse::lowering {
 
 /// One register of a reduction's partial result.
 struct Accumulator {
-  std::string name;  ///< the accumulator
-  std::string type;
-  std::string identity;
-  std::string shared;  ///< the array through which threads exchange it
+  Code name;  ///< the accumulator
+  Code type;
+  Code identity;
+  Code shared;  ///< the array through which threads exchange it
   DType dtype = DType::f32;
 };
 
@@ -39,10 +39,10 @@ struct ReductionText {
   bool prefix = false;  ///< of a scan: joins the workgroups before this one alone
   bool vec4s = false;   ///< all but plain: elements of a thread's chunk are added four at a time
   bool ragged = false;  ///< the last chunk of a row may lack elements
-  std::string name;
-  std::string type;  ///< of the operand
+  Code name;
+  Code type;  ///< of the operand
   std::vector<Accumulator> accumulators;
-  std::string join;  ///< function: void join(inout fields..., fields...)
+  Code join;  ///< function: void join(inout fields..., fields...)
 };
 
 class Combine {
@@ -54,8 +54,8 @@ class Combine {
   void join_function(const ReductionText& reduction, Writer& functions) const;
   /// The name of the function that adds one element to an online softmax, or the one that adds four to any
   /// reduction of two in one pass.
-  [[nodiscard]] static std::string add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
-  [[nodiscard]] static std::string add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
+  [[nodiscard]] static Code add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
+  [[nodiscard]] static Code add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
   /// Afterwards every thread of a row holds the reduction over all its threads.
   void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
   /// One thread of each row writes what its workgroup has seen.
@@ -64,16 +64,16 @@ class Combine {
   void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// The call that joins other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
-  [[nodiscard]] std::string join(const ReductionText& reduction, int j, const Other& other) const {
-    std::string own, theirs;
+  [[nodiscard]] Code join(const ReductionText& reduction, int j, const Other& other) const {
+    Code own, theirs;
     for (const Accumulator& accumulator : reduction.accumulators) {
       own += (own.empty() ? "" : ", ") + at(accumulator.name, j);
       theirs += ", " + other(accumulator);
     }
-    return fmt::format("{}({}{});", reduction.join, own, theirs);
+    return code("{}({}{});", reduction.join, own, theirs);
   }
   /// The value of a register in the thread whose number differs in the bits of `mask`.
-  [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
+  [[nodiscard]] Code shuffled(DType dtype, const Code& value, const Code& mask) const;
 
  private:
   static void open_join(const ReductionText& reduction, std::string_view comment, Writer& functions);
@@ -88,20 +88,18 @@ class Combine {
   void four_elements_mean(const ReductionText& reduction, Writer& functions) const;
   void four_elements_moments(const ReductionText& reduction, Writer& functions) const;
   void four_elements_arg(const ReductionText& reduction, Writer& functions) const;
-  [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
-  [[nodiscard]] std::string at(const std::string& name, int j) const {
-    return width_ == 1 ? name : fmt::format("{}[{}]", name, j);
-  }
+  [[nodiscard]] Code apply(std::string_view row, DType dtype, std::vector<Code> operands) const;
+  [[nodiscard]] Code at(const Code& name, int j) const { return width_ == 1 ? name : code("{}[{}]", name, j); }
   void butterfly(std::span<const ReductionText* const> reductions, int threads, Writer& main) const;
   void by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
   void across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
-  [[nodiscard]] std::string shared_index(const std::string& first, int j) const;
+  [[nodiscard]] Code shared_index(const Code& first, int j) const;
   void to_memory(const ReductionText& reduction, int j, Writer& main) const;
   void join_from_memory(std::span<const ReductionText* const> reductions, Writer& main) const;
   void by_memory(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
-  [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
-  [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
-  [[nodiscard]] std::string partial_position(std::int64_t base, int j, const std::string& part, int words) const;
+  [[nodiscard]] std::vector<Code> words_of(DType dtype, const Code& value) const;
+  [[nodiscard]] Code value_of(DType dtype, const Code& at) const;
+  [[nodiscard]] Code partial_position(std::int64_t base, int j, const Code& part, int words) const;
   /// Words of the reductions before this one in the buffer of partial results.
   [[nodiscard]] std::int64_t base(std::span<const ReductionText> reductions, const ReductionText& reduction,
                                   std::int64_t rows) const;

@@ -38,25 +38,26 @@ class ReductionEmitter : public Emitter {
   void find_needed_by_elements();
   /// Threads per row or row group: one accumulator, or one per row that the thread owns.
   [[nodiscard]] int width() const { return params_.vector_rows ? chunk_.elements : 1; }
-  [[nodiscard]] std::string at(const std::string& name, int j) const {
-    return width() == 1 ? name : fmt::format("{}[{}]", name, j);
-  }
+  [[nodiscard]] Code at(const Code& name, int j) const { return width() == 1 ? name : code("{}[{}]", name, j); }
   void declare(const ReductionText& reduction);
   void declare_accumulators(int level);
-  void finish_accumulators(const ReductionText& reduction, int j, const std::string& count);
+  void finish_accumulators(const ReductionText& reduction, int j, const Code& count);
   void finish_positions(const ReductionText& reduction);
   /// The results of a level's reductions from their accumulators.
   void finish_reductions(int level);
   /// The result of a reduction or scan as its dtype holds it.
-  [[nodiscard]] std::string narrowed(DType type, const std::string& text) const;
-  void round_result(DType type, const std::string& result);
+  [[nodiscard]] Code narrowed(DType type, const Code& text) const;
+  [[nodiscard]] bool is_narrowed(DType type) const {
+    return narrows(type) && (!is_float(type) || options_.numerics == Numerics::strict);
+  }
+  void round_result(DType type, const Code& result);
   void set_parallel_axes(Scope& scope, bool element) const;
   void set_reduction_axes(Scope& scope, bool element) const;
   void set_row_element(Scope& scope, int j) const;
   /// Values of the row alone that become known after a level's reductions.
   Result<void> row_values(int level);
   [[nodiscard]] std::vector<ValueId> inputs_of(const std::vector<ValueId>& own) const;
-  Result<std::string> row_function(int level, const std::vector<ValueId>& own, const std::vector<ValueId>& inputs);
+  Result<Code> row_function(int level, const std::vector<ValueId>& own, const std::vector<ValueId>& inputs);
   Result<void> values_of_each_row(int level, const std::vector<ValueId>& own);
   /// Stores of the row alone whose value is known after this many levels of reductions.
   Result<void> row_stores(int level);
@@ -85,7 +86,7 @@ class ReductionEmitter : public Emitter {
     std::vector<std::size_t> reductions;  ///< in reductions_
     std::vector<std::size_t> scans;       ///< in scans_
     bool totals = false;                  ///< the scans end here with what the thread has seen in this chunk
-    std::string function;
+    Code function;
     std::vector<std::string> coordinates;
   };
   struct Pass {
@@ -106,7 +107,7 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] bool is_given(const Pass& pass, ValueId id) const;
   void use_operands(ValueId id, std::vector<bool>& used) const;
   [[nodiscard]] std::vector<ValueId> subtracted_means(const Body& body) const;
-  [[nodiscard]] std::string low_of(ValueId mean) const;
+  [[nodiscard]] Code low_of(ValueId mean) const;
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
   [[nodiscard]] const ScanText& scan_of(ValueId id) const;
   Result<void> element_function(Pass& pass, std::size_t number);
@@ -117,26 +118,26 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] bool is_small_integer(ValueId id) const;
   [[nodiscard]] bool is_weight(ValueId id) const;
   void find_scale_of_chunks(ValueId reduction, const std::vector<int>& readers);
-  [[nodiscard]] std::string reduced(Scope& scope, ValueId operand) const;
+  [[nodiscard]] Code reduced(Scope& scope, ValueId operand) const;
   void reduce_element(Scope& scope, const ReductionText& reduction);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
   void add_accumulator_parameters(const Pass& pass, const ReductionText& reduction,
-                                  std::vector<std::string>& parameters) const;
-  [[nodiscard]] std::vector<std::string> value_parameters(const Pass& pass, const Body& body) const;
-  void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
+                                  std::vector<Code>& parameters) const;
+  [[nodiscard]] std::vector<Code> value_parameters(const Pass& pass, const Body& body) const;
+  void write_function(const Pass& pass, Body& body, const Code& text, const Code& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
   // --- loops over chunks (lower_chunks.cpp) ------------------------------------------------------------------
-  [[nodiscard]] std::string iteration_index() const { return params_.iterations == 1 ? "" : "[t]"; }
+  [[nodiscard]] Code iteration_index() const { return params_.iterations == 1 ? "" : "[t]"; }
   /// Where the raw vectors of a load are: an array of the row's chunks, of those in flight, or a variable.
-  [[nodiscard]] std::string register_index_of(ValueId id) const;
+  [[nodiscard]] Code register_index_of(ValueId id) const;
   /// Whether every thread has a chunk in every iteration.
   [[nodiscard]] bool has_full_iterations() { return divides(params_.reduction_threads, chunk_extent()) && !split_; }
   [[nodiscard]] Extent chunk_extent() const {
     return {schedule_.launch.reduction_chunks, reference_sizes_.schedule->launch.reduction_chunks};
   }
-  [[nodiscard]] std::string reduction_chunks() { return numbers_.size(schedule_.launch.reduction_chunks); }
-  [[nodiscard]] std::string column_of(const std::string& step);
+  [[nodiscard]] Code reduction_chunks() { return numbers_.size(schedule_.launch.reduction_chunks); }
+  [[nodiscard]] Code column_of(const Code& step);
   /// The same reduction under the names that a block has for its accumulators.
   [[nodiscard]] ReductionText in_block(const Pass& pass, const ReductionText& reduction) const;
   /// The last chunk of a row has fewer elements than the others.
@@ -152,7 +153,7 @@ class ReductionEmitter : public Emitter {
   void begin_scan(const ScanText& scan, const Pass& pass);
   /// The loop over a thread's chunks.
   Result<void> run_chunks(Pass& pass);
-  Result<void> run_chunks_in_flight(Pass& pass, const std::string& begin, const std::string& end);
+  Result<void> run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end);
   Result<void> run_chunks_in_step(Pass& pass);
   void begin_block(const Pass& pass);
   void end_block(const Pass& pass);
@@ -161,21 +162,21 @@ class ReductionEmitter : public Emitter {
   void end_totals(const Body& body);
   void store_chunks(const Pass& pass, Scope& scope);
   using Groups = std::set<std::pair<ValueId, int>>;  ///< unpacked vectors
-  [[nodiscard]] std::string group_name(ValueId id, int group);
+  [[nodiscard]] Code group_name(ValueId id, int group);
   /// The sum of a chunk's products, which is multiplied with a scale at the end of the chunk.
   struct ScaledSum {
-    std::string sum, scale;
+    Code sum, scale;
   };
   [[nodiscard]] std::vector<ScaledSum> scaled_sums(const Pass& pass, const Body& body, const Scope& scope) const;
   void begin_group(const Body& body, int g, Groups& groups);
   void end_group(const Pass& pass, const Body& body, Scope& scope, int g);
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
-  [[nodiscard]] std::string input_of(const Scope& scope, ValueId id, int element);
+  [[nodiscard]] Code input_of(const Scope& scope, ValueId id, int element);
   void add_accumulators(const Pass& pass, const ReductionText& reduction, int element,
-                        std::vector<std::string>& arguments) const;
+                        std::vector<Code>& arguments) const;
   void call(const Pass& pass, const Body& body, Scope& scope, int element);
   /// "if (...) " where not every element, or not every chunk, exists.
-  [[nodiscard]] std::string element_condition(const Pass& pass, int element);
+  [[nodiscard]] Code element_condition(const Pass& pass, int element);
 
   // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp)
   // ---------------------------------------------
@@ -183,20 +184,20 @@ class ReductionEmitter : public Emitter {
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
   /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
   struct VectorElement {
-    std::string function;
+    Code function;
     std::string coordinates;  ///< its first parameters, by their first letters
     std::vector<ValueId> function_inputs;
   };
   Result<VectorElement> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors);
-  void write_vector_element(const std::string& text, VectorElement& element);
+  void write_vector_element(const Code& text, VectorElement& element);
   void load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data);
-  [[nodiscard]] std::string vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
+  [[nodiscard]] Code vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
   Result<void> scales_of_tile(const schedule::PackedGemvTile& packed);
-  void load_k_slice(const schedule::PackedGemvTile& packed, const std::string& first, const std::string& k_slice);
-  void multiply_k_slice(const schedule::PackedGemvTile& packed, const std::string& function);
+  void load_k_slice(const schedule::PackedGemvTile& packed, const Code& first, const Code& k_slice);
+  void multiply_k_slice(const schedule::PackedGemvTile& packed, const Code& function);
   void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
   void begin_packed_gemv(const schedule::PackedGemvTile& packed);
-  void multiply_tile(const schedule::PackedGemvTile& packed, const std::string& function);
+  void multiply_tile(const schedule::PackedGemvTile& packed, const Code& function);
   void store_sums_of_tile(const schedule::PackedGemvTile& packed);
   Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
@@ -211,14 +212,14 @@ class ReductionEmitter : public Emitter {
   const schedule::ReductionParams& params_;
   int dispatch_;
   bool split_;
-  std::string rows_, groups_x_;
+  Code rows_, groups_x_;
   std::vector<ReductionText> reductions_;  ///< with splits, scans as well
   std::vector<ScanText> scans_;
   std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
   std::set<ValueId> in_flight_;  ///< loads of several chunks that are in flight together
-  std::map<std::pair<ValueId, int>, std::string> group_names_;
+  std::map<std::pair<ValueId, int>, Code> group_names_;
   std::map<ValueId, ScaleOfChunks> scales_of_chunks_;  ///< by reduction
   std::vector<bool> varies_;
   std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from

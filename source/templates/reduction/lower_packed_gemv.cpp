@@ -9,6 +9,7 @@
 #include "lowering/fragments.hpp"
 #include "schedule/operands.hpp"
 #include "templates/reduction/lower_emitter.hpp"
+#include "templates/reduction/packed_gemv.hpp"
 
 namespace vkfuse::lowering {
 
@@ -21,19 +22,18 @@ constexpr int kElementsOfChunk = 32;  // of a row, in 16 bytes
 }  // namespace
 
 /// The element's parameters follow from its text.
-void ReductionEmitter::write_vector_element(const std::string& text, VectorElement& element) {
-  std::vector<std::string> parameters;
+void ReductionEmitter::write_vector_element(const Code& text, VectorElement& element) {
+  std::vector<Code> parameters;
   for (const char* name : {"column", "j"}) {
-    if (!mentions(text, name)) continue;
+    if (!text.uses(name)) continue;
     element.coordinates += name[0];
-    parameters.push_back(fmt::format("uint {}", name));
+    parameters.push_back(code("uint {}", name));
   }
-  std::erase_if(element.function_inputs, [&](ValueId id) { return !mentions(text, names_.values[id]); });
   for (ValueId id : element.function_inputs)
     parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   element.function = unique("vector_element");
   functions_.line("// One element of the vector.");
-  functions_.open("float {}({}) {{", element.function, fmt::join(parameters, ", "));
+  functions_.open("float {}({}) {{", element.function, listed(parameters));
   functions_.raw(text);
   functions_.close();
   functions_.blank();
@@ -64,6 +64,13 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
   out.indent();
   VKF_CHECK_OK(emit_values(scope, own));
   out.line("return {};", use(scope, packed.vector));
+  std::set<ValueId> read;
+  for (ValueId id : own) {
+    const ElementOp computed = element_op(id);
+    read.insert(computed.operands.begin(), computed.operands.end());
+    read.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+  }
+  std::erase_if(element.function_inputs, [&](ValueId id) { return id != packed.vector && read.count(id) == 0; });
   write_vector_element(out.take(), element);
   return element;
 }
@@ -76,29 +83,27 @@ void ReductionEmitter::load_chunk_vectors(Scope& scope, const std::vector<ValueI
 }
 
 /// Element e of a chunk of the vector.
-std::string ReductionEmitter::vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e) {
+Code ReductionEmitter::vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e) {
   const auto of = [&](ValueId id) {
     return is_vector(id) ? element_of(group_name(id, e / chunk_.group), e % chunk_.group, chunk_.group)
                          : use(scope, id);
   };
   if (element.function.empty()) return of(vector);
-  std::vector<std::string> arguments;
-  for (const char name : element.coordinates) arguments.push_back(name == 'j' ? fmt::format("{}u", e) : "column");
+  std::vector<Code> arguments;
+  for (const char name : element.coordinates) arguments.push_back(name == 'j' ? code("{}u", e) : "column");
   for (ValueId id : element.function_inputs) arguments.push_back(of(id));
-  return fmt::format("{}({})", element.function, fmt::join(arguments, ", "));
+  return code("{}({})", element.function, listed(arguments));
 }
 
 /// A chunk of the vector to shared memory: every fourth element side by side.
 void ReductionEmitter::store_halves(const PackedGemvTile& packed, const VectorElement& element, const Scope& scope) {
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   for (int part = 0; part < 4; ++part) {
-    std::vector<std::string> halves;
+    std::vector<Code> halves;
     for (int first = part; first < kElementsOfChunk; first += 8)
-      halves.push_back(fmt::format("packFloat2x16(f16vec2({}, {}))",
-                                   vector_element(element, scope, packed.vector, first),
-                                   vector_element(element, scope, packed.vector, first + 4)));
-    main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : fmt::format(" + {}u", part * chunks),
-               fmt::join(halves, ", "));
+      halves.push_back(code("packFloat2x16(f16vec2({}, {}))", vector_element(element, scope, packed.vector, first),
+                            vector_element(element, scope, packed.vector, first + 4)));
+    main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : code(" + {}u", part * chunks), listed(halves));
   }
 }
 
@@ -124,7 +129,7 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   load_chunk_vectors(scope, vectors, true);
   // A fragment is made of so many chunks; each has its position in all four parts of it.
   main_.line("uint at = {};",
-             chunks == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
+             chunks == 1 ? "column * 4u" : code("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
   for (int g = 0; g < chunk_.groups; ++g) {
     for (ValueId id : element.function_inputs) {
       if (is_vector(id))
@@ -147,13 +152,13 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   main_.line("uint own_scales = subgroup * {}u;", all);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
   main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
-  const std::string within = per_k_slice == 1 ? ""
-                                              : fmt::format(" + i / {}u % {}u * {}u", rows, per_k_slice,
-                                                            packed.scale_columns / kElementsOfChunk);
-  const std::string column =
-      fmt::format("(i / {}u * {}u + subgroup) * {}u{}", rows * per_k_slice, packed.subgroups, packed.k_slice, within);
+  const Code within = per_k_slice == 1
+                          ? ""
+                          : code(" + i / {}u % {}u * {}u", rows, per_k_slice, packed.scale_columns / kElementsOfChunk);
+  const Code column =
+      code("(i / {}u * {}u + subgroup) * {}u{}", rows * per_k_slice, packed.subgroups, packed.k_slice, within);
   const bool whole = schedule_.launch.reduction_chunks % (std::int64_t{packed.subgroups} * packed.k_slice) == 0;
-  main_.line("uint column = {};", whole ? column : fmt::format("min({}, {} - 1u)", column, reduction_chunks()));
+  main_.line("uint column = {};", whole ? column : code("min({}, {} - 1u)", column, reduction_chunks()));
   Scope scope;
   scope.out = &main_;
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
@@ -166,8 +171,7 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
 }
 
 /// The 32-bit words of a K-slice, those of a row side by side.
-void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const std::string& first,
-                                    const std::string& k_slice) {
+void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const Code& first, const Code& k_slice) {
   const int together = schedule_.subgroup / packed.k_slice;
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", static_cast<int>(packed.mma.m) / together);
   main_.line("uint row = min({} + u * {}u + own_lane / {}u, {} - 1u);", first, together, packed.k_slice, rows_);
@@ -181,12 +185,12 @@ void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const std::str
   main_.close();
 }
 
-void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const std::string& function) {
+void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const Code& function) {
   const int pitch = packed.k_slice + 1;
   const auto depth = static_cast<int>(packed.mma.k);
   const int fragments = packed.k_slice_columns() / (4 * depth);
   const int per_scale = packed.scale ? packed.scale_columns / (4 * depth) : fragments;
-  const std::string sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
+  const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
   if (packed.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
@@ -197,7 +201,7 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const std:
   main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
   const FragmentProducts products{function, "bits", "vector_halves", "at",
                                   "low",    "high", packed.offset,   packed.scale ? "part_sums" : "sums"};
-  for (const std::string& line : fragment_products(packed.mma, products)) main_.line("{}", line);
+  for (const Code& line : fragment_products(packed.mma, products)) main_.line("{}", line);
   main_.close();
   if (packed.scale) {
     main_.line("{} scale;", sum_type);
@@ -225,13 +229,13 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 0), nan_.barrier);
   main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 4), nan_.barrier);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
-  for (const std::string& name : raw_names(packed.load))
+  for (const Code& name : raw_names(packed.load))
     main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
   load_k_slice(packed, "first_row", "subgroup");
 }
 
 /// The loop of a subgroup over its K-slices of a tile: the words of the next one are in flight while one is multiplied.
-void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::string& function) {
+void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const Code& function) {
   const auto rows = static_cast<int>(packed.mma.m);
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
   // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
@@ -240,7 +244,7 @@ void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::st
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
   main_.line("uint strip = round * {}u + subgroup;", packed.subgroups);
-  const std::string raw = raw_names(packed.load).front();
+  const Code raw = raw_names(packed.load).front();
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
   main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
              schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1, raw);
@@ -249,11 +253,10 @@ void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const std::st
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
   // After the last tile its own words come once more, from a near cache.
   main_.line("uint next_row = {};",
-             packed.tiles == 1
-                 ? "first_row"
-                 : fmt::format("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
-  const std::string next = fmt::format("ends ? subgroup : strip + {}u", packed.subgroups);
-  main_.line("uint next_strip = {};", whole ? next : fmt::format("min({}, {} - 1u)", next, numbers_.size(k_slices)));
+             packed.tiles == 1 ? "first_row"
+                               : code("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
+  const Code next = code("ends ? subgroup : strip + {}u", packed.subgroups);
+  main_.line("uint next_strip = {};", whole ? next : code("min({}, {} - 1u)", next, numbers_.size(k_slices)));
   load_k_slice(packed, "next_row", "next_strip");
   if (!whole) main_.open("if (strip < {}) {{", numbers_.size(k_slices));
   multiply_k_slice(packed, function);
@@ -280,7 +283,7 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
   main_.line("uint row = workgroup * {}u + thread;", packed.rows());
   main_.line("bool inside = thread < {}u && row < {};", packed.rows(), rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  const std::string& sum = reductions_[0].accumulators[0].name;
+  const Code& sum = reductions_[0].accumulators[0].name;
   main_.line("float {} = 0.0;", sum);
   main_.open("if (thread < {}u) {{", packed.rows());
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + thread];", packed.subgroups, sum,
@@ -294,14 +297,14 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
 
 Result<void> ReductionEmitter::packed_gemv_main() {
   const PackedGemvTile& packed = *params_.packed;
-  const std::string function = unique("numbers_of");
+  const Code function = unique("numbers_of");
   functions_.raw(fragment_function(function, packed.mma));
   functions_.blank();
   begin_packed_gemv(packed);
   VKF_CHECK_OK(keep_vector(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   VKF_CHECK_OK(scales_of_tile(packed));
-  const std::string sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
+  const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   main_.line("{0} sums = {0}(0.0);", sum_type);
   multiply_tile(packed, function);
   store_sums_of_tile(packed);

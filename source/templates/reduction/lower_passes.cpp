@@ -130,7 +130,7 @@ std::vector<ValueId> ReductionEmitter::subtracted_means(const Body& body) const 
 }
 
 /// Empty where a value is no mean of two parts.
-std::string ReductionEmitter::low_of(ValueId mean) const {
+Code ReductionEmitter::low_of(ValueId mean) const {
   for (const ReductionText& reduction : reductions_) {
     if (reduction.kind == ReductionText::Kind::mean && reduction.id == mean && reduction.operand != DType::f64)
       return reduction.accumulators[1].name;
@@ -157,7 +157,7 @@ bool ReductionEmitter::may_contract(ValueId id) const {
       !varies(id) || !loops_.per_element(product))
     return false;
   const DType type = dtype_of(product);
-  return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(id));
+  return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(loops_, id));
 }
 
 /// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
@@ -189,7 +189,7 @@ bool ReductionEmitter::is_small_integer(ValueId id) const {
   if (op_of(id) != "cast") return false;
   const ValueId integer = loops_.values[id].operands[0];
   if (!is_integer(dtype_of(loops_.values[integer]))) return false;
-  const auto range = range_of(integer);
+  const auto range = ranges_.range_of(integer);
   return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
 }
 
@@ -222,14 +222,13 @@ void ReductionEmitter::find_scale_of_chunks(ValueId reduction, const std::vector
 /// What a reduction is given. A whole number that is the same for all elements may be a constant, and SwiftShader's
 /// compiler takes the larger of one and the smallest number, which a reduction starts from, for that: it is not to know
 /// it.
-std::string ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
-  const std::string text = use(scope, operand);
+Code ReductionEmitter::reduced(Scope& scope, ValueId operand) const {
+  const Code text = use(scope, operand);
   const Value& value = loops_.values[operand];
   const DType type = dtype_of(value);
   if (value.axes != 0 || is_float(type) || type == DType::boolean) return text;
-  if (size_of(type) == 8 && !dialect_.native_int64) return fmt::format("({} ^ uvec2({}, 0u))", text, nan_.barrier);
-  return fmt::format("({} ^ {}({}))", text, ops::glsl_type(ops::register_type_of(type), dialect_.native_int64),
-                     nan_.barrier);
+  if (size_of(type) == 8 && !dialect_.native_int64) return code("({} ^ uvec2({}, 0u))", text, nan_.barrier);
+  return code("({} ^ {}({}))", text, ops::glsl_type(ops::register_type_of(type), dialect_.native_int64), nan_.barrier);
 }
 
 /// One more element for a reduction's accumulators.
@@ -240,13 +239,13 @@ void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reducti
     std::vector<ValueId> tile_operands = loops_.values[value.operands[0]].operands;
     const auto scale = scales_of_chunks_.find(reduction.id);
     if (scale != scales_of_chunks_.end()) tile_operands = {scale->second.other, scale->second.left};
-    const std::string& sum = reduction.accumulators[0].name;
+    const Code& sum = reduction.accumulators[0].name;
     out.line("precise float {}_more = fma({}, {}, {});", sum, use(scope, tile_operands[0]),
              use(scope, tile_operands[1]), sum);
     out.line("{0} = {0}_more;", sum);
     return;
   }
-  const std::string operand = reduced(scope, value.operands[0]);
+  const Code operand = reduced(scope, value.operands[0]);
   const std::vector<Accumulator>& fields = reduction.accumulators;
   if (reduction.vec4s) {
     out.line("{}_x = {};", reduction.name, operand);
@@ -276,16 +275,16 @@ void ReductionEmitter::reduce_element(Scope& scope, const ReductionText& reducti
 void ReductionEmitter::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
   const ValueId id = scan.reduction.id;
   const DType type = dtype_of(loops_.values[id]);
-  const std::string& name = names_.values[id];
-  const std::string operand = reduced(scope, loops_.values[id].operands[0]);
-  const std::string running = body.totals ? scan.total : in_block(pass, scan.reduction).accumulators[0].name;
+  const Code& name = names_.values[id];
+  const Code operand = reduced(scope, loops_.values[id].operands[0]);
+  const Code running = body.totals ? scan.total : in_block(pass, scan.reduction).accumulators[0].name;
   if (!scan.exclusive) scope.out->line("{}({}, {});", scan.reduction.join, running, operand);
   if (body.totals) {
     scope.out->line("{} = {};", name, running);
   } else if (pass.blocks) {
     scope.out->line("{} {} = {};", scan.reduction.type, name, scan.carry());
     scope.out->line("{}({}, {});", scan.reduction.join, name, running);
-    if (narrowed(type, name) != name) scope.out->line("{} = {};", name, narrowed(type, name));
+    if (is_narrowed(type)) scope.out->line("{} = {};", name, narrowed(type, name));
   } else {
     scope.out->line("{} {} = {};", scan.reduction.type, name, narrowed(type, running));
   }
@@ -321,7 +320,7 @@ Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) 
   }
   for (std::size_t i : body.reductions) reduce_element(scope, in_block(pass, reductions_[i]));
   for (std::size_t i : body.stores) {
-    const std::string value = use(scope, loops_.stores[i].value);
+    const Code value = use(scope, loops_.stores[i].value);
     if (schedule_.stores[i].kind == AccessKind::vector) {
       out.line("{} = {};", result_name(i), value);
       continue;
@@ -332,36 +331,36 @@ Result<void> ReductionEmitter::element_function(Pass& pass, std::size_t number) 
     out.close();
   }
   write_function(pass, body, out.take(),
-                 last ? fmt::format("// One element of pass {}.", pass.number)
-                      : fmt::format("// What one element of pass {} adds to the running folds.", pass.number));
+                 last ? code("// One element of pass {}.", pass.number)
+                      : code("// What one element of pass {} adds to the running folds.", pass.number));
   return {};
 }
 
 /// The parameters through which a body's function takes and leaves what a reduction has seen.
 void ReductionEmitter::add_accumulator_parameters(const Pass& pass, const ReductionText& reduction,
-                                                  std::vector<std::string>& parameters) const {
+                                                  std::vector<Code>& parameters) const {
   if (reduction.vec4s) {
-    parameters.push_back(fmt::format("out float {}_x", reduction.name));
+    parameters.push_back(code("out float {}_x", reduction.name));
     return;
   }
   for (const Accumulator& accumulator : in_block(pass, reduction).accumulators)
-    parameters.push_back(fmt::format("inout {} {}", accumulator.type, accumulator.name));
+    parameters.push_back(code("inout {} {}", accumulator.type, accumulator.name));
 }
 
 /// The parameters of a body that are no coordinates, in the order in which call() gives them.
-std::vector<std::string> ReductionEmitter::value_parameters(const Pass& pass, const Body& body) const {
-  std::vector<std::string> parameters;
+std::vector<Code> ReductionEmitter::value_parameters(const Pass& pass, const Body& body) const {
+  std::vector<Code> parameters;
   for (ValueId id : body.function_inputs)
     parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
   for (ValueId id : body.lows) parameters.push_back("float " + low_of(id));
   for (std::size_t i : body.scans) {
     const ReductionText& reduction = scans_[i].reduction;
     if (body.totals) {
-      parameters.push_back(fmt::format("inout {} {}", reduction.type, scans_[i].total));
-      parameters.push_back(fmt::format("out {} {}", reduction.type, names_.values[reduction.id]));
+      parameters.push_back(code("inout {} {}", reduction.type, scans_[i].total));
+      parameters.push_back(code("out {} {}", reduction.type, names_.values[reduction.id]));
       continue;
     }
-    if (pass.blocks) parameters.push_back(fmt::format("{} {}", reduction.type, scans_[i].carry()));
+    if (pass.blocks) parameters.push_back(code("{} {}", reduction.type, scans_[i].carry()));
     add_accumulator_parameters(pass, reduction, parameters);
   }
   for (std::size_t i : body.reductions) add_accumulator_parameters(pass, reductions_[i], parameters);
@@ -373,18 +372,17 @@ std::vector<std::string> ReductionEmitter::value_parameters(const Pass& pass, co
 }
 
 /// The body's coordinates follow from its text.
-void ReductionEmitter::write_function(const Pass& pass, Body& body, const std::string& text,
-                                      const std::string& comment) {
-  std::vector<std::string> parameters;
+void ReductionEmitter::write_function(const Pass& pass, Body& body, const Code& text, const Code& comment) {
+  std::vector<Code> parameters;
   for (const char* name : {"inside", "row", "column", "j"}) {
-    if (!mentions(text, name)) continue;
-    parameters.push_back((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
+    if (!text.uses(name)) continue;
+    parameters.push_back((std::string_view(name) == "inside" ? "bool " : "uint ") + Code(name));
     body.coordinates.push_back(name);
   }
-  for (std::string& parameter : value_parameters(pass, body)) parameters.push_back(std::move(parameter));
-  body.function = unique(body.totals ? fmt::format("pass{}_scan", pass.number) : fmt::format("pass{}", pass.number));
+  for (Code& parameter : value_parameters(pass, body)) parameters.push_back(std::move(parameter));
+  body.function = unique(body.totals ? code("pass{}_scan", pass.number) : code("pass{}", pass.number));
   functions_.line("{}", comment);
-  functions_.open("void {}({}) {{", body.function, fmt::join(parameters, ", "));
+  functions_.open("void {}({}) {{", body.function, listed(parameters));
   functions_.raw(text);
   functions_.close();
   functions_.blank();

@@ -6,7 +6,7 @@ namespace vkfuse::lowering {
 
 namespace {
 
-void join(const ScanText& scan, const std::string& into, const std::string& what, Writer& main) {
+void join(const ScanText& scan, const Code& into, const Code& what, Writer& main) {
   main.line("{}({}, {});", scan.reduction.join, into, what);
 }
 
@@ -32,7 +32,7 @@ void WorkgroupScan::across_threads(std::span<const ScanText* const> scans, Write
 void WorkgroupScan::butterfly(std::span<const ScanText* const> scans, int threads, Writer& main) const {
   main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", threads);
   for (const ScanText* scan : scans) {
-    const std::string other = scan->reduction.name + "_other";
+    const Code other = scan->reduction.name + "_other";
     main.line("{} {} = {};", scan->reduction.type, other,
               combine_.shuffled(scan->reduction.accumulators[0].dtype, scan->total, "mask"));
     main.line("if ((reduction_thread & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"),
@@ -65,7 +65,7 @@ void WorkgroupScan::by_memory(std::span<const ScanText* const> scans, Writer& ma
   for (const ScanText* scan : scans) main.line("{}[half_begin + thread] = {};", scan->threads, scan->total);
   main.line("barrier();");
   for (const ScanText* scan : scans) {
-    const std::string other = scan->reduction.name + "_other";
+    const Code other = scan->reduction.name + "_other";
     main.line("{} {} = {}[half_begin + (thread ^ mask)];", scan->reduction.type, other, scan->threads);
     main.line("if ((reduction_thread & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"),
               scan->reduction.join, scan->before, other);

@@ -10,12 +10,12 @@ namespace vkfuse::lowering {
 struct ScanText {
   ReductionText reduction;
   bool exclusive = false;
-  int depth = 1;        ///< 1 more than the scans that its operand is computed from
-  std::string total;    ///< of the thread's elements of this chunk, then of all threads'
-  std::string before;   ///< of the elements of the threads before this one
-  std::string threads;  ///< shared memory
-  [[nodiscard]] const std::string& carry() const { return reduction.accumulators[0].name; }
-  [[nodiscard]] const std::string& identity() const { return reduction.accumulators[0].identity; }
+  int depth = 1;  ///< 1 more than the scans that its operand is computed from
+  Code total;     ///< of the thread's elements of this chunk, then of all threads'
+  Code before;    ///< of the elements of the threads before this one
+  Code threads;   ///< shared memory
+  [[nodiscard]] const Code& carry() const { return reduction.accumulators[0].name; }
+  [[nodiscard]] const Code& identity() const { return reduction.accumulators[0].identity; }
 };
 
 class WorkgroupScan {

@@ -60,12 +60,12 @@ ReductionText::Kind ReductionEmitter::text_kind_of(ValueId id) const {
 
 /// The accumulators of a reduction and their names.
 void ReductionEmitter::name_accumulators(ReductionText& reduction) {
-  const auto accumulator = [&](const std::string& name, DType type, const std::string& identity) {
-    const std::string text = std::string(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
+  const auto accumulator = [&](const Code& name, DType type, const Code& identity) {
+    const Code text = Code(ops::glsl_type(ops::register_type_of(type), dialect_.native_int64));
     reduction.accumulators.push_back(
         {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
   };
-  const std::string identity = reduction_identity(graph_, *reduction.node, dialect_);
+  const Code identity = reduction_identity(graph_, *reduction.node, dialect_);
   const ValueId partner = loops_.values[reduction.id].partner;
   switch (reduction.kind) {
     case ReductionText::Kind::softmax:
@@ -118,7 +118,7 @@ ReductionText ReductionEmitter::make_reduction(ValueId id) {
   reduction.node = &graph_.node(value.node);
   reduction.operand = dtype(reduction.node->operands[0]);
   reduction.name = names_.values[id];
-  reduction.type = std::string(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
+  reduction.type = Code(ops::glsl_type(ops::register_type_of(reduction.operand), dialect_.native_int64));
   reduction.join = unique(reduction.name + "_join");
   reduction.prefix = is_scan(id);
   reduction.kind = text_kind_of(id);
@@ -134,7 +134,7 @@ void ReductionEmitter::declare(const ReductionText& reduction) {
       main_.line("{} {} = {};", accumulator.type, accumulator.name, accumulator.identity);
       continue;
     }
-    std::string all = accumulator.identity;
+    Code all = accumulator.identity;
     for (int j = 1; j < width(); ++j) all += ", " + accumulator.identity;
     main_.line("{0} {1}[{2}] = {0}[{2}]({3});", accumulator.type, accumulator.name, width(), all);
   }
@@ -147,8 +147,8 @@ void ReductionEmitter::declare_accumulators(int level) {
 }
 
 /// The lines that make the result of row j of what its accumulators hold, before it is rounded.
-void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j, const std::string& count) {
-  const std::string result = at(reduction.name, j);
+void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j, const Code& count) {
+  const Code result = at(reduction.name, j);
   const auto of_finite = [&](const Accumulator& accumulator) {
     main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(accumulator.name, j),
                result);
@@ -157,7 +157,7 @@ void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j
   if (reduction.kind == ReductionText::Kind::softmax) of_finite(reduction.accumulators[0]);
   if (reduction.kind == ReductionText::Kind::moments) of_finite(reduction.accumulators[1]);
   if (reduction.kind == ReductionText::Kind::mean) {
-    const std::string low = at(reduction.accumulators[1].name, j);
+    const Code low = at(reduction.accumulators[1].name, j);
     if (reduction.operand == DType::f64)
       main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
     else
@@ -169,14 +169,14 @@ void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j
 
 /// An argmax or argmin has the position as its result.
 void ReductionEmitter::finish_positions(const ReductionText& reduction) {
-  const std::string position = reduction.accumulators[1].name;
+  const Code position = reduction.accumulators[1].name;
   if (width() > 1) main_.line("int {}[{}];", reduction.name, width());
   for (int j = 0; j < width(); ++j)
     main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(reduction.name, j), at(position, j));
 }
 
 void ReductionEmitter::finish_reductions(int level) {
-  const std::string count = numbers_.size(loops_.reduction_count());
+  const Code count = numbers_.size(loops_.reduction_count());
   for (const ReductionText& reduction : reductions_) {
     if (reduction.level != level || reduction.prefix) continue;
     const Value& value = loops_.values[reduction.id];
@@ -193,13 +193,12 @@ void ReductionEmitter::finish_reductions(int level) {
   }
 }
 
-std::string ReductionEmitter::narrowed(DType type, const std::string& text) const {
-  return is_float(type) && options_.numerics != Numerics::strict ? text : ops::narrow(type, text);
+Code ReductionEmitter::narrowed(DType type, const Code& text) const {
+  return is_narrowed(type) ? narrow(type, dialect_, text) : text;
 }
 
-void ReductionEmitter::round_result(DType type, const std::string& result) {
-  const std::string text = narrowed(type, result);
-  if (text != result) main_.line("{} = {};", result, text);
+void ReductionEmitter::round_result(DType type, const Code& result) {
+  if (is_narrowed(type)) main_.line("{} = {};", result, narrowed(type, result));
 }
 
 void ReductionEmitter::set_parallel_axes(Scope& scope, bool element) const {
@@ -286,8 +285,8 @@ std::vector<ValueId> ReductionEmitter::inputs_of(const std::vector<ValueId>& own
 }
 
 /// The function of one row that computes values which are known after a level's reductions.
-Result<std::string> ReductionEmitter::row_function(int level, const std::vector<ValueId>& own,
-                                                   const std::vector<ValueId>& inputs) {
+Result<Code> ReductionEmitter::row_function(int level, const std::vector<ValueId>& own,
+                                            const std::vector<ValueId>& inputs) {
   Scope scope;
   Writer body;
   scope.out = &body;
@@ -296,13 +295,13 @@ Result<std::string> ReductionEmitter::row_function(int level, const std::vector<
   for (ValueId id : inputs) scope.names[id] = names_.values[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, own));
-  std::string function = unique(fmt::format("row{}", level));
-  std::string outs;
+  Code function = unique(code("row{}", level));
+  Code outs;
   for (ValueId id : own) {
     body.line("{}_row = {};", names_.values[id], names_.values[id]);
     outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + names_.values[id] + "_row";
   }
-  std::string parameters = "uint row, uint j";
+  Code parameters = "uint row, uint j";
   for (ValueId id : inputs) parameters += ", " + scalar_type(loops_.values[id].node) + " " + names_.values[id];
   functions_.line("// What one row knows after {} fold{}.", level, level == 1 ? "" : "s");
   functions_.open("void {}({}, {}) {{", function, parameters, outs);
@@ -321,7 +320,7 @@ Result<void> ReductionEmitter::values_of_each_row(int level, const std::vector<V
     row_scope_.names[id] = names_.values[id];
   }
   for (int j = 0; j < width(); ++j) {
-    std::string arguments = fmt::format("row, {}u", j);
+    Code arguments = code("row, {}u", j);
     for (ValueId id : inputs)
       arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
     for (ValueId id : own) arguments += ", " + at(names_.values[id], j);
@@ -353,7 +352,7 @@ Result<void> ReductionEmitter::row_stores(int level) {
     if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].level == level) own.push_back(i);
   }
   if (own.empty()) return {};
-  std::string who = "inside";
+  Code who = "inside";
   if (params_.reduction_threads > 1) who += " && reduction_thread == 0u";
   if (shares_rows()) who += " && part == 0u";
   main_.open("if ({}) {{", who);
@@ -367,7 +366,7 @@ Result<void> ReductionEmitter::store_rows(Scope& shared, std::size_t i) {
   const segment::Store& store = loops_.stores[i];
   if (width() == 1) VKF_CHECK_OK(emit_backward_slice(shared, store.value));
   Scope scope = shared;
-  const std::string value = use(scope, store.value);
+  const Code value = use(scope, store.value);
   if (width() == 1) {
     store_scalar(scope, i, value);
     return {};
@@ -375,7 +374,7 @@ Result<void> ReductionEmitter::store_rows(Scope& shared, std::size_t i) {
   const auto of_row = [&](int j) { return is_literal(store.value) || !varies(store.value) ? value : at(value, j); };
   if (schedule_.stores[i].kind == AccessKind::vector) {
     for (int g = 0; g < chunk_.groups; ++g) {
-      std::string parts;
+      Code parts;
       for (int k = 0; k < chunk_.group; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * chunk_.group + k);
       main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
     }

@@ -51,13 +51,13 @@ Result<RelocatableKernel> Sort::run() {
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)),
                              "workgroups in one row of the dispatch");
   find_products();
-  std::string summary;
+  Code summary;
   switch (sort_pass().kind) {
     case SortPass::Kind::block:
       VKF_CHECK_OK(block_pass());
-      summary = fmt::format("{} of {} elements in shared memory, {} row{} per workgroup",
-                            sort_pass().stores ? "rows" : "blocks", params_.block_keys, params_.parallel_threads,
-                            params_.parallel_threads == 1 ? "" : "s");
+      summary =
+          code("{} of {} elements in shared memory, {} row{} per workgroup", sort_pass().stores ? "rows" : "blocks",
+               params_.block_keys, params_.parallel_threads, params_.parallel_threads == 1 ? "" : "s");
       break;
     case SortPass::Kind::merge:
       merge_pass();
@@ -68,18 +68,17 @@ Result<RelocatableKernel> Sort::run() {
       summary = "stores what is computed from the order";
       break;
   }
-  if (params_.passes.size() > 1) summary += fmt::format(", dispatch {} of {}", sort_pass_ + 1, params_.passes.size());
+  if (params_.passes.size() > 1) summary += code(", dispatch {} of {}", sort_pass_ + 1, params_.passes.size());
   return finish(summary, groups, groups_x);
 }
 
 /// Keys first, then positions: NaN is larger than infinity, and equal keys keep their order both ways.
 void Sort::order_function() {
-  const auto apply = [&](std::string_view row, std::vector<std::string> operands) {
-    return ops::expression(ops::row(row), key_type_, dialect_.native(), operands);
+  const auto apply = [&](std::string_view row, std::vector<Code> operands) {
+    return expression(ops::row(row), key_type_, dialect_, operands);
   };
-  std::string less = apply("lt", {"a", "b"});
-  if (is_float(key_type_))
-    less = fmt::format("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));
+  Code less = apply("lt", {"a", "b"});
+  if (is_float(key_type_)) less = code("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));
   functions_.open("bool key_less({} a, {} b) {{", type_, type_);
   functions_.line("return {};", less);
   functions_.close();
@@ -94,25 +93,25 @@ void Sort::order_function() {
   functions_.blank();
 }
 
-std::string Sort::pair_key(const std::string& at) {
+Code Sort::pair_key(const Code& at) {
   const auto word = [&](int n) {
-    return fmt::format("pairs_in.w[{} + {}]",
-                       n == 1 ? all_slots() : numbers_.size(n * schedule_.launch.parallel_chunks * params_.slots), at);
+    return code("pairs_in.w[{} + {}]",
+                n == 1 ? all_slots() : numbers_.size(n * schedule_.launch.parallel_chunks * params_.slots), at);
   };
   switch (ops::register_type_of(key_type_)) {
-    case RegisterType::f32: return fmt::format("uintBitsToFloat({})", word(1));
-    case RegisterType::i32: return fmt::format("int({})", word(1));
+    case RegisterType::f32: return code("uintBitsToFloat({})", word(1));
+    case RegisterType::i32: return code("int({})", word(1));
     case RegisterType::u32: return word(1);
-    default: return unpack(key_type_, 1, std::vector<std::string>{word(1), word(2)}, dialect_, false);
+    default: return unpack(key_type_, 1, std::vector<Code>{word(1), word(2)}, dialect_, false);
   }
 }
 
-void Sort::write_pair(const std::string& at, const std::string& key, const std::string& position) {
+void Sort::write_pair(const Code& at, const Code& key, const Code& position) {
   main_.line("pairs_out.w[{}] = {};", at, position);
-  std::vector<std::string> words;
+  std::vector<Code> words;
   switch (ops::register_type_of(key_type_)) {
-    case RegisterType::f32: words = {fmt::format("floatBitsToUint({})", key)}; break;
-    case RegisterType::i32: words = {fmt::format("uint({})", key)}; break;
+    case RegisterType::f32: words = {code("floatBitsToUint({})", key)}; break;
+    case RegisterType::i32: words = {code("uint({})", key)}; break;
     case RegisterType::u32: words = {key}; break;
     default: words = pack(key_type_, 1, key, dialect_);
   }
@@ -131,8 +130,7 @@ void Sort::begin_main(bool whole_rows) {
     main_.line("uint first_row = workgroup * {}u;", params_.parallel_threads);
     return;
   }
-  const std::string groups =
-      numbers_.named("groups", static_cast<std::uint32_t>(sort_pass().groups), "workgroups of a row");
+  const Code groups = numbers_.named("groups", static_cast<std::uint32_t>(sort_pass().groups), "workgroups of a row");
   main_.line("uint row = workgroup / {};", groups);
   // The last row of the dispatch may have idle workgroups; all threads of one leave together.
   main_.line("if (row >= {}) return;", rows_);
@@ -162,8 +160,8 @@ Result<void> Sort::block_pass() {
 
 /// Pairs of one block, or of all rows of the workgroup: `count` of each.
 void Sort::load_block() {
-  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
-  const std::string size = fmt::format("{}u", params_.block_keys);
+  const Code all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
+  const Code size = code("{}u", params_.block_keys);
   if (sort_pass().stores) {
     main_.line("uint count = {};", all);
   } else {
@@ -171,10 +169,10 @@ void Sort::load_block() {
     main_.line("uint count = min({0}, {1} - block * {0});", size, all);
   }
   const bool several = params_.parallel_threads > 1;
-  const std::string total = several ? fmt::format("{}u * count", params_.parallel_threads) : std::string("count");
+  const Code total = several ? code("{}u * count", params_.parallel_threads) : Code("count");
   main_.open("for (uint i = thread; i < {}; i += {}u) {{", total, schedule_.workgroup);
-  std::string register_index = "i";
-  std::string within = "i";
+  Code register_index = "i";
+  Code within = "i";
   if (several && params_.rows_neighbour) {
     main_.line("uint own = i % {}u;  // neighbouring lanes take neighbouring rows", params_.parallel_threads);
     main_.line("uint at = i / {}u;", params_.parallel_threads);
@@ -188,7 +186,7 @@ void Sort::load_block() {
     within = "at";
   }
   if (sort_pass().stores) main_.line("uint row = min(first_row{}, {} - 1u);", several ? " + own" : "", rows_);
-  if (!sort_pass().stores) within = fmt::format("block * {} + i", size);
+  if (!sort_pass().stores) within = code("block * {} + i", size);
   if (sort_pass().computes_keys) {
     main_.line("keys[{}] = key_of(row, {});", register_index, within);
     main_.line("order[{}] = {};", register_index, within);
@@ -226,7 +224,7 @@ void Sort::step_functions() {
       power_of_two_at_least(params_.block_keys) / 2);
   functions_.open("void step(uint thread, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
   functions_.open("for (uint i = thread; i < {}pairs; i += {}u) {{",
-                  several ? fmt::format("{}u * ", params_.parallel_threads) : "", schedule_.workgroup);
+                  several ? code("{}u * ", params_.parallel_threads) : "", schedule_.workgroup);
   functions_.line("uint pair = {};", several ? "i % pairs" : "i");
   functions_.line("uint group = pair / run;");
   functions_.line("uint within = pair & (run - 1u);");
@@ -260,8 +258,8 @@ void Sort::sort_block() {
 
 void Sort::write_block() {
   const bool whole = params_.slots == params_.keys;
-  const std::string most = whole ? "count" : fmt::format("min(count, {})", numbers_.size(params_.requested));
-  const std::string each = whole ? fmt::format("{}u", params_.block_keys) : numbers_.size(params_.requested);
+  const Code most = whole ? "count" : code("min(count, {})", numbers_.size(params_.requested));
+  const Code each = whole ? code("{}u", params_.block_keys) : numbers_.size(params_.requested);
   main_.line("uint begin = row * {} + block * {};", numbers_.size(params_.slots), each);
   main_.open("for (uint i = thread; i < {}; i += {}u) {{", most, schedule_.workgroup);
   write_pair("begin + i", "keys[i]", "order[i]");
@@ -306,8 +304,8 @@ void Sort::before_function() {
 /// The share of the merged run that the workgroup has, and the pairs of both runs that it consists of.
 void Sort::split_runs() {
   const int size = params_.block_keys;
-  const std::string run = numbers_.named("run", static_cast<std::uint32_t>(sort_pass().run), "pairs of a sorted run");
-  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
+  const Code run = numbers_.named("run", static_cast<std::uint32_t>(sort_pass().run), "pairs of a sorted run");
+  const Code all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
   main_.line("uint tile = (workgroup - row * p.groups) * {}u;", size);
   main_.line("uint first = tile / (2u * {0}) * (2u * {0});", run);
   main_.line("uint row_begin = row * {};", numbers_.size(params_.slots));
@@ -371,10 +369,10 @@ Result<void> Sort::store_pass() {
 
 /// All chunks of the workgroup's rows.
 void Sort::store_chunk() {
-  const std::string chunks = numbers_.size(schedule_.launch.reduction_chunks);
+  const Code chunks = numbers_.size(schedule_.launch.reduction_chunks);
   const bool several = params_.parallel_threads > 1;
   main_.open("for (uint chunk = thread; chunk < {}{}; chunk += {}u) {{",
-             several ? fmt::format("{}u * ", params_.parallel_threads) : "", chunks, schedule_.workgroup);
+             several ? code("{}u * ", params_.parallel_threads) : "", chunks, schedule_.workgroup);
   if (!several) {
     main_.line("uint own = 0u;");
     main_.line("uint column = chunk;");
@@ -398,8 +396,8 @@ void Sort::store_elements() {
       main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
   }
   for (int element = 0; element < chunk_.elements; ++element) {
-    std::string arguments = "begin, row";
-    for (const std::string& name : coordinates_) arguments += ", " + (name == "j" ? fmt::format("{}u", element) : name);
+    Code arguments = "begin, row";
+    for (const std::string& name : coordinates_) arguments += ", " + (name == "j" ? code("{}u", element) : Code(name));
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
       if (schedule_.stores[i].kind != schedule::AccessKind::vector) continue;
       arguments += ", " + element_of(result_group(i, element / chunk_.group), element % chunk_.group, chunk_.group);

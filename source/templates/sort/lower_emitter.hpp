@@ -44,10 +44,10 @@ class Sort : public Emitter {
   void store_chunk();
   void store_elements();
   /// Pairs in device memory: positions first, then keys, each word apart from the others.
-  [[nodiscard]] std::string pair_position(const std::string& at) const { return fmt::format("pairs_in.w[{}]", at); }
-  [[nodiscard]] std::string pair_key(const std::string& at);
-  void write_pair(const std::string& at, const std::string& key, const std::string& position);
-  [[nodiscard]] std::string all_slots() { return numbers_.size(schedule_.launch.parallel_chunks * params_.slots); }
+  [[nodiscard]] Code pair_position(const Code& at) const { return code("pairs_in.w[{}]", at); }
+  [[nodiscard]] Code pair_key(const Code& at);
+  void write_pair(const Code& at, const Code& key, const Code& position);
+  [[nodiscard]] Code all_slots() { return numbers_.size(schedule_.launch.parallel_chunks * params_.slots); }
 
   [[nodiscard]] const schedule::SortPass& sort_pass() const { return params_.passes[sort_pass_]; }
   [[nodiscard]] bool from_memory() const { return sort_pass().kind == schedule::SortPass::Kind::store; }
@@ -56,12 +56,12 @@ class Sort : public Emitter {
   std::size_t sort_pass_;
   ValueId sort_ = 0;
   DType key_type_;
-  std::string type_;  ///< of a key in registers
+  Code type_;  ///< of a key in registers
   bool descending_ = false;
   std::vector<bool> after_sort_;          ///< values that depend on the order
   std::set<ValueId> sorted_keys_;         ///< those of them that are keys at hand
   std::vector<std::string> coordinates_;  ///< of the result function
-  std::string rows_, groups_x_;
+  Code rows_, groups_x_;
 };
 
 }  // namespace vkfuse::lowering

@@ -8,14 +8,6 @@ namespace vkfuse::lowering {
 using index::Expr;
 using schedule::AccessKind;
 
-namespace {
-
-std::string parenthesised(const std::string& text) {
-  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
-}
-
-}  // namespace
-
 /// Only what the pass touches: a device may allow four.
 void Sort::bind_buffers() {
   std::set<ir::NodeId> loaded;
@@ -158,9 +150,8 @@ Result<void> Sort::key_function() {
 /// Entry `offset` of the order, and the key there: from shared memory, or from that of the dispatch before.
 void Sort::emit_order(Scope& scope, ValueId id) {
   const bool key = id != sort_;
-  const std::string at = "begin + " + parenthesised(position(scope, loops_.values[sort_].offset));
-  const std::string text =
-      from_memory() ? key ? pair_key(at) : pair_position(at) : fmt::format("{}[{}]", key ? "keys" : "order", at);
+  const Code at = "begin + " + position(scope, loops_.values[sort_].offset).parenthesised();
+  const Code text = from_memory() ? key ? pair_key(at) : pair_position(at) : code("{}[{}]", key ? "keys" : "order", at);
   scope.out->line("{} {} = {};", key ? type_ : "int", names_.values[id], key ? text : "int(" + text + ")");
   scope.names[id] = names_.values[id];
 }
@@ -199,9 +190,9 @@ Result<void> Sort::result_function() {
   set_axes(scope, false);
   body.indent();
   VKF_CHECK_OK(emit_sorted(scope));
-  std::string outs;
+  Code outs;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    const std::string value = use(scope, loops_.stores[i].value);
+    const Code value = use(scope, loops_.stores[i].value);
     if (schedule_.stores[i].kind == AccessKind::vector) {
       body.line("{} = {};", result_name(i), value);
       outs += ", out " + scalar_type(loops_.stores[i].node) + " " + result_name(i);
@@ -210,11 +201,11 @@ Result<void> Sort::result_function() {
     Scope inner = scope;
     store_scalar(inner, i, value);
   }
-  const std::string text = body.take();
-  std::string parameters = "uint begin, uint row";
+  const Code text = body.take();
+  Code parameters = "uint begin, uint row";
   for (const char* name : {"column", "j"}) {
-    if (!mentions(text, name)) continue;
-    parameters += ", uint " + std::string(name);
+    if (!text.uses(name)) continue;
+    parameters += ", uint " + Code(name);
     coordinates_.emplace_back(name);
   }
   functions_.line("// One element of the results; `begin` is where the row's pairs begin.");

@@ -23,9 +23,9 @@ class Transpose : public ChunkEmitter {
         params_(schedule_.as<schedule::TransposeParams>()),
         box_(schedule::box_of(loops, params_)) {
     for (const schedule::TransposedLoad& load : params_.loads) {
-      const std::string& name = names_.values[load.value];
+      const Code& name = names_.values[load.value];
       Part part{StagedLoad(loops, params_, box_, load), unique(name + "_tile"), {}, 0, 0};
-      for (int k = 0; k < load.packed; ++k) part.raw.push_back(unique(fmt::format("{}_r{}", name, k)));
+      for (int k = 0; k < load.packed; ++k) part.raw.push_back(unique(code("{}_r{}", name, k)));
       part.iterations = schedule::ceil_div(part.staged_load.units(), schedule_.workgroup);
       const int words = load.packed * raw_bytes(load) / 4;
       part.batch = std::min<std::int64_t>(part.iterations, std::max(1, kMostWordsInFlight / words));
@@ -44,29 +44,29 @@ class Transpose : public ChunkEmitter {
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    std::string extents;
+    Code extents;
     for (std::int64_t extent : box_.extents) {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
-    return finish_one(fmt::format("tiles of {}, {} elements per chunk, {} chunk{} per invocation", extents,
-                                  chunk_.elements, schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
+    return finish_one(code("tiles of {}, {} elements per chunk, {} chunk{} per invocation", extents, chunk_.elements,
+                           schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
   }
 
  private:
   /// One transposed load in the text.
   struct Part {
     StagedLoad staged_load;
-    std::string array;
-    std::vector<std::string> raw;  ///< the vectors of a unit
-    std::int64_t iterations = 1;   ///< units of a thread
-    std::int64_t batch = 1;        ///< of these, as many are in flight at a time
+    Code array;
+    std::vector<Code> raw;        ///< the vectors of a unit
+    std::int64_t iterations = 1;  ///< units of a thread
+    std::int64_t batch = 1;       ///< of these, as many are in flight at a time
   };
 
   // --- positions -------------------------------------------------------------------------------------
 
   [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kChunk, "chunk"}, {kElement, "j"}}; }
-  [[nodiscard]] std::string argument(const std::string& name, int element) const override {
-    return name == "j" ? fmt::format("{}u", element) : name;
+  [[nodiscard]] Code argument(const std::string& name, int element) const override {
+    return name == "j" ? code("{}u", element) : Code(name);
   }
 
   /// Makes every number of an expression a literal.
@@ -129,7 +129,7 @@ class Transpose : public ChunkEmitter {
   }
 
   /// The condition that a position exists: tiles at the ends stand out. Empty where none does.
-  std::string exists(Scope& scope) {
+  Code exists(Scope& scope) {
     segment::Predicate predicate;
     for (std::size_t i = 0; i < box_.sizes.size(); ++i) {
       if (box_.sizes[i] % box_.extents[i] != 0)
@@ -139,7 +139,7 @@ class Transpose : public ChunkEmitter {
     return condition(scope, std::span(&predicate, 1));
   }
 
-  [[nodiscard]] static std::string both(const std::string& a, const std::string& b) {
+  [[nodiscard]] static Code both(const Code& a, const Code& b) {
     return a.empty() ? b : b.empty() ? a : a + " && " + b;
   }
 
@@ -155,11 +155,11 @@ class Transpose : public ChunkEmitter {
     return part.staged_load.units() ==
            schedule::ceil_div(part.iterations, part.batch) * part.batch * schedule_.workgroup;
   }
-  [[nodiscard]] std::string has_unit(const Part& part) const {
-    return is_whole(part) ? std::string() : fmt::format("{} < {}u", unit_name(part), part.staged_load.units());
+  [[nodiscard]] Code has_unit(const Part& part) const {
+    return is_whole(part) ? Code() : code("{} < {}u", unit_name(part), part.staged_load.units());
   }
-  [[nodiscard]] static std::string unit_name(const Part& part) { return part.iterations == 1 ? "thread" : "unit"; }
-  [[nodiscard]] static std::string register_index(const Part& part) { return part.batch == 1 ? "" : "[u]"; }
+  [[nodiscard]] static Code unit_name(const Part& part) { return part.iterations == 1 ? "thread" : "unit"; }
+  [[nodiscard]] static Code register_index(const Part& part) { return part.batch == 1 ? "" : "[u]"; }
 
   [[nodiscard]] Scope unit_scope(const Scope& scope, const Part& part) const {
     Scope made = scope;
@@ -172,20 +172,20 @@ class Transpose : public ChunkEmitter {
   void fetch(Scope& scope, const Part& part) {
     const schedule::TransposedLoad& load = part.staged_load.load();
     const Value& value = loops_.values[load.value];
-    const std::string& block = names_.nodes.at(value.node);
+    const Code& block = names_.nodes.at(value.node);
     const DType type = dtype(value.node);
     const int bytes = raw_bytes(load);
     for (int k = 0; k < load.packed; ++k) {
       scope.axes = axes_at(part.staged_load.position(unit_axis(part), 0, k));
       scope.exists = both(has_unit(part), exists(scope));
-      const std::string predicate = predicate_of(scope, value);
-      const std::string at = scoped(scope, index::floor_div(in_scope(scope, value.offset), load.elements));
-      std::string text = fmt::format("{}.w[{}]", block, at);
+      const Code predicate = predicate_of(scope, value);
+      const Code at = scoped(scope, index::floor_div(in_scope(scope, value.offset), load.elements));
+      Code text = code("{}.w[{}]", block, at);
       if (load.elements == 1) text = load_bits(type, block, buffer_bytes(value.node), at);
       if (load.elements > 1 && bytes == 4) text = load_word(block, buffer_bytes(value.node), at);
-      const std::string& name = part.raw[static_cast<std::size_t>(k)];
-      const std::string raw_type(word_type(bytes));
-      const std::string declared = register_index(part).empty() ? raw_type + " " : "";
+      const Code& name = part.raw[static_cast<std::size_t>(k)];
+      const Code raw_type(word_type(bytes));
+      const Code declared = register_index(part).empty() ? raw_type + " " : "";
       if (predicate.empty()) {
         main_.line("{}{}{} = {};", declared, name, register_index(part), text);
         continue;
@@ -198,19 +198,17 @@ class Transpose : public ChunkEmitter {
   /// The instructions that hand its elements over.
   void hand_over(Scope& scope, const Part& part) {
     const schedule::TransposedLoad& load = part.staged_load.load();
-    std::vector<std::string> raw;
-    for (const std::string& name : part.raw) raw.push_back(name + register_index(part));
+    std::vector<Code> raw;
+    for (const Code& name : part.raw) raw.push_back(name + register_index(part));
     const Expr first = part.staged_load.entry(unit_axis(part), 0);
-    const std::string to = unique(names_.values[load.value] + "_to");
-    const std::string predicate = has_unit(part);
+    const Code to = unique(names_.values[load.value] + "_to");
+    const Code predicate = has_unit(part);
     if (!predicate.empty()) main_.open("if ({}) {{", predicate);
     main_.line("uint {} = {};", to, scoped(scope, first));
     for (int e = 0; e < load.elements; ++e) {
       const Expr entry = part.staged_load.entry(unit_axis(part), e);
       const Expr further = entry - first;
-      std::string at = e == 0                  ? to
-                       : further.is_constant() ? fmt::format("{} + {}u", to, further.constant())
-                                               : scoped(scope, entry);
+      Code at = e == 0 ? to : further.is_constant() ? code("{} + {}u", to, further.constant()) : scoped(scope, entry);
       main_.line("{}[{}] = {};", part.array, at,
                  entry_bits(dtype_of(loops_.values[load.value]), raw, load.elements, e));
     }
@@ -219,14 +217,14 @@ class Transpose : public ChunkEmitter {
 
   void declare_raw(const Part& part) {
     if (register_index(part).empty()) return;
-    for (const std::string& name : part.raw)
+    for (const Code& name : part.raw)
       main_.line("{} {}[{}];", word_type(raw_bytes(part.staged_load.load())), name, part.batch);
   }
 
   /// A block for each unit of a batch that begins at unit number `begin` of the thread.
   template <typename Body>
-  void each_unit(const Scope& scope, const Part& part, const std::string& begin, const Body& body) {
-    const std::string number = begin.empty() ? "u" : part.batch == 1 ? begin : fmt::format("({} + u)", begin);
+  void each_unit(const Scope& scope, const Part& part, const Code& begin, const Body& body) {
+    const Code number = begin.empty() ? "u" : part.batch == 1 ? begin : code("({} + u)", begin);
     if (part.batch > 1) main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", part.batch);
     main_.line("uint unit = {} * gl_WorkGroupSize.x + thread;", number);
     Scope inner = unit_scope(scope, part);
@@ -257,9 +255,7 @@ class Transpose : public ChunkEmitter {
   [[nodiscard]] bool chunks_are_full() const {
     return chunks_ == static_cast<std::int64_t>(schedule_.unroll_factor) * schedule_.workgroup;
   }
-  [[nodiscard]] std::string has_chunk() const {
-    return chunks_are_full() ? std::string() : fmt::format("chunk < {}u", chunks_);
-  }
+  [[nodiscard]] Code has_chunk() const { return chunks_are_full() ? Code() : code("chunk < {}u", chunks_); }
 
   void open_chunks() {
     if (schedule_.unroll_factor > 1) {
@@ -282,9 +278,7 @@ class Transpose : public ChunkEmitter {
     }
     return !vectors_.empty() && words <= kMostWordsInFlight;
   }
-  [[nodiscard]] std::string chunk_register_index() const {
-    return prefetches() && schedule_.unroll_factor > 1 ? "[u]" : "";
-  }
+  [[nodiscard]] Code chunk_register_index() const { return prefetches() && schedule_.unroll_factor > 1 ? "[u]" : ""; }
 
   void prefetch(const Scope& scope) {
     if (!chunk_register_index().empty()) {
@@ -302,33 +296,33 @@ class Transpose : public ChunkEmitter {
     close_chunks();
   }
 
-  [[nodiscard]] std::string loaded_group(ValueId id, int group, const std::string& register_index) override {
+  [[nodiscard]] Code loaded_group(ValueId id, int group, const Code& register_index) override {
     const auto part =
         std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) { return one.staged_load.load().value == id; });
     if (part == parts_.end()) return unpacked(id, group, register_index);
     const DType type = dtype_of(loops_.values[id]);
     const int packed = part->staged_load.load().packed;
-    std::vector<std::string> entries;
+    std::vector<Code> entries;
     for (int i = 0; i < chunk_.group / packed; ++i) {
       const int entry = group * chunk_.group / packed + i;
-      entries.push_back(entry == 0 ? fmt::format("{}[{}]", part->array, from_.at(id))
-                                   : fmt::format("{}[{} + {}u]", part->array, from_.at(id), entry));
+      entries.push_back(entry == 0 ? code("{}[{}]", part->array, from_.at(id))
+                                   : code("{}[{} + {}u]", part->array, from_.at(id), entry));
     }
     if (packed > 1 || (size_of(type) == 4 && chunk_.group > 1))
       return unpack(type, chunk_.group, entries, dialect_, false);
-    std::string all;
-    for (const std::string& entry : entries) all += (all.empty() ? "" : ", ") + lowest_element(type, entry, dialect_);
-    return chunk_.group == 1 ? all : fmt::format("{}({})", group_type_of(loops_.values[id].node), all);
+    Code all;
+    for (const Code& entry : entries) all += (all.empty() ? "" : ", ") + lowest_element(type, entry, dialect_);
+    return chunk_.group == 1 ? all : code("{}({})", group_type_of(loops_.values[id].node), all);
   }
 
   Result<void> chunks(const Scope& scope) {
     open_chunks();
     Scope inner = scope;
-    const std::string predicate = both(has_chunk(), exists(inner));
+    const Code predicate = both(has_chunk(), exists(inner));
     if (!predicate.empty()) main_.open("if ({}) {{", predicate);
     const ChunkPosition place = position_of_chunk();
     for (const Part& part : parts_) {
-      const std::string from = unique(names_.values[part.staged_load.load().value] + "_from");
+      const Code from = unique(names_.values[part.staged_load.load().value] + "_from");
       main_.line("uint {} = {};", from, scoped(inner, part.staged_load.array().entry(place.row, place.column)));
       from_[part.staged_load.load().value] = from;
     }
@@ -403,8 +397,8 @@ class Transpose : public ChunkEmitter {
   schedule::Box box_;
   std::vector<Part> parts_;
   std::int64_t chunks_ = 1;  ///< of a tile
-  std::map<ValueId, std::string> from_;
-  std::string tiles_, groups_x_;
+  std::map<ValueId, Code> from_;
+  Code tiles_, groups_x_;
 };
 
 }  // namespace

@@ -56,28 +56,25 @@ Expr StagedLoad::entry(const Expr& unit, int element) const {
   return array_.entry(index::linearize(std::span(at).first(rows), std::span(box_.extents).first(rows)), at.back());
 }
 
-std::string entry_bits(DType dtype, std::span<const std::string> raw, int elements, int element) {
+Code entry_bits(DType dtype, std::span<const Code> raw, int elements, int element) {
   const int size = size_of(dtype);
-  const auto component = [&](const std::string& vector, int word) {
-    return elements * size <= 4 ? vector : fmt::format("{}.{}", vector, "xyzw"[word]);
+  const auto component = [&](const Code& vector, int word) {
+    return elements * size <= 4 ? vector : code("{}.{}", vector, "xyzw"[word]);
   };
   if (size == 8) return elements == 1 ? raw[0] : raw[0] + (element == 0 ? ".xy" : ".zw");
   if (size == 4) return component(raw[0], element);
   const int bits = 8 * size;
   const int per_word = 4 / size;
   const int from = elements == 1 ? 0 : element % per_word;
-  std::string all;
+  Code all;
   for (int k = 0; k < static_cast<int>(raw.size()); ++k) {
-    const std::string word = component(raw[static_cast<std::size_t>(k)], element / per_word);
+    const Code word = component(raw[static_cast<std::size_t>(k)], element / per_word);
     const int shift = (k - from) * bits;
-    std::string text = shift > 0   ? fmt::format("{} << {}", word, shift)
-                       : shift < 0 ? fmt::format("{} >> {}", word, -shift)
-                                   : word;
+    Code text = shift > 0 ? code("{} << {}", word, shift) : shift < 0 ? code("{} >> {}", word, -shift) : word;
     // Shifts to either end of a word leave nothing beside the element.
     const bool alone = std::abs(k - from) == per_word - 1;
     if (raw.size() > 1) {
-      if (!alone)
-        text = fmt::format("{} & 0x{:08x}u", shift == 0 ? text : "(" + text + ")", ((1u << bits) - 1) << (k * bits));
+      if (!alone) text = code("{} & 0x{:08x}u", shift == 0 ? text : "(" + text + ")", ((1u << bits) - 1) << (k * bits));
       text = "(" + text + ")";
     }
     all += (all.empty() ? "" : " | ") + text;

@@ -34,6 +34,6 @@ class StagedLoad {
 
 /// The bits of an element of a unit: `raw` are its vectors, of `elements` elements each. A uint with as many
 /// elements as there are vectors, or the lowest bits of one with garbage above; a uvec2 for 8-byte elements.
-std::string entry_bits(DType dtype, std::span<const std::string> raw, int elements, int element);
+Code entry_bits(DType dtype, std::span<const Code> raw, int elements, int element);
 
 }  // namespace vkfuse::lowering

@@ -1,0 +1,90 @@
+#include "kernel/vocabulary.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.hpp"
+#include "ops/op.hpp"
+#include "ops/prelude.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+constexpr WordRow kWords[] = {
+    {"int64_t", Need::int64},
+    {"uint64_t", Need::int64},
+    {"i64vec2", Need::int64},
+    {"i64vec4", Need::int64},
+    {"u64vec2", Need::int64},
+    {"u64vec4", Need::int64},
+    {"packUint2x32", Need::int64},
+    {"unpackUint2x32", Need::int64},
+    {"f16vec2", Need::float16},
+    {"f16x2_values_native", Need::float16},
+    {"f16x2_bits_native", Need::float16},
+    {"double", Need::float64},
+    {"doubleBitsToInt64", Need::float64},
+    {"doubleBitsToUint64", Need::float64},
+    {"gl_WorkGroupID", Need::workgroup},
+    {"gl_SubgroupID", Need::subgroups},
+    {"gl_SubgroupInvocationID", Need::subgroups},
+    {"gl_SubgroupSize", Need::subgroups},
+    {"subgroupShuffle", Need::shuffles},
+    {"subgroupShuffleXor", Need::shuffles},
+    {"subgroupAny", Need::votes},
+    {"coopmat", Need::matrices},
+    {"coopMatPerElementNV", Need::matrix_functions},
+    {"i8x4_dot", Need::integer_dots},
+    {"unroll", Need::loop_control},
+    {"dont_unroll", Need::loop_control},
+    {"batch", Need::nothing},
+    {"chunk", Need::nothing},
+    {"column", Need::nothing},
+    {"d", Need::nothing},
+    {"inside", Need::nothing},
+    {"j", Need::nothing},
+    {"k", Need::nothing},
+    {"m", Need::nothing},
+    {"n", Need::nothing},
+    {"part_of_row", Need::nothing},
+    {"position", Need::nothing},
+    {"row", Need::nothing},
+    {"tile", Need::nothing},
+};
+
+struct Vocabulary {
+  std::vector<WordRow> rows;
+  std::unordered_map<std::string_view, Word> numbers;
+
+  Vocabulary() {
+    for (const WordRow& row : kWords) add(row);
+    for (const std::string_view function : ops::prelude_functions()) {
+      if (const auto known = numbers.find(function); known != numbers.end())
+        rows[known->second].of_prelude = true;
+      else
+        add({function, Need::nothing, true});
+    }
+  }
+  void add(const WordRow& row) {
+    check(numbers.emplace(row.name, static_cast<Word>(rows.size())).second, "a word of a kernel means one thing");
+    rows.push_back(row);
+  }
+};
+
+const Vocabulary& vocabulary() {
+  static const Vocabulary all;
+  return all;
+}
+
+}  // namespace
+
+Word word_of(std::string_view name) {
+  const auto found = vocabulary().numbers.find(name);
+  return found == vocabulary().numbers.end() ? kNoWord : found->second;
+}
+
+const WordRow& row_of(Word word) { return vocabulary().rows[word]; }
+
+}  // namespace vkfuse::lowering

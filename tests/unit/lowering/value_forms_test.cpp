@@ -1,0 +1,142 @@
+// Which values are computed otherwise than by their op alone.
+#include "lowering/value_forms.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/device.hpp"
+
+namespace vkfuse::lowering {
+namespace {
+
+using test::must;
+using Kind = ValueForm::Kind;
+
+/// All nodes of a graph as one kernel.
+struct Kernel {
+  ir::Graph graph;
+  segment::Loops loops;
+  IntegerRanges ranges{graph, loops};
+
+  explicit Kernel(const std::string& body) : graph(must(ir::parse("graph \"g\" {\n" + body + "}"))) {
+    std::vector<bool> escapes(graph.size(), false);
+    for (const ir::Output& output : graph.outputs()) escapes[output.value] = true;
+    std::vector<ir::NodeId> members;
+    for (ir::NodeId id = 0; id < graph.size(); ++id) {
+      if (!segment::is_resident(graph, id) && !segment::is_literal(graph, id)) members.push_back(id);
+    }
+    loops = must(segment::build_loops(graph, segment::build_segment(graph, members, escapes), {}));
+  }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  [[nodiscard]] FormInput input(bool strict = false) const { return {graph, loops, ranges, strict}; }
+  /// The value that an op computes from what others have.
+  [[nodiscard]] segment::ValueId value(ir::NodeId node) const {
+    for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+      if (loops.values[id].node == node && loops.values[id].kind == segment::Value::Kind::compute) return id;
+    }
+    ADD_FAILURE() << "no value of node " << node;
+    return 0;
+  }
+  [[nodiscard]] ValueForm form(ir::NodeId node, bool strict = false) const {
+    return value_forms(input(strict))[value(node)];
+  }
+};
+
+Kernel of_exponent(const std::string& exponent, const std::string& type = "f32") {
+  return Kernel("%0 = input \"x\" : " + type + "[64]\n%1 = constant {" + exponent + "} : " + type +
+                "[]\n%2 = pow %0 %1 : " + type + "[64]\noutput \"y\" = %2\n");
+}
+
+TEST(ValueForms, SmallPowersAreProducts) {
+  EXPECT_EQ(of_exponent("2").form(2).kind, Kind::power);
+  EXPECT_EQ(of_exponent("2").form(2).power, 2);
+  EXPECT_EQ(of_exponent("3", "f16").form(2).power, 3);
+  EXPECT_EQ(of_exponent("4").form(2).kind, Kind::op);
+  EXPECT_EQ(of_exponent("2.5").form(2).kind, Kind::op);
+  EXPECT_EQ(of_exponent("2", "i32").form(2).kind, Kind::op) << "of integers, the op is exact";
+}
+
+TEST(ValueForms, DivisionsByPowersOfTwoAreProducts) {
+  const auto form_of = [](const std::string& divisor) {
+    return Kernel("%0 = input \"x\" : f32[64]\n%1 = constant {" + divisor +
+                  "} : f32[]\n%2 = div %0 %1 : f32[64]\noutput \"y\" = %2\n")
+        .form(2);
+  };
+  EXPECT_EQ(form_of("8").kind, Kind::product);
+  EXPECT_EQ(form_of("8").factor, 0.125F);
+  EXPECT_EQ(form_of("-0.5").factor, -2.0F);
+  EXPECT_EQ(form_of("41").kind, Kind::op) << "41 * (1 / 41) is less than 1";
+  EXPECT_EQ(form_of("1.70141183e38").kind, Kind::op) << "the reciprocal of 2^127 is not normal";
+}
+
+TEST(ValueForms, CastsThatChangeNoNumberAreNotRounded) {
+  const Kernel bytes(R"(%0 = input "x" : u8[64]
+%1 = cast %0 : f16[64]
+%2 = add %1 %1 : f16[64]
+output "y" = %2
+)");
+  EXPECT_EQ(bytes.form(1).kind, Kind::exact_float);
+  const Kernel wide(R"(%0 = input "x" : u16[64]
+%1 = cast %0 : f16[64]
+%2 = add %1 %1 : f16[64]
+output "y" = %2
+)");
+  EXPECT_EQ(wide.form(1).kind, Kind::op) << "f16 holds integers up to 2048";
+  const Kernel masked(R"(%0 = input "x" : i32[64]
+%1 = constant {15} : i32[]
+%2 = bit_and %0 %1 : i32[64]
+%3 = cast %2 : u8[64]
+%4 = add %3 %3 : u8[64]
+output "y" = %4
+)");
+  EXPECT_EQ(masked.form(3).kind, Kind::in_register);
+  EXPECT_EQ(masked.form(3).dtype, DType::u32);
+  EXPECT_FALSE(masked.form(4).rounds) << "30 is a byte";
+}
+
+TEST(ValueForms, AStoreRoundsACast) {
+  const char* body = R"(%0 = input "x" : f32[64]
+%1 = cast %0 : f16[64]
+output "y" = %1
+)";
+  EXPECT_EQ(Kernel(body).form(1).kind, Kind::copy);
+  const Kernel read(R"(%0 = input "x" : f32[64]
+%1 = cast %0 : f16[64]
+%2 = add %1 %1 : f16[64]
+output "y" = %2
+)");
+  EXPECT_EQ(read.form(1).kind, Kind::op) << "the sum is of rounded numbers";
+}
+
+TEST(ValueForms, ResultsThatMayWrapAreWrapped) {
+  const Kernel bytes(R"(%0 = input "x" : u8[64]
+%1 = add %0 %0 : u8[64]
+output "y" = %1
+)");
+  EXPECT_TRUE(bytes.form(1).rounds);
+  const Kernel halves(R"(%0 = input "x" : f16[64]
+%1 = add %0 %0 : f16[64]
+%2 = mul %1 %0 : f16[64]
+output "y" = %2
+)");
+  EXPECT_FALSE(halves.form(1).rounds);
+  EXPECT_TRUE(halves.form(1, true).rounds) << "every op rounds in strict numerics";
+  EXPECT_FALSE(halves.form(2, true).rounds) << "the store does";
+}
+
+TEST(ValueForms, AProductThatOneSumReadsIsPartOfIt) {
+  const auto contracted = [](const std::string& type, bool strict) {
+    const Kernel kernel("%0 = input \"x\" : " + type + "[64]\n%1 = mul %0 %0 : " + type +
+                        "[64]\n%2 = add %1 %0 : " + type + "[64]\noutput \"y\" = %2\n");
+    const auto found = contract_products(kernel.input(strict));
+    return found.size() == 1 && found.begin()->first == kernel.value(1) && found.begin()->second == kernel.value(2);
+  };
+  EXPECT_TRUE(contracted("f16", false));
+  EXPECT_TRUE(contracted("bf16", false));
+  EXPECT_FALSE(contracted("f32", false)) << "its product may be an infinity";
+  EXPECT_FALSE(contracted("f16", true));
+}
+
+}  // namespace
+}  // namespace vkfuse::lowering
