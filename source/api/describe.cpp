@@ -5,7 +5,7 @@
 namespace vkfuse {
 
 std::string to_json(const DeviceDescription& device) {
-  const nlohmann::ordered_json json = {{"index", device.index},
+  nlohmann::ordered_json json = {{"index", device.index},
                                        {"name", device.name},
                                        {"uuid", device.uuid},
                                        {"driver", device.driver},
@@ -16,6 +16,12 @@ std::string to_json(const DeviceDescription& device) {
                                        {"feature_tiers", device.feature_tiers},
                                        {"features", device.features},
                                        {"costs", device.costs}};
+  json["architecture"] = device.architecture;
+  nlohmann::ordered_json& figures = json["architecture_figures"] = nlohmann::ordered_json::array();
+  for (const ArchitectureFigure& figure : device.figures) {
+    figures.push_back(
+        {{"name", figure.name}, {"value", figure.value}, {"unit", figure.unit}, {"source", figure.source}});
+  }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

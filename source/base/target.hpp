@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,13 +75,14 @@ struct SubgroupCaps {
   std::uint32_t size = 1;
   std::uint32_t size_min = 1;  ///< with size_control: what a pipeline may require; else
   std::uint32_t size_max = 1;  ///< both are size
+  std::uint32_t most_in_workgroup = 1u << 16;  ///< subgroups, where a pipeline may require their size
   bool shuffle = false;
   bool size_control = false;
   bool full = false;
   bool extended_types = false;  ///< operations on 8-, 16- and 64-bit types
 };
 
-/// Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
+/// Vulkan tells neither; see PlannedRegisters (device_model). The defaults leave every schedule as it is.
 struct RegisterLimits {
   std::uint32_t per_thread = kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
   std::uint32_t per_workgroup = 1u << 16;                 ///< of all threads: 64 per thread of 1024, on NVIDIA and GCN
@@ -150,6 +152,9 @@ struct Caps {
 /// power of two: of 384, as on some Mali, 256. A workgroup that the user states (a custom kernel) may have all of them.
 std::uint32_t usable_invocations(const Caps& caps);
 
+/// Invocations of a workgroup at most, in subgroups of such a size.
+std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup);
+
 /// Brings limits that somebody lowered into the form that templates run with, or says in one sentence why none can:
 /// what is true of every device of Vulkan (a subgroup is a power of two, a binding has room for a vector) need not be
 /// true of numbers that a user wrote. `offered` is what the device has.
@@ -161,6 +166,7 @@ struct CostModel {
   double launch_us = 5;           ///< of a kernel that waits for the one before
   double gflops = 500;            ///< fused multiply-adds of f32, in thousands of millions a second
   double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
+  double compute_units = 0;       ///< workgroups that multiply as fast as one alone does; 0: not measured
 };
 
 /// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its
@@ -184,12 +190,15 @@ struct DriverWorkarounds {
   std::int64_t leaves_loops_after = std::numeric_limits<std::int64_t>::max();
 };
 
+struct DeviceModel;  // device_model/device_model.hpp
+
 /// Everything the scheduler and the code generator may know about a device.
 struct Target {
   std::string name = "minimum Vulkan 1.1 device";
   DeviceType type = DeviceType::other;
   Caps caps;
   DriverWorkarounds workarounds;
+  std::shared_ptr<const DeviceModel> model;  ///< the row of its architecture; null: that of unknown devices
   std::optional<CostModel> costs;  ///< as measured on the device
   KernelBudget budget;
   /// Feature tiers in use: offered by the device, compilable by the linked shaderc, passed by the

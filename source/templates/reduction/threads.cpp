@@ -87,7 +87,7 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
   if (!work.cpu && work.repeats) {
     // What is read again should still be in the last-level cache: fewer rows at a time, more threads along each.
     const std::int64_t row_bytes = work.chunks * work.chunk_bytes;
-    while (shape.parallel > 4 && row_bytes * shape.parallel > device_model(problem.target).caches.tile_bytes)
+    while (shape.parallel > 4 && static_cast<double>(row_bytes * shape.parallel) > device_model(problem.target).caches.tile_bytes)
       shape.parallel /= 2;
     most = 1024;
   }
