@@ -101,29 +101,30 @@ constexpr DeviceModel kApple = row_of({.name = "Apple",
                                        .latencies = {{70, &kAssumed}, {250, &kAssumed}, {500, &kAssumed}},
                                        .cache_bytes = {8e6, &kAppleM1}});
 
-/// A compute unit is a slice of four QPUs. Compilers of version 4.2 on run two threads or four in a QPU.
-constexpr DeviceModel v3d(std::string_view name, double count, double memory_bytes) {
+/// A compute unit is all of a core, as a workgroup may be in any of its QPUs: 8 of a Pi 4, 12 of a Pi 5. Each has 16
+/// lanes of 64 registers, which two or four threads share.
+constexpr DeviceModel v3d(std::string_view name, double qpus, double memory_bytes) {
   return row_of({.name = name,
-                 .units = {.count = {count, &kV3dGuide},
-                           .multiply_adds = {16, &kV3dGuide},
-                           .matrix_multiply_adds = {16, &kThreadsOnly},
-                           .transcendentals = {4, &kV3dGuide},
-                           .subgroup_instructions = {1, &kV3dGuide},
+                 .units = {.count = {1, &kV3dGuide},
+                           .multiply_adds = {4 * qpus, &kV3dGuide},
+                           .matrix_multiply_adds = {4 * qpus, &kThreadsOnly},
+                           .transcendentals = {qpus, &kV3dGuide},
+                           .subgroup_instructions = {qpus / 4, &kV3dGuide},
                            .shared_memory_bytes = {16, &kAssumed},
                            .last_level_cache_bytes = {16, &kAssumed},
                            .memory_bytes = {memory_bytes, &kPhoneMemory},
                            .cache_line_bytes = {64, &kV3dDriver},
-                           .registers = {4096, &kV3dDriver},
-                           .threads = {256, &kV3dDriver},
+                           .registers = {1024 * qpus, &kV3dDriver},
+                           .threads = {64 * qpus, &kV3dDriver},
                            .shared_memory = {16 << 10, &kV3dDriver},
                            .workgroup_shared_memory = {0, &kNothingKept},
                            .registers_per_thread = {32, &kV3dDriver}},
-                 .registers = planned(32, 8192, kV3dDriver),
+                 .registers = planned(32, 1024 * qpus, kV3dDriver),
                  .latencies = {{100, &kAssumed}, {200, &kAssumed}, {400, &kAssumed}},
                  .cache_bytes = {128e3, &kAssumed}});
 }
-constexpr DeviceModel kV3d4 = v3d("V3D 4", 2, 4);
-constexpr DeviceModel kV3d7 = v3d("V3D 7", 3, 5);
+constexpr DeviceModel kV3d4 = v3d("V3D 4", 8, 8);
+constexpr DeviceModel kV3d7 = v3d("V3D 7", 12, 15);
 
 constexpr std::uint32_t kArm = 0x13B5, kQualcomm = 0x5143, kAppleInc = 0x106B, kBroadcom = 0x14E4;
 constexpr DeviceEntry kMobileDevices[] = {

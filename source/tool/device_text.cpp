@@ -52,13 +52,15 @@ std::string architecture_text(const DeviceDescription& device) {
     if (std::find(sources.begin(), sources.end(), figure.source) == sources.end()) sources.push_back(figure.source);
   }
   Lines lines;
-  lines.add(3, words_of(fmt::format("architecture {}; its numbers, by where they are from:", device.architecture)), " ");
+  lines.add(3, words_of(fmt::format("architecture {}; its numbers, by where they are from:", device.architecture)),
+            " ");
   for (const std::string& source : sources) {
     lines.add(3, words_of(source), " ");
     std::vector<std::string> numbers;
     for (const ArchitectureFigure& figure : device.figures) {
       if (figure.source != source) continue;
-      numbers.push_back(fmt::format("{} {:.7g}{}{}", figure.name, figure.value, figure.unit.empty() ? "" : " ", figure.unit));
+      numbers.push_back(
+          fmt::format("{} {:.7g}{}{}", figure.name, figure.value, figure.unit.empty() ? "" : " ", figure.unit));
     }
     lines.add(5, numbers, ", ");
   }

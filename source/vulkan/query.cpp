@@ -105,10 +105,11 @@ struct Properties {
 
   /// 0 where the device does not tell.
   [[nodiscard]] std::uint32_t compute_units() const {
-    const std::uint32_t all_of_amd = amd_units.shaderEngineCount * amd_units.shaderArraysPerEngineCount *
-                                     amd_units.computeUnitsPerShaderArray;
-    return std::max({nvidia_units.shaderSMCount, arm_units.shaderCoreCount,
-                     active_amd_units.activeComputeUnitCount != 0 ? active_amd_units.activeComputeUnitCount : all_of_amd});
+    const std::uint32_t all_of_amd =
+        amd_units.shaderEngineCount * amd_units.shaderArraysPerEngineCount * amd_units.computeUnitsPerShaderArray;
+    return std::max(
+        {nvidia_units.shaderSMCount, arm_units.shaderCoreCount,
+         active_amd_units.activeComputeUnitCount != 0 ? active_amd_units.activeComputeUnitCount : all_of_amd});
   }
 };
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "golden/targets.hpp"
+#include "golden/row_targets.hpp"
 #include "kernel/kernel.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
@@ -59,6 +59,8 @@ struct Golden {
 };
 
 Target gpu() { return discrete_gpu(); }
+Target xe() { return target_of(row_device("Intel Xe-LP")); }
+Target v3d() { return target_of(row_device("V3D 4")); }
 
 // The graph is tests/golden/GRAPH.vkf; beside it lie GRAPH.DEVICE.glsl and GRAPH.DEVICE.json.
 const Golden kGoldens[] = {
@@ -99,6 +101,18 @@ const Golden kGoldens[] = {
     {"layer_norm", "mali", mali, 1},
     {"rms_norm", "mali", mali, 1},
     {"attention_bias", "mali", mali, 3},
+    // Lanes that share the registers of a hardware thread, and a fourth of a GPU's registers.
+    {"layer_norm", "xe", xe, 1},
+    {"rms_norm", "xe", xe, 1},
+    {"softmax", "xe", xe, 1},
+    {"softmax_first", "xe", xe, 1},
+    {"matmul_bias_silu", "xe", xe, 1},
+    {"attention_causal", "xe", xe, 1},
+    {"bias_gelu", "v3d", v3d, 1},
+    {"layer_norm", "v3d", v3d, 1},
+    {"softmax", "v3d", v3d, 1},
+    {"matmul_bias_silu", "v3d", v3d, 1},
+    {"attention_causal", "v3d", v3d, 1},
 };
 
 struct Planned {

@@ -98,7 +98,11 @@ inline Target mali() {
 inline Target adreno() { return integrated_gpu({.vendor_id = 0x5143, .name = "Adreno (TM) 660"}, 1024); }
 
 /// What every Vulkan 1.1 device has.
-inline Target minimum_device() { return Target{}; }
+inline Target minimum_device() {
+  Target target;
+  take_model(target, {});
+  return target;
+}
 
 /// A CPU driver without 16-bit arithmetic or 64-bit integers.
 inline Target cpu_driver() {

@@ -162,10 +162,11 @@ double resident_workgroups(const ComputeUnits& unit, const Schedule& schedule, i
   // Of workgroup-scope tiles the device knows more than we do.
   const double registers =
       std::min<double>(unit.registers_per_thread,
-               schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
-  const double fit = std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
-                               std::floor(static_cast<double>(unit.shared_memory) /
-                                          (static_cast<double>(schedule.shared_bytes) + unit.workgroup_shared_memory))});
+                       schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
+  const double fit =
+      std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
+                std::floor(static_cast<double>(unit.shared_memory) /
+                           (static_cast<double>(schedule.shared_bytes) + unit.workgroup_shared_memory))});
   return std::max(1.0, fit);
 }
 
