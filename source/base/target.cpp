@@ -13,11 +13,6 @@ std::uint32_t usable_invocations(const Caps& caps) {
   return VKF_PLANT(odd_workgroups, std::bit_floor(most), most);
 }
 
-std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup) {
-  const std::uint64_t most = std::uint64_t{subgroup} * caps.subgroup.most_in_workgroup;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(caps.workgroup.max_invocations, most));
-}
-
 namespace {
 
 /// A size that the device does not have is not assumed anywhere: 1 stands for kernels without subgroup operations.

@@ -152,9 +152,6 @@ struct Caps {
 /// power of two: of 384, as on some Mali, 256. A workgroup that the user states (a custom kernel) may have all of them.
 std::uint32_t usable_invocations(const Caps& caps);
 
-/// Invocations of a workgroup at most, in subgroups of such a size.
-std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup);
-
 /// Brings limits that somebody lowered into the form that templates run with, or says in one sentence why none can:
 /// what is true of every device of Vulkan (a subgroup is a power of two, a binding has room for a vector) need not be
 /// true of numbers that a user wrote. `offered` is what the device has.

@@ -96,6 +96,11 @@ void apply_model(const DeviceModel& model, Caps& caps) {
     caps.subgroup.size = subgroup;
 }
 
+std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup) {
+  const std::uint64_t most = std::uint64_t{subgroup} * caps.subgroup.most_in_workgroup;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(caps.workgroup.max_invocations, most));
+}
+
 std::shared_ptr<const DeviceModel> calibrated(std::shared_ptr<const DeviceModel> model, const CostModel& costs) {
   const Source* known = model->units.count.source;
   if (known == &device_rows::kTold || known == &device_rows::kById || costs.compute_units < 1) return model;

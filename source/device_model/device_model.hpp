@@ -207,6 +207,9 @@ std::span<const DeviceModel* const> device_model_rows();
 /// Puts what the row knows of registers and subgroups into the limits of a device, which says nothing of them.
 void apply_model(const DeviceModel& model, Caps& caps);
 
+/// Invocations of a workgroup at most, in subgroups of such a size.
+std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup);
+
 /// The same row, where what was measured at first use takes the place of what was assumed: the number of compute units.
 std::shared_ptr<const DeviceModel> calibrated(std::shared_ptr<const DeviceModel> model, const CostModel& costs);
 
