@@ -73,8 +73,8 @@ struct MemoryCaps {
 /// T1.
 struct SubgroupCaps {
   std::uint32_t size = 1;
-  std::uint32_t size_min = 1;  ///< with size_control: what a pipeline may require; else
-  std::uint32_t size_max = 1;  ///< both are size
+  std::uint32_t size_min = 1;                  ///< with size_control: what a pipeline may require; else
+  std::uint32_t size_max = 1;                  ///< both are size
   std::uint32_t most_in_workgroup = 1u << 16;  ///< subgroups, where a pipeline may require their size
   bool shuffle = false;
   bool size_control = false;
@@ -196,7 +196,7 @@ struct Target {
   Caps caps;
   DriverWorkarounds workarounds;
   std::shared_ptr<const DeviceModel> model;  ///< the row of its architecture; null: that of unknown devices
-  std::optional<CostModel> costs;  ///< as measured on the device
+  std::optional<CostModel> costs;            ///< as measured on the device
   KernelBudget budget;
   /// Feature tiers in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.

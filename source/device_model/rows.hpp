@@ -45,18 +45,29 @@ inline constexpr double kFittedCacheOfUnit = 32e6 / 132;
 constexpr Number fitted(double value) { return {value, &kTiles}; }
 constexpr Number gained(double value) { return {value, &kKernels}; }
 
+/// Kernels with cooperative matrices. A GELU behind a product costs nothing, and neither do the softmax statistics of
+/// 128256 columns. Behind sums of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored
+/// (h200-full.json). Workgroup-scope tiles: products of 8192 (h200-by-hand.txt); compiling one takes 0.7 s, which a
+/// tenth of a short product does not bring back. The pair of projections of a gated MLP at 8192 took 6584 us, and 6038
+/// in two kernels; tiles of several sums were not among those of the fit. Sums spill beyond 232 and 240 of the H200's
+/// 255 registers.
+constexpr MatrixKernels matrix_kernels_of(const Stated& stated) {
+  const auto of_registers = [&](double kept) {
+    return Number{std::max(16.0, stated.units.registers_per_thread - kept), &kDerived};
+  };
+  return {.visible_epilogue = gained(0.1),
+          .sum_that_hides_reductions = gained(2048),
+          .workgroup_scope_gain = gained(1.08),
+          .workgroup_scope_multiply_adds = gained(3e10),
+          .projections_slowdown = gained(1.09),
+          .matmul_registers = of_registers(23),
+          .attention_registers = of_registers(15)};
+}
+
 /// Products with cooperative matrices.
 constexpr CooperativeMatrices matrices_of(const Stated& stated) {
   const double slower = stated.latencies.memory / kFittedLatency;
   const auto waited = [slower](double value) { return Number{value * slower, &kScaled}; };
-  // A GELU behind a product costs nothing, and neither do the softmax statistics of 128256 columns. Behind sums of 256
-  // a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored (h200-full.json). Workgroup-scope
-  // tiles: products of 8192 (h200-by-hand.txt); compiling one takes 0.7 s, which a tenth of a short product does not
-  // bring back. The pair of projections of a gated MLP at 8192 took 6584 us, and 6038 in two kernels; tiles of several
-  // sums were not among those of the fit. Sums spill beyond 232 and 240 of the H200's 255 registers.
-  const auto of_registers = [&](double kept) {
-    return Number{std::max(16.0, stated.units.registers_per_thread - kept), &kDerived};
-  };
   return {.step = {.products = fitted(1.153),
                    .fragments = fitted(0.441),
                    .near_lines = fitted(1.639),
@@ -89,13 +100,7 @@ constexpr CooperativeMatrices matrices_of(const Stated& stated) {
                       .round_of_loads = waited(2842),
                       .start = fitted(227),
                       .last_wave = fitted(1.252)},
-          .kernels = {.visible_epilogue = gained(0.1),
-                      .sum_that_hides_reductions = gained(2048),
-                      .workgroup_scope_gain = gained(1.08),
-                      .workgroup_scope_multiply_adds = gained(3e10),
-                      .projections_slowdown = gained(1.09),
-                      .matmul_registers = of_registers(23),
-                      .attention_registers = of_registers(15)}};
+          .kernels = matrix_kernels_of(stated)};
 }
 
 /// Of a thread: so many times what each has where as many as possible are resident.
