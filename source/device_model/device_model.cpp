@@ -102,6 +102,7 @@ std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup)
 }
 
 std::shared_ptr<const DeviceModel> calibrated(std::shared_ptr<const DeviceModel> model, const CostModel& costs) {
+  if (model == nullptr) return model;
   const Source* known = model->units.count.source;
   if (known == &device_rows::kTold || known == &device_rows::kById || costs.compute_units < 1) return model;
   auto changed = std::make_shared<DeviceModel>(*model);

@@ -77,12 +77,13 @@ class Calibration {
       return timer.time({{glsl, "calibration", workgroup_}, workgroups, times});
     };
     constexpr std::uint32_t kGroups = 1024;
+    constexpr int kTimesAlone = 20;
     const double lanes = double{kGroups} * workgroup_;
     const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / workgroup_, 65535));
     VKF_TRY(launch_us, time(kCopy, 1, 100));
     VKF_TRY(copy_us, time(kCopy, copy_groups, 1));
     VKF_TRY(multiply_us, time(kMultiply, kGroups, 1));
-    VKF_TRY(alone_us, time(kMultiply, 1, 1));
+    VKF_TRY(alone_us, time(kMultiply, 1, kTimesAlone));
     VKF_TRY(load_us, time(kLoad, kGroups, 1));
     CostModel costs;
     costs.launch_us = launch_us / 100;
@@ -90,7 +91,8 @@ class Calibration {
     const auto less_launch = [own](double us) { return std::max(us - own, us / 4); };
     costs.copy_gb_per_s = 2.0 * copy_groups * workgroup_ * 16 / less_launch(copy_us) * 1e-3;
     costs.gflops = lanes * kMultipliesPerThread / less_launch(multiply_us) * 1e-3;
-    costs.compute_units = std::round(std::max(1.0, kGroups * less_launch(alone_us) / less_launch(multiply_us)));
+    costs.compute_units =
+        std::round(std::max(1.0, kGroups * less_launch(alone_us / kTimesAlone) / less_launch(multiply_us)));
     costs.accesses_per_us = lanes * kLoadsPerThread / less_launch(load_us);
     return costs;
   }
