@@ -60,7 +60,7 @@ std::string architecture_text(const DeviceDescription& device) {
     for (const ArchitectureFigure& figure : device.figures) {
       if (figure.source != source) continue;
       numbers.push_back(
-          fmt::format("{} {:.7g}{}{}", figure.name, figure.value, figure.unit.empty() ? "" : " ", figure.unit));
+          fmt::format("{} {:.10g}{}{}", figure.name, figure.value, figure.unit.empty() ? "" : " ", figure.unit));
     }
     lines.add(5, numbers, ", ");
   }

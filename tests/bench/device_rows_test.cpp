@@ -13,6 +13,7 @@
 #include "plan/plan.hpp"
 #include "rows.hpp"
 #include "schedule/schedule.hpp"
+#include "templates/planning.hpp"
 
 namespace vkfuse::bench {
 namespace {
