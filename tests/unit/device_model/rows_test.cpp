@@ -113,8 +113,9 @@ TEST(DeviceRows, NumbersOfARowAgree) {
     EXPECT_GE(units.registers.value, 16 * units.threads.value);
     EXPECT_LE(row->pressure.matmul_registers.value, units.registers_per_thread.value);
     EXPECT_LE(row->pressure.attention_registers.value, units.registers_per_thread.value);
-    if (row->registers.per_thread != kUnknownRegistersPerThread)
+    if (row->registers.per_thread != kUnknownRegistersPerThread) {
       EXPECT_LE(row->registers.per_thread.value, units.registers_per_thread.value);
+    }
     if (row->registers.of_hardware_thread == 0) continue;
     // Lanes share what a hardware thread has: no fewer than planned in the size that kernels ask for, and at most
     // those of half as many lanes.
