@@ -22,8 +22,7 @@ constexpr Source kJia{SourceKind::document, "Jia et al., Dissecting the NVidia T
 constexpr Source kLuo{SourceKind::document, "Luo et al., Benchmarking and Dissecting the NVIDIA Hopper GPU (2024)"};
 constexpr Source kLikeAda{SourceKind::assumed, "as Ada's"};
 constexpr Source kLikeHopper{SourceKind::assumed, "as Hopper's"};
-constexpr Source kUnasked{SourceKind::measured,
-                          "no limit: kernels that want more than 255 are no faster or slower for it on an H200"};
+constexpr Source kUnasked{SourceKind::measured, "no limit: schedules were timed without one on an H200"};
 
 /// Registers are handed out to threads as a kernel asks: what plans keep within is what was timed on an H200.
 constexpr PlannedRegisters kNvidiaRegisters = {.per_thread = {kUnknownRegistersPerThread, &kUnasked},
