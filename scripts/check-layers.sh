@@ -27,7 +27,7 @@ declare -A allowed=(
   [emission]="lower lowering kernel schedule params segment ir ops index base"
   [spirv]="base"
   [store]="base"
-  [vulkan]="base"
+  [vulkan]="device_model base"
   [runtime]="vulkan spirv store emission lowering kernel plan partition planning schedule params segment device_model
              passes ir ops index base"
   [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment

@@ -18,6 +18,14 @@
 
 namespace vkfuse VKFUSE_PUBLIC {
 
+/// A number that the planner believes of an architecture, and where it is from.
+struct ArchitectureFigure {
+  std::string name;  ///< "units.shared_memory"
+  double value = 0;
+  std::string unit;    ///< "bytes a cycle"; empty: a count or a share
+  std::string source;  ///< "document: CUDA programming guide, table of compute capabilities"
+};
+
 /// What one Vulkan device is and can do.
 struct DeviceDescription {
   int index = 0;                                ///< accepted as a device name
@@ -32,8 +40,11 @@ struct DeviceDescription {
   /// For each feature tier (T0 to T5): "yes", or one sentence that says what is missing.
   std::map<std::string, std::string> feature_tiers;
   /// What the planner takes work to cost, as measured (and kept in the store): copy_gb_per_s, launch_us, gflops (fused
-  /// multiply-adds), accesses_per_us. Empty where the constants of the device's type are used, as on CPUs.
+  /// multiply-adds), accesses_per_us, compute_units (used where neither the device nor a table tells them). Empty where
+  /// the constants of the device's type are used, as on CPUs.
   std::map<std::string, double> costs;
+  std::string architecture;                 ///< the row that it is planned with (docs/device-models.md)
+  std::vector<ArchitectureFigure> figures;  ///< of that row
 };
 
 /// Everything of a description as one JSON object.

@@ -85,7 +85,8 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
         all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s},
                             {"launch_us", costs->launch_us},
                             {"gflops", costs->gflops},
-                            {"accesses_per_us", costs->accesses_per_us}};
+                            {"accesses_per_us", costs->accesses_per_us},
+                            {"compute_units", costs->compute_units}};
       }
     }
     return all;

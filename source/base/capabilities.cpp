@@ -41,6 +41,7 @@ constexpr LimitRow kLimits[] = {
     limit<&Caps::memory, &MemoryCaps::offset_alignment>("offset_alignment", Visibility::internal),
     limit<&Caps::subgroup, &SubgroupCaps::size_min>("subgroup_size_min", Visibility::internal),
     limit<&Caps::subgroup, &SubgroupCaps::size_max>("subgroup_size_max", Visibility::internal),
+    limit<&Caps::subgroup, &SubgroupCaps::most_in_workgroup>("workgroup_subgroups", Visibility::internal),
 };
 
 constexpr FeatureRow kFeatures[] = {

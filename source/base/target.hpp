@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,8 +73,9 @@ struct MemoryCaps {
 /// T1.
 struct SubgroupCaps {
   std::uint32_t size = 1;
-  std::uint32_t size_min = 1;  ///< with size_control: what a pipeline may require; else
-  std::uint32_t size_max = 1;  ///< both are size
+  std::uint32_t size_min = 1;                  ///< with size_control: what a pipeline may require; else
+  std::uint32_t size_max = 1;                  ///< both are size
+  std::uint32_t most_in_workgroup = 1u << 16;  ///< subgroups, where a pipeline may require their size
   bool shuffle = false;
   bool vote = false;
   bool size_control = false;
@@ -81,7 +83,7 @@ struct SubgroupCaps {
   bool extended_types = false;  ///< operations on 8-, 16- and 64-bit types
 };
 
-/// Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
+/// Vulkan tells neither; see PlannedRegisters (device_model). The defaults leave every schedule as it is.
 struct RegisterLimits {
   std::uint32_t per_thread = kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
   std::uint32_t per_workgroup = 1u << 16;                 ///< of all threads: 64 per thread of 1024, on NVIDIA and GCN
@@ -162,6 +164,7 @@ struct CostModel {
   double launch_us = 5;           ///< of a kernel that waits for the one before
   double gflops = 500;            ///< fused multiply-adds of f32, in thousands of millions a second
   double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
+  double compute_units = 0;       ///< workgroups that multiply as fast as one alone does; 0: not measured
 };
 
 /// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its
@@ -185,13 +188,16 @@ struct DriverWorkarounds {
   std::int64_t leaves_loops_after = std::numeric_limits<std::int64_t>::max();
 };
 
+struct DeviceModel;  // device_model/device_model.hpp
+
 /// Everything the scheduler and the code generator may know about a device.
 struct Target {
   std::string name = "minimum Vulkan 1.1 device";
   DeviceType type = DeviceType::other;
   Caps caps;
   DriverWorkarounds workarounds;
-  std::optional<CostModel> costs;  ///< as measured on the device
+  std::shared_ptr<const DeviceModel> model;  ///< the row of its architecture; null: that of unknown devices
+  std::optional<CostModel> costs;            ///< as measured on the device
   KernelBudget budget;
   /// Feature tiers in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.

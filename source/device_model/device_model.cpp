@@ -1,90 +1,136 @@
 #include "device_model/device_model.hpp"
 
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "base/mutations.hpp"
+#include "device_model/rows.hpp"
+
 namespace vkfuse {
 
 namespace {
 
-// NVIDIA H200 (Hopper), driver 580: the one architecture that was measured, and what all others are planned with. A
-// device with fewer compute units is as well served by as many tiles.
-constexpr DeviceModel kH200 = {
-    .name = "NVIDIA H200",
-    // "NVIDIA H100 Tensor Core GPU Architecture" (2022) and the CUDA programming guide's table of compute capability
-    // 9.0, but for three: matrix_multiply_adds is half of the 2048 stated there, as Vulkan's cooperative matrices
-    // compile to mma.sync and not to wgmma; last_level_cache_bytes was assumed when matrices.step was fitted, which
-    // multiplies both; memory_bytes is what a copy moves (bench/results/h200-full.json) over 132 units and 1.98 GHz.
-    .units = {.count = 132,
-              .multiply_adds = 128,
-              .matrix_multiply_adds = 1024,
-              .subgroup_instructions = 4,
-              .shared_memory_bytes = 128,
-              .last_level_cache_bytes = 22,
-              .memory_bytes = 16,
-              .cache_line_bytes = 128,
-              .registers = 65536,
-              .threads = 2048,
-              .shared_memory = 227 << 10,
-              .workgroup_shared_memory = 1 << 10,
-              .registers_per_thread = 255},
-    // Assumed from rows of bench/results/h200-full.json that read again: of the 50 MB, about 32 beside a stream.
-    .caches = {.bandwidth = 4, .sector_bandwidth = 1.5, .bytes = 32e6, .tile_bytes = 128 << 10},
-    // Chosen by hand on the rows of the benchmark.
-    .occupancy = {.rows_to_overlap = 16, .workgroups = 4},
-    // From what NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two operands and of
-    // three. With many more than 128, AMD's compiler spills.
-    .pressure = {.matmul_registers = 80, .attention_registers = 128, .slowdown = 0.01},
-    // Transposes of many shapes (docs/experiments.md has one of them).
-    .transposition = {.workgroup_bytes = 2560, .run_bytes = 8},
-    // bench/results/h200-packed-rows.txt: a kilobyte of every row side by side. Half as many subgroups take half as
-    // much of a row side by side, and 1.3 to 1.6 times as long. A thread has some 110 registers.
-    .packed_gemv =
-        {.threads = 512, .subgroups = 8, .copy_share = 0.82, .bytes_per_us_and_subgroup = 2300, .first_us = 3},
-    .attention = {.threads = 128, .exponential = 20, .cooperative_matrix_speedup = 12},
-    // Fitted to 1,380 tiles of 30 products and convolutions (bench/results/h200-sweep-tiles.json,
-    // h200-sweep-tiles-2.json).
-    .matrices = {
-        .step = {.products = 1.153,
-                 .fragments = 0.441,
-                 .near_lines = 1.639,
-                 .near_words = 0.237,
-                 .tile_stores = 1.132,
-                 .far = 0.356,
-                 .far_unaligned = 1.366,
-                 .barriers = 121,
-                 .latency = 326,
-                 .latency_of_unaligned = 911,
-                 .chain = 0.223,
-                 .prefetch = 1073,
-                 .prefetch_of_others = 0.304,
-                 .overlap = 3.44},
-        .loads = {.chunk = 26.7,
-                  .load = 5.82,
-                  .unaligned_element = 7.47,
-                  .flattened_element = 1.04,
-                  .single_element = 40,
-                  .computed_element = 4.29},
-        .registers = {.own = 22.6, .fragment = 0.805, .buffer = 9.53, .prefetch = 1.023, .loading = 0.148},
-        .results = {.instructions = 11,
-                    .bytes = 1.919,
-                    .of_many_bytes = 1.25,
-                    .round = 638,
-                    .round_of_loads = 2842,
-                    .start = 227,
-                    .last_wave = 1.252},
-        // A GELU behind a product costs nothing, and neither do the softmax statistics of 128256 columns. Behind sums
-        // of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored (h200-full.json).
-        // Workgroup-scope tiles: products of 8192 (h200-by-hand.txt); compiling one takes 0.7 s, which a tenth of a
-        // short product does not bring back. The pair of projections of a gated MLP at 8192 took 6584 us, and 6038 in
-        // two kernels; tiles of several sums were not among those of the fit.
-        .kernels = {.visible_epilogue = 0.1,
-                    .sum_that_hides_reductions = 2048,
-                    .workgroup_scope_gain = 1.08,
-                    .workgroup_scope_multiply_adds = 3e10,
-                    .projections_slowdown = 1.09,
-                    .matmul_registers = 232,
-                    .attention_registers = 240}}};
+using device_rows::DeviceEntry;
+
+/// The tables in the order in which they are asked. The last entry of the last takes every device.
+std::array<std::span<const DeviceEntry>, 5> tables() {
+  return {device_rows::nvidia_devices(), device_rows::amd_devices(), device_rows::intel_devices(),
+          device_rows::mobile_devices(), device_rows::other_devices()};
+}
+
+bool fits(const DeviceEntry& entry, const DeviceIdentity& identity) {
+  return (entry.vendor_id == 0 || entry.vendor_id == identity.vendor_id) && identity.device_id >= entry.first_id &&
+         identity.device_id <= entry.last_id && (!entry.cpu || identity.type == DeviceType::cpu) &&
+         (entry.name.empty() || identity.name.find(entry.name) != std::string_view::npos);
+}
+
+const DeviceEntry& entry_of(const DeviceIdentity& identity) {
+  for (const std::span<const DeviceEntry> table : tables()) {
+    const auto found =
+        std::find_if(table.begin(), table.end(), [&](const auto& entry) { return fits(entry, identity); });
+    if (found != table.end()) return *found;
+  }
+  return device_rows::other_devices().back();  // which fits everything
+}
+
+std::vector<const DeviceModel*> all_rows() {
+  std::vector<const DeviceModel*> rows;
+  for (const std::span<const DeviceEntry> table : tables()) {
+    for (const DeviceEntry& entry : table) {
+      if (std::find(rows.begin(), rows.end(), entry.row) == rows.end()) rows.push_back(entry.row);
+    }
+  }
+  return rows;
+}
+
+/// A driver by the name that it gives itself (VkPhysicalDeviceDriverProperties), and what to know of it.
+struct DriverEntry {
+  std::string_view name;
+  DriverWorkarounds workarounds;
+  std::uint32_t shared_memory_bytes = std::numeric_limits<std::uint32_t>::max();  ///< that a kernel may have
+};
+
+std::vector<DriverEntry> driver_entries() {
+  return {{.name = "llvmpipe",
+           .workarounds = {.folds_nan_away = true,
+                           // Of 65,535, some of which count twice.
+                           .leaves_loops_after =
+                               VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max())}},
+          // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
+          {.name = "radv", .workarounds = {}, .shared_memory_bytes = 65536 - 256}};
+}
+
+DriverEntry driver_of(std::string_view name) {
+  for (const DriverEntry& entry : driver_entries()) {
+    if (entry.name == name) return entry;
+  }
+  return {};
+}
 
 }  // namespace
 
-const DeviceModel& device_model(const Target& /*target*/) { return kH200; }
+std::span<const DeviceModel* const> device_model_rows() {
+  static const std::vector<const DeviceModel*> rows = all_rows();
+  return rows;
+}
+
+std::shared_ptr<const DeviceModel> model_of(const DeviceIdentity& identity) {
+  const DeviceEntry& entry = entry_of(identity);
+  auto model = std::make_shared<DeviceModel>(*entry.row);
+  if (identity.compute_units != 0) {
+    model->units.count = {static_cast<double>(identity.compute_units), &device_rows::kTold};
+  } else if (entry.compute_units != 0) {
+    model->units.count = {static_cast<double>(entry.compute_units), &device_rows::kById};
+  }
+  return model;
+}
+
+void apply_model(const DeviceModel& model, Caps& caps) {
+  caps.registers.per_thread = static_cast<std::uint32_t>(model.registers.per_thread.value);
+  caps.registers.per_workgroup = static_cast<std::uint32_t>(model.registers.per_workgroup.value);
+  const auto subgroup = static_cast<std::uint32_t>(model.registers.subgroup.value);
+  if (subgroup != 0 && caps.subgroup.size_control && subgroup >= caps.subgroup.size_min &&
+      subgroup <= caps.subgroup.size_max)
+    caps.subgroup.size = subgroup;
+}
+
+std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup) {
+  const std::uint64_t most = std::uint64_t{subgroup} * caps.subgroup.most_in_workgroup;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(caps.workgroup.max_invocations, most));
+}
+
+std::shared_ptr<const DeviceModel> calibrated(std::shared_ptr<const DeviceModel> model, const CostModel& costs) {
+  if (model == nullptr) return model;
+  const Source* known = model->units.count.source;
+  if (known == &device_rows::kTold || known == &device_rows::kById || costs.compute_units < 1) return model;
+  auto changed = std::make_shared<DeviceModel>(*model);
+  changed->units.count = {costs.compute_units, &device_rows::kTimed};
+  return changed;
+}
+
+const DeviceModel& device_model(const Target& target) {
+  return target.model != nullptr ? *target.model : *entry_of({.type = target.type}).row;
+}
+
+std::optional<Target> with_narrower_subgroups(const Target& target) {
+  const std::uint32_t half = target.caps.subgroup.size / 2;
+  if (device_model(target).registers.of_hardware_thread == 0 || !target.caps.subgroup.size_control ||
+      half < target.caps.subgroup.size_min)
+    return std::nullopt;
+  Target narrower = target;
+  narrower.caps.subgroup.size = half;
+  narrower.caps.registers.per_thread *= 2;
+  narrower.caps.workgroup.max_invocations = invocations_of_subgroups(target.caps, half);
+  return narrower;
+}
+
+DriverWorkarounds workarounds_of(const DeviceIdentity& identity) { return driver_of(identity.driver_name).workarounds; }
+
+void apply_driver_limits(const DeviceIdentity& identity, Caps& caps) {
+  caps.workgroup.shared_memory_bytes =
+      std::min(caps.workgroup.shared_memory_bytes, driver_of(identity.driver_name).shared_memory_bytes);
+}
 
 }  // namespace vkfuse

@@ -1,104 +1,160 @@
 // What the planner believes of a device beside its limits (Caps) and its measured rates (CostModel): one row for each
-// architecture, and where every number is from.
+// architecture, and where every number is from. No other folder knows an architecture.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "base/target.hpp"
 
 namespace vkfuse {
 
-/// The compute units of a device (NVIDIA: streaming multiprocessors, AMD: compute units, Intel: Xe cores) and what one
-/// of them has. Rates are those of one unit in one cycle.
+/// How a number came to be known.
+enum class SourceKind : std::uint8_t {
+  measured,    ///< on such a device, for this project
+  document,    ///< stated by the vendor, or by who examined the hardware
+  driver,      ///< stated by an open driver's sources
+  device,      ///< told by the device that is open
+  calibrated,  ///< measured at first use
+  derived,     ///< computed of other numbers of the row
+  fitted,      ///< to measurements of another architecture, and carried over
+  assumed,     ///< on the safe side: nobody has said or measured it
+};
+constexpr std::string_view name_of(SourceKind kind) {
+  constexpr std::string_view names[8] = {"measured",   "document", "driver", "device",
+                                         "calibrated", "derived",  "fitted", "assumed"};
+  return names[static_cast<int>(kind)];
+}
+
+/// Lives as long as the program.
+struct Source {
+  SourceKind kind = SourceKind::assumed;
+  std::string_view text;
+};
+
+/// A number of a row, and where it is from.
+struct Number {
+  double value = 0;
+  const Source* source = nullptr;
+  // NOLINTNEXTLINE(google-explicit-constructor): a number is used as one
+  constexpr operator double() const { return value; }
+};
+
+/// The compute units of a device (NVIDIA: streaming multiprocessors, AMD: compute units, Intel: Xe cores, ARM: shader
+/// cores, CPUs: cores) and what one of them has. Rates are those of one unit in one cycle.
 struct ComputeUnits {
-  double count = 0;
-  double multiply_adds = 0;           ///< fused, of f32
-  double matrix_multiply_adds = 0;    ///< of f16, with cooperative matrices
-  double subgroup_instructions = 0;   ///< issued
-  double shared_memory_bytes = 0;     ///< read or written
-  double last_level_cache_bytes = 0;  ///< read from the cache that all units share
-  double memory_bytes = 0;            ///< its share of the device's memory bandwidth
-  double cache_line_bytes = 0;
-  int registers = 0;                ///< of 32 bits
-  int threads = 0;                  ///< resident at a time
-  int shared_memory = 0;            ///< bytes
-  int workgroup_shared_memory = 0;  ///< bytes that a driver takes of it for each workgroup
-  int registers_per_thread = 0;     ///< at most
+  Number count;
+  Number multiply_adds;           ///< fused, of f32
+  Number matrix_multiply_adds;    ///< of f16, with cooperative matrices; without them, of threads
+  Number transcendentals;         ///< exponentials, reciprocals and the like
+  Number subgroup_instructions;   ///< issued
+  Number shared_memory_bytes;     ///< read or written
+  Number last_level_cache_bytes;  ///< read from the cache that all units share
+  Number memory_bytes;            ///< its share of the device's memory bandwidth
+  Number cache_line_bytes;
+  Number registers;                ///< of 32 bits
+  Number threads;                  ///< resident at a time
+  Number shared_memory;            ///< bytes
+  Number workgroup_shared_memory;  ///< bytes that a driver takes of it for each workgroup
+  Number registers_per_thread;     ///< at most
+};
+
+/// What schedules keep within, where Vulkan does not tell.
+struct PlannedRegisters {
+  Number per_thread;     ///< kUnknownRegistersPerThread: whatever a kernel wants
+  Number per_workgroup;  ///< of all its threads
+  /// Of a hardware thread, whose lanes share them, so that fewer lanes have more each; 0: they do not.
+  Number of_hardware_thread;
+  /// Lanes of a subgroup that kernels require where the device lets them and nothing else is wanted; 0: as the device
+  /// has it.
+  Number subgroup;
+};
+
+/// Cycles from asking to having.
+struct Latencies {
+  Number shared_memory;
+  Number last_level_cache;
+  Number memory;
 };
 
 /// Caches between compute units and memory, beside the memory.
 struct Caches {
-  double bandwidth = 0;         ///< of what several workgroups read: times the memory's
-  double sector_bandwidth = 0;  ///< of sectors that are loaded and used in part: times the memory's
-  double bytes = 0;             ///< that stay in the last one beside what else is in flight
-  std::int64_t tile_bytes = 0;  ///< that a workgroup may come back to, while some hundred others do
+  Number bandwidth;         ///< of what several workgroups read: times the memory's
+  Number sector_bandwidth;  ///< of sectors that are loaded and used in part: times the memory's
+  Number bytes;             ///< that stay in the last one beside what else is in flight
+  Number tile_bytes;        ///< that a workgroup may come back to, while the others of a full device do
 };
 
 /// How many workgroups and rows a device is given before threads get more work each. Of one compute unit.
 struct Occupancy {
-  double rows_to_overlap = 0;  ///< from so many on, long rows have fewer threads each: workgroups wait at other times
-  double workgroups = 0;       ///< that fill it a few times
+  Number rows_to_overlap;  ///< from so many on, long rows have fewer threads each: workgroups wait at other times
+  Number workgroups;       ///< that fill it a few times
+  Number rows_in_flight;   ///< whose memory should still be in the last cache when it is read again
 };
 
 /// What registers beyond those that leave room for enough subgroups cost.
 struct RegisterPressure {
-  int matmul_registers = 0;     ///< of a thread: no slower up to here
-  int attention_registers = 0;  ///< the same of attention
-  double slowdown = 0;          ///< of each register more: a share of the time
+  Number matmul_registers;     ///< of a thread: no slower up to here
+  Number attention_registers;  ///< the same of attention
+  Number slowdown;             ///< of each register more: a share of the time
 };
 
 /// The tiled template.
 struct Transposition {
-  double workgroup_bytes = 0;  ///< what starting a workgroup costs: bytes moved in that time
-  double run_bytes = 0;        ///< runs of n consecutive bytes take (1 + run_bytes / n) times as long as endless ones
+  Number workgroup_bytes;  ///< what starting a workgroup costs: bytes moved in that time
+  Number run_bytes;        ///< runs of n consecutive bytes take (1 + run_bytes / n) times as long as endless ones
 };
 
 /// One vector times weights of few bits, with cooperative matrices.
 struct PackedGemv {
-  int threads = 0;                       ///< of a compute unit at a time, for their registers
-  int subgroups = 0;                     ///< of a workgroup
-  double copy_share = 0;                 ///< of the bandwidth of a copy
-  double bytes_per_us_and_subgroup = 0;  ///< while a subgroup waits for memory
-  double first_us = 0;                   ///< until a workgroup has the vector where it wants it
+  Number threads;                    ///< of a compute unit at a time, for their registers
+  Number subgroups;                  ///< of a workgroup
+  Number copy_share;                 ///< of the bandwidth of a copy
+  Number bytes_per_us_and_subgroup;  ///< while a subgroup waits for memory
+  Number first_us;                   ///< until a workgroup has the vector where it wants it
 };
 
 /// Attention.
 struct AttentionRates {
-  double threads = 0;      ///< of a compute unit, which keep it busy
-  double exponential = 0;  ///< of a score, with what rescales: in fused multiply-adds
-  double cooperative_matrix_speedup = 0;
+  Number threads;      ///< of a compute unit, which keep it busy
+  Number exponential;  ///< of a score, with what rescales: in fused multiply-adds
+  Number cooperative_matrix_speedup;
 };
 
 /// Products with cooperative matrices, fitted to measured tiles: cycles, instructions, or shares of what ComputeUnits
 /// says. First, one step along the sum.
 struct MatrixStep {
-  double products, fragments, near_lines, near_words, tile_stores, far, far_unaligned;
-  double barriers, latency, latency_of_unaligned, chain, prefetch, prefetch_of_others;
+  Number products, fragments, near_lines, near_words, tile_stores, far, far_unaligned;
+  Number barriers, latency, latency_of_unaligned, chain, prefetch, prefetch_of_others;
   /// How much of what units, memory and instructions take is at the same time: the exponent of a norm.
-  double overlap;
+  Number overlap;
 };
 /// The same: instructions of a thread that loads operands.
 struct MatrixLoads {
-  double chunk, load, unaligned_element, flattened_element, single_element, computed_element;
+  Number chunk, load, unaligned_element, flattened_element, single_element, computed_element;
 };
 /// The same: registers of a thread.
 struct MatrixRegisters {
-  double own, fragment, buffer, prefetch, loading;
+  Number own, fragment, buffer, prefetch, loading;
 };
 /// The same: what a tile takes once.
 struct MatrixResults {
-  double instructions, bytes, of_many_bytes, round, round_of_loads, start, last_wave;
+  Number instructions, bytes, of_many_bytes, round, round_of_loads, start, last_wave;
 };
 /// What kernels with cooperative matrices gain and lose beside others.
 struct MatrixKernels {
   /// Of the arithmetic of results, what is left while other workgroups multiply.
-  double visible_epilogue;
+  Number visible_epilogue;
   /// Epilogue reductions are hidden as other arithmetic is behind sums as long as this, and less behind shorter ones.
-  double sum_that_hides_reductions;
-  double workgroup_scope_gain;                ///< of tiles that a workgroup multiplies as one
-  double workgroup_scope_multiply_adds;       ///< that a product has at least, for such a tile to be compiled
-  double projections_slowdown;                ///< of several products of one value in one kernel
-  int matmul_registers, attention_registers;  ///< of a thread: beyond it the sums spill
+  Number sum_that_hides_reductions;
+  Number workgroup_scope_gain;                   ///< of tiles that a workgroup multiplies as one
+  Number workgroup_scope_multiply_adds;          ///< that a product has at least, for such a tile to be compiled
+  Number projections_slowdown;                   ///< of several products of one value in one kernel
+  Number matmul_registers, attention_registers;  ///< of a thread: beyond it the sums spill
 };
 struct CooperativeMatrices {
   MatrixStep step;
@@ -109,8 +165,10 @@ struct CooperativeMatrices {
 };
 
 struct DeviceModel {
-  const char* name = "";
+  std::string_view name;
   ComputeUnits units;
+  PlannedRegisters registers;
+  Latencies latencies;
   Caches caches;
   Occupancy occupancy;
   RegisterPressure pressure;
@@ -120,7 +178,50 @@ struct DeviceModel {
   CooperativeMatrices matrices;
 };
 
-/// The row of the target's architecture. It lives as long as the program.
+/// A number of DeviceModel by its name.
+struct Figure {
+  std::string_view group, name;
+  std::string_view unit;  ///< "bytes", "a cycle"; empty: a count or a share
+  const Number& (*of)(const DeviceModel& model) = nullptr;
+  void (*set)(DeviceModel& model, const Number& number) = nullptr;
+};
+/// All of them, in the order of the structures: `vkfuse devices` prints them, tests check and exchange them.
+std::span<const Figure> figures();
+
+/// What a row is chosen by. Ids and names as VkPhysicalDeviceProperties and VkPhysicalDeviceDriverProperties have them.
+struct DeviceIdentity {
+  std::uint32_t vendor_id = 0;
+  std::uint32_t device_id = 0;
+  std::string_view name;
+  std::string_view driver_name;
+  DeviceType type = DeviceType::other;
+  std::uint32_t compute_units = 0;  ///< as the device tells; 0: it does not
+};
+
+/// The row of a device: that of its architecture with the number of compute units that this device has. Never null.
+std::shared_ptr<const DeviceModel> model_of(const DeviceIdentity& identity);
+
+/// Every row, for tests and for documents.
+std::span<const DeviceModel* const> device_model_rows();
+
+/// Puts what the row knows of registers and subgroups into the limits of a device, which says nothing of them.
+void apply_model(const DeviceModel& model, Caps& caps);
+
+/// Invocations of a workgroup at most, in subgroups of such a size.
+std::uint32_t invocations_of_subgroups(const Caps& caps, std::uint32_t subgroup);
+
+/// The same row, where what was measured at first use takes the place of what was assumed: the number of compute units.
+std::shared_ptr<const DeviceModel> calibrated(std::shared_ptr<const DeviceModel> model, const CostModel& costs);
+
+/// The row of a target. It lives as long as the target; that of a target without one lives as long as the program.
 const DeviceModel& device_model(const Target& target);
+
+/// The same target with half the lanes to a subgroup and twice the registers to a lane; nothing where its row does not
+/// divide registers so, or no pipeline may require such a size.
+std::optional<Target> with_narrower_subgroups(const Target& target);
+
+/// What to step around in a driver, and limits that it states wrongly.
+DriverWorkarounds workarounds_of(const DeviceIdentity& identity);
+void apply_driver_limits(const DeviceIdentity& identity, Caps& caps);
 
 }  // namespace vkfuse

@@ -7,6 +7,7 @@
 
 #include "base/capabilities.hpp"
 #include "base/mutations.hpp"
+#include "device_model/device_model.hpp"
 #include "ir/structured.hpp"
 #include "passes/passes.hpp"
 #include "templates/planning.hpp"
@@ -68,6 +69,8 @@ std::string digest_of(const Target& target) {
                                 target.workarounds.leaves_loops_after);
   for (const bool tier : target.tiers) all += tier ? '1' : '0';
   all += ' ' + capabilities_text(target.caps);
+  const DeviceModel& model = device_model(target);
+  all += fmt::format("{} {}", model.name, model.units.count.value);
   return digest_of(all);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "runtime/timer.hpp"
 
@@ -76,11 +77,13 @@ class Calibration {
       return timer.time({{glsl, "calibration", workgroup_}, workgroups, times});
     };
     constexpr std::uint32_t kGroups = 1024;
+    constexpr int kTimesAlone = 20;
     const double lanes = double{kGroups} * workgroup_;
     const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / workgroup_, 65535));
     VKF_TRY(launch_us, time(kCopy, 1, 100));
     VKF_TRY(copy_us, time(kCopy, copy_groups, 1));
     VKF_TRY(multiply_us, time(kMultiply, kGroups, 1));
+    VKF_TRY(alone_us, time(kMultiply, 1, kTimesAlone));
     VKF_TRY(load_us, time(kLoad, kGroups, 1));
     CostModel costs;
     costs.launch_us = launch_us / 100;
@@ -88,6 +91,8 @@ class Calibration {
     const auto less_launch = [own](double us) { return std::max(us - own, us / 4); };
     costs.copy_gb_per_s = 2.0 * copy_groups * workgroup_ * 16 / less_launch(copy_us) * 1e-3;
     costs.gflops = lanes * kMultipliesPerThread / less_launch(multiply_us) * 1e-3;
+    costs.compute_units =
+        std::round(std::max(1.0, kGroups * less_launch(alone_us / kTimesAlone) / less_launch(multiply_us)));
     costs.accesses_per_us = lanes * kLoadsPerThread / less_launch(load_us);
     return costs;
   }
@@ -101,7 +106,7 @@ class Calibration {
 bool is_sane(const CostModel& costs) {
   const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
   return within(costs.copy_gb_per_s, 0.1, 1e5) && within(costs.launch_us, 0.01, 1e4) && within(costs.gflops, 1, 1e7) &&
-         within(costs.accesses_per_us, 10, 1e9);
+         within(costs.accesses_per_us, 10, 1e9) && within(costs.compute_units, 0, 1e4);
 }
 
 }  // namespace

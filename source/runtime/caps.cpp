@@ -37,6 +37,13 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
   for (const FeatureRow& feature : feature_rows()) {
     if (feature.visibility == Visibility::user && feature.value(caps)) made.features.emplace_back(feature.name);
   }
+  const auto model = info.model != nullptr ? info.model : model_of(info.identity());
+  made.architecture = model->name;
+  for (const Figure& figure : figures()) {
+    const Number& number = figure.of(*model);
+    made.figures.push_back({fmt::format("{}.{}", figure.group, figure.name), number.value, std::string(figure.unit),
+                            fmt::format("{}: {}", name_of(number.source->kind), number.source->text)});
+  }
   return made;
 }
 

@@ -89,6 +89,7 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
   target.caps.float_controls.exp_of_nan = keeps_nan;
   VKF_TRY(measured, costs());
   target.costs = measured;
+  if (measured) target.model = calibrated(target.model, *measured);
   return target;
 }
 

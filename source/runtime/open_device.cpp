@@ -1,26 +1,10 @@
 #include "runtime/open_device.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/ranges.h>
 
-#include "base/mutations.hpp"
-
 namespace vkfuse::runtime {
-
-namespace {
-
-DriverWorkarounds workarounds_of(const vulkan::DeviceInfo& info) {
-  DriverWorkarounds workarounds;
-  if (info.driver_name != "llvmpipe") return workarounds;
-  workarounds.folds_nan_away = true;
-  // Of 65,535, some of which count twice.
-  workarounds.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());
-  return workarounds;
-}
-
-}  // namespace
 
 OpenDevice::OpenDevice(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps,
                        const DeviceOptions& options)
@@ -34,7 +18,8 @@ OpenDevice::OpenDevice(std::shared_ptr<vulkan::Device> device, std::size_t index
   base_.name = info.name;
   base_.type = info.type;
   base_.caps = caps;
-  base_.workarounds = workarounds_of(info);
+  base_.model = info.model;
+  base_.workarounds = workarounds_of(info.identity());
   const bool controls = shaders_.can_compile(spirv::GlslExtension::spirv_intrinsics);
   base_.caps.float_controls.keep_nan_f32 = caps.float_controls.keep_nan_f32 && controls;
   base_.caps.float_controls.keep_nan_f64 = caps.float_controls.keep_nan_f64 && controls;

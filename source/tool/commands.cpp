@@ -15,6 +15,7 @@
 #include "onnx/program_watcher.hpp"
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
+#include "tool/device_text.hpp"
 #include "tool/model.hpp"
 #include "tool/output_names.hpp"
 
@@ -112,6 +113,7 @@ void print_device(const DeviceDescription& device) {
   std::printf("   features:%s\n", features.c_str());
   for (const auto& tier : device.feature_tiers) std::printf("   %s: %s\n", tier.first.c_str(), tier.second.c_str());
   for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
+  std::printf("%s", architecture_text(device).c_str());
 }
 
 }  // namespace

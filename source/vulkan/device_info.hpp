@@ -3,10 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/target.hpp"
+#include "device_model/device_model.hpp"
 
 namespace vkfuse::vulkan {
 
@@ -32,8 +33,13 @@ struct DeviceInfo {
   Uuid driver_uuid{};
   Uuid pipeline_cache_uuid{};  ///< another one where pipelines of one are nothing for the other
   DeviceType type = DeviceType::other;
+  std::uint32_t compute_units = 0;           ///< 0: the device does not tell
+  std::shared_ptr<const DeviceModel> model;  ///< the row of its architecture
   Caps caps;
   std::vector<MemoryHeap> heaps;
+
+  /// What the row is chosen by. The device info outlives it.
+  [[nodiscard]] DeviceIdentity identity() const;
 
   /// The sum of the device-local heaps.
   [[nodiscard]] std::uint64_t device_memory() const;

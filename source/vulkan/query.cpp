@@ -6,7 +6,6 @@
 #include <cstring>
 #include <optional>
 
-#include "base/registers.hpp"
 #include "vulkan/enabled.hpp"
 
 namespace vkfuse::vulkan {
@@ -72,6 +71,13 @@ struct Properties {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   VkPhysicalDeviceShaderIntegerDotProductProperties dot_product{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia_units{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  VkPhysicalDeviceShaderCorePropertiesAMD amd_units{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  VkPhysicalDeviceShaderCoreProperties2AMD active_amd_units{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD};
+  VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm_units{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
 
   Properties() = default;
   Properties(const Properties&) = delete;
@@ -87,7 +93,23 @@ struct Properties {
     if (offer.has(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls")) chain.link(floats);
     if (offer.has(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control")) chain.link(subgroup_size);
     if (offer.has(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product")) chain.link(dot_product);
+    const auto link_units = [&](const char* extension, auto& structure) {
+      if (has_extension(whole.extensions, extension)) chain.link(structure);
+    };
+    link_units("VK_NV_shader_sm_builtins", nvidia_units);
+    link_units("VK_AMD_shader_core_properties", amd_units);
+    link_units("VK_AMD_shader_core_properties2", active_amd_units);
+    link_units("VK_ARM_shader_core_builtins", arm_units);
     vk.GetPhysicalDeviceProperties2(device, &core);
+  }
+
+  /// 0 where the device does not tell.
+  [[nodiscard]] std::uint32_t compute_units() const {
+    const std::uint32_t all_of_amd =
+        amd_units.shaderEngineCount * amd_units.shaderArraysPerEngineCount * amd_units.computeUnitsPerShaderArray;
+    return std::max(
+        {nvidia_units.shaderSMCount, arm_units.shaderCoreCount,
+         active_amd_units.activeComputeUnitCount != 0 ? active_amd_units.activeComputeUnitCount : all_of_amd});
   }
 };
 
@@ -105,16 +127,6 @@ void fill_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.memory.offset_alignment = static_cast<std::uint32_t>(limits.minStorageBufferOffsetAlignment);
 }
 
-/// What a driver does not say of itself.
-void apply_driver_limits(const Properties& properties, Caps& caps) {
-  const RegisterBudget registers = registers_of(properties.core.properties.vendorID);
-  caps.registers.per_thread = registers.per_thread;
-  caps.registers.per_workgroup = registers.per_workgroup;
-  // RADV of Mesa 22.3 divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
-  if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV)
-    caps.workgroup.shared_memory_bytes = std::min(caps.workgroup.shared_memory_bytes, 65536u - 256u);
-}
-
 void fill_subgroups(const Properties& properties, const FeatureChain& features, Caps& caps) {
   const VkPhysicalDeviceSubgroupProperties& subgroup = properties.subgroup;
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
@@ -128,12 +140,18 @@ void fill_subgroups(const Properties& properties, const FeatureChain& features, 
   if (caps.subgroup.size_control) {
     caps.subgroup.size_min = properties.subgroup_size.minSubgroupSize;
     caps.subgroup.size_max = properties.subgroup_size.maxSubgroupSize;
-    // Kernels that share folds require the size; the others could have more, and need not.
-    const std::uint64_t most =
-        std::uint64_t{caps.subgroup.size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
-    if (caps.subgroup.size_min != caps.subgroup.size_max && most < caps.workgroup.max_invocations)
-      caps.workgroup.max_invocations = static_cast<std::uint32_t>(most);
+    if (caps.subgroup.size_min != caps.subgroup.size_max)
+      caps.subgroup.most_in_workgroup = properties.subgroup_size.maxComputeWorkgroupSubgroups;
   }
+}
+
+/// What Vulkan does not tell, by what is known of the architecture and the driver.
+void apply_architecture(DeviceInfo& info) {
+  info.model = model_of(info.identity());
+  apply_model(*info.model, info.caps);
+  apply_driver_limits(info.identity(), info.caps);
+  // Kernels that reduce across lanes require the size; the others could have more, and need not.
+  info.caps.workgroup.max_invocations = invocations_of_subgroups(info.caps, info.caps.subgroup.size);
 }
 
 void fill_features(const Properties& properties, const FeatureChain& features, Caps& caps) {
@@ -286,8 +304,9 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   std::copy_n(core.pipelineCacheUUID, VK_UUID_SIZE, info.pipeline_cache_uuid.begin());
   info.type = type_of(core.deviceType);
   fill_limits(core.limits, info.caps);
-  apply_driver_limits(properties, info.caps);
   fill_subgroups(properties, features, info.caps);
+  info.compute_units = properties.compute_units();
+  apply_architecture(info);
   fill_features(properties, features, info.caps);
   VKF_CHECK_OK(fill_matrices(vk, device, features, offer.version, info.caps));
   fill_memory(vk, device, properties, info);
@@ -324,6 +343,15 @@ Result<QueueFamily> queue_family_at(const InstanceFunctions& vk, VkPhysicalDevic
 }
 
 std::string to_text(const Uuid& uuid) { return fmt::format("{:02x}", fmt::join(uuid, "")); }
+
+DeviceIdentity DeviceInfo::identity() const {
+  return {.vendor_id = vendor_id,
+          .device_id = device_id,
+          .name = name,
+          .driver_name = driver_name,
+          .type = type,
+          .compute_units = compute_units};
+}
 
 std::uint64_t DeviceInfo::device_memory() const {
   std::uint64_t bytes = 0;

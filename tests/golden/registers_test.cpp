@@ -25,17 +25,6 @@ int most_registers(const ir::Graph& graph, const Target& target) {
   return most;
 }
 
-TEST(Registers, VendorsOfWhomNothingIsKnownHaveTheDefaults) {
-  const Caps caps;
-  for (const std::uint32_t vendor : {0x1002u, 0x10DEu, 0x8086u, 0x106Bu, 0x1AE0u,
-                                     0x10005u}) {  // AMD, NVIDIA, Intel, Apple, SwiftShader, Mesa's lavapipe
-    EXPECT_EQ(registers_of(vendor).per_thread, caps.registers.per_thread);
-    EXPECT_EQ(registers_of(vendor).per_workgroup, caps.registers.per_workgroup);
-  }
-  EXPECT_EQ(registers_of(0x13B5).per_thread, 64u);
-  EXPECT_EQ(registers_of(0x5143).per_workgroup, 32768u);
-}
-
 /// Estimates at which Mali's compiler does not spill, where any tile has them.
 TEST(Registers, TilesFitALaneOfMali) {
   constexpr int kMost = 60;

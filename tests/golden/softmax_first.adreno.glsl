@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 64 threads per row, 32 rows per workgroup, 8 elements per chunk, 5 chunks per thread, kept in registers
+// 128 threads per row, 32 rows per workgroup, 8 elements per chunk, 3 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -54,8 +54,8 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared float v1_shared[2048];
-shared float v4_shared[2048];
+shared float v1_shared[4096];
+shared float v4_shared[4096];
 
 void v1_join(inout float a, float b) {
   precise float joined = f32_max_bits(a, b);
@@ -94,14 +94,14 @@ void main() {
   uint row = workgroup * 4u + thread % 4u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
-  uvec4 in_x_w0[5];
-  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = min(t * 64u + reduction_thread, 299u);
+  uvec4 in_x_w0[3];
+  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
+    uint column = min(t * 128u + reduction_thread, 299u);
     in_x_w0[t] = in_x.w[row + column * 128u];
   }
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
-  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + reduction_thread;
+  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
+    uint column = t * 128u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass0(in_x_0[0], v1[0]);
@@ -116,46 +116,46 @@ void main() {
     }
   }
   v1_shared[thread] = v1[0];
-  v1_shared[thread + 256u] = v1[1];
-  v1_shared[thread + 512u] = v1[2];
-  v1_shared[thread + 768u] = v1[3];
-  v1_shared[thread + 1024u] = v1[4];
-  v1_shared[thread + 1280u] = v1[5];
-  v1_shared[thread + 1536u] = v1[6];
-  v1_shared[thread + 1792u] = v1[7];
+  v1_shared[thread + 512u] = v1[1];
+  v1_shared[thread + 1024u] = v1[2];
+  v1_shared[thread + 1536u] = v1[3];
+  v1_shared[thread + 2048u] = v1[4];
+  v1_shared[thread + 2560u] = v1[5];
+  v1_shared[thread + 3072u] = v1[6];
+  v1_shared[thread + 3584u] = v1[7];
   barrier();
-  for (uint reach = 32u; reach > 0u; reach >>= 1) {
+  for (uint reach = 64u; reach > 0u; reach >>= 1) {
     if (reduction_thread < reach) {
       v1_join(v1[0], v1_shared[thread + reach * 4u]);
       v1_shared[thread] = v1[0];
-      v1_join(v1[1], v1_shared[thread + reach * 4u + 256u]);
-      v1_shared[thread + 256u] = v1[1];
-      v1_join(v1[2], v1_shared[thread + reach * 4u + 512u]);
-      v1_shared[thread + 512u] = v1[2];
-      v1_join(v1[3], v1_shared[thread + reach * 4u + 768u]);
-      v1_shared[thread + 768u] = v1[3];
-      v1_join(v1[4], v1_shared[thread + reach * 4u + 1024u]);
-      v1_shared[thread + 1024u] = v1[4];
-      v1_join(v1[5], v1_shared[thread + reach * 4u + 1280u]);
-      v1_shared[thread + 1280u] = v1[5];
-      v1_join(v1[6], v1_shared[thread + reach * 4u + 1536u]);
-      v1_shared[thread + 1536u] = v1[6];
-      v1_join(v1[7], v1_shared[thread + reach * 4u + 1792u]);
-      v1_shared[thread + 1792u] = v1[7];
+      v1_join(v1[1], v1_shared[thread + reach * 4u + 512u]);
+      v1_shared[thread + 512u] = v1[1];
+      v1_join(v1[2], v1_shared[thread + reach * 4u + 1024u]);
+      v1_shared[thread + 1024u] = v1[2];
+      v1_join(v1[3], v1_shared[thread + reach * 4u + 1536u]);
+      v1_shared[thread + 1536u] = v1[3];
+      v1_join(v1[4], v1_shared[thread + reach * 4u + 2048u]);
+      v1_shared[thread + 2048u] = v1[4];
+      v1_join(v1[5], v1_shared[thread + reach * 4u + 2560u]);
+      v1_shared[thread + 2560u] = v1[5];
+      v1_join(v1[6], v1_shared[thread + reach * 4u + 3072u]);
+      v1_shared[thread + 3072u] = v1[6];
+      v1_join(v1[7], v1_shared[thread + reach * 4u + 3584u]);
+      v1_shared[thread + 3584u] = v1[7];
     }
     barrier();
   }
   v1[0] = v1_shared[thread % 4u];
-  v1[1] = v1_shared[thread % 4u + 256u];
-  v1[2] = v1_shared[thread % 4u + 512u];
-  v1[3] = v1_shared[thread % 4u + 768u];
-  v1[4] = v1_shared[thread % 4u + 1024u];
-  v1[5] = v1_shared[thread % 4u + 1280u];
-  v1[6] = v1_shared[thread % 4u + 1536u];
-  v1[7] = v1_shared[thread % 4u + 1792u];
+  v1[1] = v1_shared[thread % 4u + 512u];
+  v1[2] = v1_shared[thread % 4u + 1024u];
+  v1[3] = v1_shared[thread % 4u + 1536u];
+  v1[4] = v1_shared[thread % 4u + 2048u];
+  v1[5] = v1_shared[thread % 4u + 2560u];
+  v1[6] = v1_shared[thread % 4u + 3072u];
+  v1[7] = v1_shared[thread % 4u + 3584u];
   float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + reduction_thread;
+  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
+    uint column = t * 128u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       pass1(in_x_0[0], v1[0], v4[0]);
@@ -170,45 +170,45 @@ void main() {
     }
   }
   v4_shared[thread] = v4[0];
-  v4_shared[thread + 256u] = v4[1];
-  v4_shared[thread + 512u] = v4[2];
-  v4_shared[thread + 768u] = v4[3];
-  v4_shared[thread + 1024u] = v4[4];
-  v4_shared[thread + 1280u] = v4[5];
-  v4_shared[thread + 1536u] = v4[6];
-  v4_shared[thread + 1792u] = v4[7];
+  v4_shared[thread + 512u] = v4[1];
+  v4_shared[thread + 1024u] = v4[2];
+  v4_shared[thread + 1536u] = v4[3];
+  v4_shared[thread + 2048u] = v4[4];
+  v4_shared[thread + 2560u] = v4[5];
+  v4_shared[thread + 3072u] = v4[6];
+  v4_shared[thread + 3584u] = v4[7];
   barrier();
-  for (uint reach = 32u; reach > 0u; reach >>= 1) {
+  for (uint reach = 64u; reach > 0u; reach >>= 1) {
     if (reduction_thread < reach) {
       v4_join(v4[0], v4_shared[thread + reach * 4u]);
       v4_shared[thread] = v4[0];
-      v4_join(v4[1], v4_shared[thread + reach * 4u + 256u]);
-      v4_shared[thread + 256u] = v4[1];
-      v4_join(v4[2], v4_shared[thread + reach * 4u + 512u]);
-      v4_shared[thread + 512u] = v4[2];
-      v4_join(v4[3], v4_shared[thread + reach * 4u + 768u]);
-      v4_shared[thread + 768u] = v4[3];
-      v4_join(v4[4], v4_shared[thread + reach * 4u + 1024u]);
-      v4_shared[thread + 1024u] = v4[4];
-      v4_join(v4[5], v4_shared[thread + reach * 4u + 1280u]);
-      v4_shared[thread + 1280u] = v4[5];
-      v4_join(v4[6], v4_shared[thread + reach * 4u + 1536u]);
-      v4_shared[thread + 1536u] = v4[6];
-      v4_join(v4[7], v4_shared[thread + reach * 4u + 1792u]);
-      v4_shared[thread + 1792u] = v4[7];
+      v4_join(v4[1], v4_shared[thread + reach * 4u + 512u]);
+      v4_shared[thread + 512u] = v4[1];
+      v4_join(v4[2], v4_shared[thread + reach * 4u + 1024u]);
+      v4_shared[thread + 1024u] = v4[2];
+      v4_join(v4[3], v4_shared[thread + reach * 4u + 1536u]);
+      v4_shared[thread + 1536u] = v4[3];
+      v4_join(v4[4], v4_shared[thread + reach * 4u + 2048u]);
+      v4_shared[thread + 2048u] = v4[4];
+      v4_join(v4[5], v4_shared[thread + reach * 4u + 2560u]);
+      v4_shared[thread + 2560u] = v4[5];
+      v4_join(v4[6], v4_shared[thread + reach * 4u + 3072u]);
+      v4_shared[thread + 3072u] = v4[6];
+      v4_join(v4[7], v4_shared[thread + reach * 4u + 3584u]);
+      v4_shared[thread + 3584u] = v4[7];
     }
     barrier();
   }
   v4[0] = v4_shared[thread % 4u];
-  v4[1] = v4_shared[thread % 4u + 256u];
-  v4[2] = v4_shared[thread % 4u + 512u];
-  v4[3] = v4_shared[thread % 4u + 768u];
-  v4[4] = v4_shared[thread % 4u + 1024u];
-  v4[5] = v4_shared[thread % 4u + 1280u];
-  v4[6] = v4_shared[thread % 4u + 1536u];
-  v4[7] = v4_shared[thread % 4u + 1792u];
-  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
-    uint column = t * 64u + reduction_thread;
+  v4[1] = v4_shared[thread % 4u + 512u];
+  v4[2] = v4_shared[thread % 4u + 1024u];
+  v4[3] = v4_shared[thread % 4u + 1536u];
+  v4[4] = v4_shared[thread % 4u + 2048u];
+  v4[5] = v4_shared[thread % 4u + 2560u];
+  v4[6] = v4_shared[thread % 4u + 3072u];
+  v4[7] = v4_shared[thread % 4u + 3584u];
+  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
+    uint column = t * 128u + reduction_thread;
     if (column < 300u) {
       vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
       vec4 out_y_0;

@@ -1,9 +1,19 @@
 // Fabricated devices: what plans and kernels look like on them needs no device.
 #pragma once
 
-#include "base/registers.hpp"
+#include "device_model/device_model.hpp"
 
 namespace vkfuse::test {
+
+/// The row of a device, and what it says of registers and subgroups.
+inline void take_model(Target& target, const DeviceIdentity& identity) {
+  target.model = model_of(identity);
+  apply_model(*target.model, target.caps);
+}
+
+/// What goldens and plans of discrete GPUs are of.
+inline constexpr DeviceIdentity kH200 = {
+    .vendor_id = 0x10DE, .device_id = 0x2335, .name = "NVIDIA H200", .driver_name = "NVIDIA"};
 
 /// A discrete GPU with everything up to T2.
 inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocations = 1024) {
@@ -21,6 +31,7 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   target.caps.memory.storage_16bit = target.caps.arithmetic.float16 = target.caps.arithmetic.int64 =
       target.caps.arithmetic.float64 = true;
   target.tiers = {true, true, true, false, false, false};
+  take_model(target, kH200);
   return target;
 }
 
@@ -73,7 +84,7 @@ inline Target discrete_gpu_with_dots() {
 
 /// Of a vendor whose lanes have few registers, as Mesa's drivers describe such devices, with T2 and no subgroups: what
 /// there is of both chips of a family.
-inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations) {
+inline Target integrated_gpu(const DeviceIdentity& identity, std::uint32_t invocations) {
   Target target;
   target.name = "fabricated integrated GPU";
   target.type = DeviceType::integrated;
@@ -81,24 +92,27 @@ inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations)
   target.caps.memory.storage_buffers = 16;
   target.caps.workgroup.shared_memory_bytes = 32768;
   target.caps.memory.storage_16bit = target.caps.arithmetic.float16 = true;
-  target.caps.registers.per_thread = registers_of(vendor_id).per_thread;
-  target.caps.registers.per_workgroup = registers_of(vendor_id).per_workgroup;
   target.tiers = {true, false, true, false, false, false};
+  take_model(target, identity);
   return target;
 }
 
 /// With what Mali G52 and G610 have in common.
 inline Target mali() {
-  Target target = integrated_gpu(0x13B5, 256);
+  Target target = integrated_gpu({.vendor_id = 0x13B5, .name = "Mali-G610"}, 256);
   target.caps.arithmetic.dot_product_i8 = target.caps.arithmetic.dot_product_i8_accelerated = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::dot_product)] = true;
   return target;
 }
 
-inline Target adreno() { return integrated_gpu(0x5143, 1024); }
+inline Target adreno() { return integrated_gpu({.vendor_id = 0x5143, .name = "Adreno (TM) 660"}, 1024); }
 
 /// What every Vulkan 1.1 device has.
-inline Target minimum_device() { return Target{}; }
+inline Target minimum_device() {
+  Target target;
+  take_model(target, {});
+  return target;
+}
 
 /// A CPU driver without 16-bit arithmetic or 64-bit integers.
 inline Target cpu_driver() {

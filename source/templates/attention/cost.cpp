@@ -116,7 +116,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double score = cost_of(graph, loops, backward_slice_of(loops, tile.values.score, stops));
   const double compute =
       of.batch * of.m * of.k *
-          ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1) +
+          ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +
            model.attention.exponential + score) +
       of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
   const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
@@ -133,7 +133,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double crowding =
       cpu || tile.cooperative() != nullptr
           ? 1
-          : 1 + model.pressure.slowdown * std::max(0, cost.registers - model.pressure.attention_registers);
+          : 1 + model.pressure.slowdown * std::max(0.0, cost.registers - model.pressure.attention_registers);
   const double spilling = tile.cooperative() != nullptr ? 1 : cost_of_spilling(target, cost.registers);
   cost.modelled_us = modelled_us(costs_of(target), 1, reads.traffic, compute * crowding * spilling / share,
                                  static_cast<std::int64_t>(accesses / share));

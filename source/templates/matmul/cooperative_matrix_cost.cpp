@@ -70,7 +70,7 @@ class StepModel {
   /// Instructions of an element, beside its ops: elements that are moved as words are taken apart and put together.
   [[nodiscard]] double instructions_of_element(const ChunkLoads& chunk, bool flattened) const {
     const MatrixLoads& fit = model_.loads;
-    double of_element = chunk.single ? fit.single_element : chunk.unaligned ? fit.unaligned_element : 0;
+    double of_element = chunk.single ? fit.single_element : chunk.unaligned ? fit.unaligned_element : 0.0;
     if (chunk.unaligned && flattened) of_element += fit.flattened_element;
     if (chunk.computed) of_element += fit.computed_element;
     return of_element;
@@ -161,11 +161,12 @@ double resident_workgroups(const ComputeUnits& unit, const Schedule& schedule, i
   const double threads = schedule.workgroup;
   // Of workgroup-scope tiles the device knows more than we do.
   const double registers =
-      std::min(unit.registers_per_thread,
-               schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
-  const double fit = std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
-                               std::floor(static_cast<double>(unit.shared_memory) /
-                                          static_cast<double>(schedule.shared_bytes + unit.workgroup_shared_memory))});
+      std::min<double>(unit.registers_per_thread,
+                       schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
+  const double fit =
+      std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
+                std::floor(static_cast<double>(unit.shared_memory) /
+                           (static_cast<double>(schedule.shared_bytes) + unit.workgroup_shared_memory))});
   return std::max(1.0, fit);
 }
 
@@ -200,11 +201,11 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
   const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
-  time.moved = fit.bytes * (many ? fit.of_many_bytes : 1) * elements * stored / unit.memory_bytes;
+  time.moved = fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * stored / unit.memory_bytes;
   const double subtiles = tile.cooperative()->subtile == 0 ? 1
                                                            : shape.thread_m / static_cast<double>(tile.mma()->m) *
                                                                  shape.thread_n / tile.cooperative()->subtile;
-  time.waited = subtiles * (fit.round + (loads > 0 ? fit.round_of_loads : 0));
+  time.waited = subtiles * (fit.round + (loads > 0 ? fit.round_of_loads : 0.0));
   return time;
 }
 

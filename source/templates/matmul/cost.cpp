@@ -166,7 +166,7 @@ class MatmulModel {
 
   void add_loads_of_results(const std::vector<ValueId>& results) {
     // At workgroup scope one by one, but near and beside products.
-    const double hidden = tile_.workgroup_scope() ? model_.matrices.kernels.visible_epilogue : 1;
+    const double hidden = tile_.workgroup_scope() ? model_.matrices.kernels.visible_epilogue : 1.0;
     for (ValueId id : results) {
       if (loops_.values[id].kind != Value::Kind::load) continue;
       const int bytes = size_of(graph_.node(loops_.values[id].node).type.dtype);
@@ -178,13 +178,13 @@ class MatmulModel {
   [[nodiscard]] double partial_bytes() const { return static_cast<double>(schedule_.scratch_bytes); }
   /// Partial sums are written and read once, from near caches where these hold them.
   [[nodiscard]] double partial_traffic() const {
-    return 2 * partial_bytes() / (partial_bytes() < model_.caches.bytes ? model_.caches.bandwidth : 1);
+    return 2 * partial_bytes() / (partial_bytes() < model_.caches.bytes ? model_.caches.bandwidth : 1.0);
   }
   /// Joining partial sums costs what four launches do: at 1024 x 1024 x 1024 on an H200, split-K took 22 us and unsplit
   /// sums 18.
   [[nodiscard]] int launches() const { return schedule_.splits > 1 ? 5 : 1; }
   [[nodiscard]] double slowdown_of_projections() const {
-    return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1;
+    return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1.0;
   }
 
   double cooperative_us() {
@@ -192,11 +192,11 @@ class MatmulModel {
     // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
     const double hidden = tile_.epilogues.empty()
                               ? kernels.visible_epilogue
-                              : std::max(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
+                              : std::max<double>(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
     const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, hidden);
     if (!tile_.workgroup_scope()) cost_.registers = cost.registers;
     const double cycles =
-        cost.cycles * slowdown_of_projections() / (tile_.workgroup_scope() ? kernels.workgroup_scope_gain : 1);
+        cost.cycles * slowdown_of_projections() / (tile_.workgroup_scope() ? kernels.workgroup_scope_gain : 1.0);
     const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written);
     return modelled_us(costs_of(target_), launches(), moved + partial_traffic(),
                        cycles * model_.units.count * model_.units.multiply_adds,
@@ -207,7 +207,7 @@ class MatmulModel {
   /// per thread leave each waiting for its operands.
   double simt_us(const std::vector<ValueId>& results) {
     compute_ += batch_ * m_ * n_ * cost_of(graph_, loops_, results);
-    const int over = cost_.registers - model_.pressure.matmul_registers;
+    const double over = cost_.registers - model_.pressure.matmul_registers;
     if (!cpu_ && over > 0) compute_ *= 1 + model_.pressure.slowdown * over;
     compute_ *= cost_of_spilling(target_, cost_.registers);
     const auto workgroups = static_cast<double>(

@@ -25,6 +25,31 @@ int preferred_workgroup(const Target& target, double cost, const Schedule& sched
   return size;
 }
 
+int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  // Loaded vectors of all chunks in flight stay live until used; one element's temporaries beyond.
+  int words = 12;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    if (loops.values[i].kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(loops.values[i].node).type.dtype);
+    words +=
+        schedule.unroll_factor * (schedule.loads[i].kind == AccessKind::vector ? schedule.chunk_size * bytes / 4 : 1);
+  }
+  for (const segment::Store& store : loops.stores)
+    words += schedule.chunk_size * size_of(graph.node(store.node).type.dtype) / 4;
+  return words;
+}
+
+/// Where it is known what a thread has: fewer chunks in flight, and workgroups whose threads all have theirs.
+void fit_registers(const Problem& problem, Schedule& schedule) {
+  if (problem.target.caps.registers.per_thread == kUnknownRegistersPerThread) return;
+  const auto registers = [&] { return estimate_registers(problem.graph, problem.loops, schedule); };
+  while (!problem.tuning.unroll_factor && schedule.unroll_factor > 1 && registers_over(problem.target, registers()) > 0)
+    schedule.unroll_factor /= 2;
+  while (!problem.tuning.workgroup && schedule.workgroup > 64 &&
+         std::int64_t{registers()} * schedule.workgroup > problem.target.caps.registers.per_workgroup)
+    schedule.workgroup /= 2;
+}
+
 void choose_launch(const Problem& problem, Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(problem.target.caps));
   int read_bytes = 0;
@@ -52,24 +77,11 @@ void choose_launch(const Problem& problem, Schedule& schedule) {
                           : 0;
   schedule.workgroup =
       std::min(problem.tuning.workgroup.value_or(preferred_workgroup(problem.target, cost, schedule)), limit);
+  fit_registers(problem, schedule);
   schedule.launch.workgroups =
       ceil_div(schedule.launch.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.launch.workgroups_x =
       std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
-}
-
-int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
-  // Loaded vectors of all chunks in flight stay live until used; one element's temporaries beyond.
-  int words = 12;
-  for (std::size_t i = 0; i < loops.values.size(); ++i) {
-    if (loops.values[i].kind != Value::Kind::load) continue;
-    const int bytes = size_of(graph.node(loops.values[i].node).type.dtype);
-    words +=
-        schedule.unroll_factor * (schedule.loads[i].kind == AccessKind::vector ? schedule.chunk_size * bytes / 4 : 1);
-  }
-  for (const segment::Store& store : loops.stores)
-    words += schedule.chunk_size * size_of(graph.node(store.node).type.dtype) / 4;
-  return words;
 }
 
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
@@ -144,23 +156,40 @@ std::optional<Schedule> pointwise_at_other_sizes(const Problem& problem, const S
   return schedule;
 }
 
-Result<Schedule> best_pointwise(const Problem& problem) {
-  const int axis = static_cast<int>(problem.loops.axes.size()) - 1;
-  if (axis < 0) return with_chunks_of(1, false, problem);
-  const Widths widths = moved_widths(problem.graph, problem.loops, segment::AxisSet{1} << axis);
+namespace {
+
+/// Chunks of `widest` elements at most, and of no fewer than `narrowest`.
+Result<Schedule> with_chunks_up_to(int widest, int narrowest, const Problem& problem) {
   const std::int64_t inner = problem.loops.axes.back().size;
-  const int widest = widest_chunk(widths, problem.tuning);
   if (inner % widest == 0) return with_chunks_of(widest, false, problem);
   // Rows are no multiple of the widest chunk: let chunks run across rows, which costs coordinates per
   // element, or take a narrower one that fits.
   VKF_TRY(chosen, with_chunks_of(widest, true, problem));
-  for (int narrower = widest / 2; narrower >= std::max(1, 4 / widths.smallest_store); narrower /= 2) {
+  for (int narrower = widest / 2; narrower >= narrowest; narrower /= 2) {
     if (inner % narrower != 0) continue;
     VKF_TRY(other, with_chunks_of(narrower, false, problem));
     if (other.cost.loads_executed + other.cost.stores_executed <=
         chosen.cost.loads_executed + chosen.cost.stores_executed)
       chosen = std::move(other);
     break;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Result<Schedule> best_pointwise(const Problem& problem) {
+  const int axis = static_cast<int>(problem.loops.axes.size()) - 1;
+  if (axis < 0) return with_chunks_of(1, false, problem);
+  const Widths widths = moved_widths(problem.graph, problem.loops, segment::AxisSet{1} << axis);
+  const int narrowest = std::max(1, 4 / widths.smallest_store);
+  int widest = widest_chunk(widths, problem.tuning);
+  VKF_TRY(chosen, with_chunks_up_to(widest, narrowest, problem));
+  // Loads of narrower chunks want fewer registers.
+  while (widest / 2 >= narrowest && registers_over(problem.target, chosen.cost.registers) > 0) {
+    widest /= 2;
+    VKF_TRY(other, with_chunks_up_to(widest, narrowest, problem));
+    chosen = std::move(other);
   }
   return chosen;
 }

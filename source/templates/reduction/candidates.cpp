@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/numerics.hpp"
+#include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/budget.hpp"
 #include "schedule/limits.hpp"
@@ -257,13 +258,27 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   return schedule;
 }
 
-Result<Schedule> best_reduction(const Problem& problem) {
+namespace {
+
+Result<Schedule> best_in_subgroups_of_target(const Problem& problem) {
   VKF_TRY(chosen, best_of_counts(problem));
   const auto packed = best_packed_gemv(problem, chosen);
   if (packed && problem.tuning.cooperative_matrix.value_or(false)) return *packed;
   if (!may_block_registers(problem, chosen)) return packed.value_or(chosen);
   const Schedule best = best_register_blocking(problem, chosen);
   return packed && packed->cost.modelled_us < best.cost.modelled_us ? *packed : best;
+}
+
+}  // namespace
+
+Result<Schedule> best_reduction(const Problem& problem) {
+  VKF_TRY(chosen, best_in_subgroups_of_target(problem));
+  if (chosen.subgroup == 0 || registers_over(problem.target, chosen.cost.registers) == 0) return chosen;
+  // Where lanes share the registers of a hardware thread, fewer lanes have more each.
+  const std::optional<Target> narrower = with_narrower_subgroups(problem.target);
+  if (!narrower) return chosen;
+  auto other = best_reduction({problem.graph, problem.loops, *narrower, problem.tuning});
+  return other ? other : chosen;
 }
 
 }  // namespace vkfuse::schedule

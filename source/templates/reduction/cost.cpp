@@ -18,12 +18,11 @@ namespace {
 /// What reading again takes, where reading from memory is 1: less where the rows in flight fit in caches.
 double cost_of_rereading(const Loops& loops, const Target& target, const Schedule& schedule) {
   const DeviceModel& model = device_model(target);
-  const bool cpu = target.type == DeviceType::cpu;
   const double row_bytes = static_cast<double>(schedule.cost.bytes_read) /
                            static_cast<double>(std::max<std::int64_t>(1, loops.parallel_count()));
   const double rows_in_flight =
-      std::min<double>(static_cast<double>(loops.parallel_count()), cpu ? 16 : 2 * model.units.count);
-  return row_bytes * rows_in_flight < (cpu ? 8e6 : model.caches.bytes) ? 0.25 : 1.0;
+      std::min<double>(static_cast<double>(loops.parallel_count()), model.occupancy.rows_in_flight * model.units.count);
+  return row_bytes * rows_in_flight < model.caches.bytes ? 0.25 : 1.0;
 }
 
 /// How often all threads together execute an access along these axes.

@@ -165,7 +165,7 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(axis)].size;
   const int fragment = elements_of_fragment(matched);
   PackedGemvTile tile = matched;
-  tile.subgroups = device_model(target).packed_gemv.subgroups;
+  tile.subgroups = static_cast<int>(device_model(target).packed_gemv.subgroups.value);
   tile.tiles = count;
   tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
   while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
@@ -183,7 +183,7 @@ double modelled_us_of(const PackedGemvTile& tile, const Target& target, double t
   const CostModel costs = costs_of(target);
   const DeviceModel& model = device_model(target);
   const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup.size);
-  const double slots = model.units.count * std::max(1, model.packed_gemv.threads / workgroup);
+  const double slots = model.units.count * std::max(1, static_cast<int>(model.packed_gemv.threads.value) / workgroup);
   const double tile_bytes = bytes / tiles;
   double us = costs.launch_us;
   for (double left = std::ceil(tiles / tile.tiles); left > 0; left -= slots) {

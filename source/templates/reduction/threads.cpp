@@ -87,7 +87,8 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
   if (!work.cpu && work.repeats) {
     // What is read again should still be in the last-level cache: fewer rows at a time, more threads along each.
     const std::int64_t row_bytes = work.chunks * work.chunk_bytes;
-    while (shape.parallel > 4 && row_bytes * shape.parallel > device_model(problem.target).caches.tile_bytes)
+    while (shape.parallel > 4 &&
+           static_cast<double>(row_bytes * shape.parallel) > device_model(problem.target).caches.tile_bytes)
       shape.parallel /= 2;
     most = 1024;
   }
@@ -219,9 +220,10 @@ void leave_registers_to_rows(const Problem& problem, Schedule& schedule) {
 
 }  // namespace
 
-void choose_reduction_threads(const Problem& problem, Schedule& schedule) {
+namespace {
+
+void choose_threads(const Problem& problem, const RowWork& work, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
-  const RowWork work = row_work(problem, schedule);
   const WorkgroupShape shape = params.vector_rows ? workgroup_with_owned_rows(problem, schedule, work)
                                                   : workgroup_with_shared_rows(problem, schedule, work);
   params.parallel_threads = shape.parallel;
@@ -233,6 +235,27 @@ void choose_reduction_threads(const Problem& problem, Schedule& schedule) {
   params.iterations = ceil_div(work.chunks, params.reduction_threads);
   params.persistent = is_persistent(problem, schedule, work);
   if (!work.cpu && !problem.tuning.workgroup && params.vector_rows) leave_registers_to_rows(problem, schedule);
+}
+
+/// Whether the threads of a workgroup want more registers than it has, where that is known.
+bool overfills(const Problem& problem, const Schedule& schedule) {
+  const RegisterLimits& has = problem.target.caps.registers;
+  return has.per_thread != kUnknownRegistersPerThread && !problem.tuning.workgroup &&
+         !problem.tuning.reduction_threads &&
+         std::int64_t{requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule)} *
+                 schedule.workgroup >
+             has.per_workgroup;
+}
+
+}  // namespace
+
+void choose_reduction_threads(const Problem& problem, Schedule& schedule) {
+  RowWork work = row_work(problem, schedule);
+  choose_threads(problem, work, schedule);
+  while (!work.cpu && work.limit > 64 && overfills(problem, schedule)) {
+    work.limit /= 2;
+    choose_threads(problem, work, schedule);
+  }
 }
 
 }  // namespace vkfuse::schedule

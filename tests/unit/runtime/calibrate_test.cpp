@@ -37,6 +37,7 @@ TEST_F(Calibrate, MeasuresOnceAndReadsTheStoreAfterwards) {
   EXPECT_GT(measured->gflops, 0.1);
   EXPECT_GT(measured->accesses_per_us, 10);
   EXPECT_GT(measured->launch_us, 0.01);
+  EXPECT_GE(measured->compute_units, 1);
   const auto second = must(Context::open(options_));
   const std::uint64_t before = second->opened().store().loaded();
   const auto kept = must(calibrate(second->opened()));
