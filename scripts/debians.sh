@@ -1,5 +1,6 @@
 # Sourced, after packages.sh, by scripts that use another Debian than this one: each is a folder of $debians, made once.
 #   debian RELEASE [--unpacked ARCHITECTURE] PACKAGE...     makes $debians/RELEASE-ARCHITECTURE, says where in $debian
+#   debian RELEASE --apart NAME PACKAGE...                  $debians/NAME-RELEASE-amd64, which nothing else uses
 #   in_debian COMMAND...                                    runs it there, as root
 # One of another processor is unpacked and not installed: qemu runs its programs one by one. Needs root.
 
@@ -16,14 +17,13 @@ script_of() {
 }
 
 debian() {
-  local release=$1 architecture=amd64 unpacked=() log
+  local release=$1 architecture=amd64 name=$1 unpacked=() log
   shift
-  if [ "$1" = --unpacked ]; then
-    architecture=$2 unpacked=(--foreign)
-    shift 2
-  fi
-  debian=$debians/$release-$architecture log=$debians/$release-$architecture.log
-  # What is in it is in its name: more packages are another folder's, or are added to this one.
+  case $1 in
+    --unpacked) architecture=$2 unpacked=(--foreign) && shift 2 ;;
+    --apart) name=$2-$name && shift 2 ;;
+  esac
+  debian=$debians/$name-$architecture log=$debians/$name-$architecture.log
   if [ -e "$debian/ready" ]; then
     [ ${#unpacked[@]} -gt 0 ] || add_packages "$log" "$@"
     return

@@ -259,4 +259,5 @@ def main():
     return write_tables(folder, page, rest[2:] if page else rest)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -271,9 +271,10 @@ int main(int argc, char** argv) {
   using namespace vkfuse::test;
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() < 2) {
-    std::fprintf(stderr,
-                 "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, device=FILE, or a .vkf or .onnx "
-                 "file\n");
+    std::fprintf(
+        stderr,
+        "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, device=FILE, or a .vkf or .onnx "
+        "file\n");
     return 2;
   }
   Writer writer(words[0]);

@@ -239,8 +239,7 @@ static void count_accesses(const char* listing) {
   Accesses accesses = {.known = 0};
   count_words(&accesses, listing);
   count_messages(&accesses, listing);
-  for (int i = 0; i < accesses.known; ++i)
-    printf("%s%d %s", i == 0 ? "" : ", ", accesses.counts[i], accesses.names[i]);
+  for (int i = 0; i < accesses.known; ++i) printf("%s%d %s", i == 0 ? "" : ", ", accesses.counts[i], accesses.names[i]);
 }
 
 static void print_statistics(const Place* place, const VkPipelineExecutableInfoKHR* which) {

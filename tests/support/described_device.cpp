@@ -29,8 +29,8 @@ struct NumberRow {
 };
 constexpr NumberRow kNumbers[] = {{"vendor_id", &DeviceInfo::vendor_id}, {"device_id", &DeviceInfo::device_id}};
 
-constexpr DeviceType kTypes[] = {DeviceType::discrete, DeviceType::integrated, DeviceType::virtualized,
-                                 DeviceType::cpu, DeviceType::other};
+constexpr DeviceType kTypes[] = {DeviceType::discrete, DeviceType::integrated, DeviceType::virtualized, DeviceType::cpu,
+                                 DeviceType::other};
 
 std::string text_of(const MatrixShape& shape) {
   return fmt::format("{} {} {} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b),
