@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What a user of a newer Debian gets: scripts/demo.sh and scripts/test.sh in a folder with nothing but its base system,
 # so with its compilers (g++ 14 and clang 19 in trixie, later ones in forky) and libraries. Needs root, and 4 GB in
-# $VKFUSE_DEBIANS (scripts/debians.sh); both scripts take an hour on two cores. fresh-RELEASE-amd64 stays there: who wants
-# it fresh again removes it.
+# $VKFUSE_DEBIANS (scripts/debians.sh); both scripts take an hour on two cores. fresh-RELEASE-amd64 stays there: remove
+# it to begin anew.
 #   usage: scripts/newer-debian.sh RELEASE [demo | test | library COMPILER]
 #     demo, test         that script alone
 #     library COMPILER   compiles the library and its command alone, with warnings as errors, by g++ or clang++
