@@ -61,7 +61,8 @@ describing=(tests/baseline/describe.cpp tests/support/described_device.cpp
   source/device_model/*.cpp)
 build() {
   local prefix=$1 library=$2 options=(-I "$headers" -O1)
-  [ ! -e "$debian/describe" ] || [ -n "$(find source include tests -newer "$debian/describe" -print -quit)" ] || return 0
+  local newer=(source include tests -newer "$debian/describe" -print -quit)
+  [ ! -e "$debian/describe" ] || [ -n "$(find "${newer[@]}")" ] || return 0
   "${prefix}gcc" -std=c11 "${options[@]}" tests/portability/pipelines.c -o "$debian/pipelines" \
     -Wl,--allow-shlib-undefined "$debian/$library/libvulkan.so.1"
   "${prefix}g++" -std=c++20 "${options[@]}" -DFMT_HEADER_ONLY -I source -I include -I tests "${describing[@]}" \
@@ -102,8 +103,9 @@ on_chip() {
   # shellcheck disable=SC2206  # several settings are several words
   local environment=(LD_PRELOAD="$libraries" $settings)
   if [[ $folder = *-arm64 ]]; then
-    environment=("${environment[@]/#/-E}" -EVK_DRIVER_FILES="$root$icd")
-    qemu-aarch64-static -L "$root" "${environment[@]}" "$root/$program" "$@"
+    local options=(-L "$root" -E VK_DRIVER_FILES="$root$icd") setting
+    for setting in "${environment[@]}"; do options+=(-E "$setting"); done
+    qemu-aarch64-static "${options[@]}" "$root/$program" "$@"
   else
     chroot "$root" env "${environment[@]}" VK_DRIVER_FILES="$icd" "/$program" "$@"
   fi
