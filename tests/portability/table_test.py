@@ -42,7 +42,7 @@ DRIVERS = {
         "3 isam.v.base0.(xyzw), 16 stib.b.untyped.1d.u32.2.imm.base0",
         ((32, 0, 0), {16: 3}, {8: 16}),
     ),
-    "VideoCore": ("Thread Count=2;Spill Size=1024;TMU Spills=9;TMU Fills=8", "", ((0, 9, 1024), {}, {})),
+    "VideoCore": ("Thread Count=2;Spill Size=1024;TMU Spills=1024;TMU Fills=1024", "", ((0, 0, 1024), {}, {})),
     "Mali": (
         "Code Size=512",
         "1 LD_BUFFER.i128.unsigned.slot0.wait0, 1 STORE.i32.slot2.reconverge",
