@@ -202,7 +202,7 @@ def summary_of(chips):
 
 def spills_of(chips):
     lines = [
-        row([chip.name, kernel, outcome.spill_text(), MAY_SPILL.get((chip.name, kernel), "**not known**")])
+        row([chip.name, kernel, outcome.spill_text(), MAY_SPILL.get((chip.name, kernel), "**not accepted**")])
         for chip in chips
         for kernel, outcome in chip.outcomes.items()
         if outcome.spills()
