@@ -16,8 +16,8 @@ import sys
 MARK = "<!-- Below: scripts/portability.sh --write -->"
 # What drivers call the registers of a thread, the values that did not fit there, and the bytes of memory that hold
 # them: AMD (RADV), NVIDIA (NVK), Adreno (Turnip), Intel (ANV, of Mesa 25 and 26), Apple (Honeykrisp), VideoCore (V3DV).
-# What NVK moves from one register file to another ("Spills to reg") is in no memory; what V3DV calls "TMU Spills" is the
-# size of its spills once more, bytes of 16 lanes.
+# What NVK moves from one register file to another ("Spills to reg") is in no memory; what V3DV calls "TMU Spills" is
+# the size of its spills once more, bytes of 16 lanes.
 REGISTERS = ["VGPRs", "Number of GPRs", "Registers used", "GRF registers", "GPRs"]
 SPILLS = ["Spilled SGPRs", "Spilled VGPRs", "Spills to memory", "STP Count", "Spill Count", "Spills"]
 SCRATCH = ["Scratch size", "SLM size", "SLM Size", "Scratch Memory Size", "Scratch", "Spill Size"]
