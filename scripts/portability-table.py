@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Golden kernels for compilers of other vendors, and a table of what these say. Used by scripts/portability.sh.
+"""What the drivers of tests/portability/chips.txt say of the kernels that are planned for their chips. Used by
+scripts/portability.sh, which leaves in FOLDER/CHIP/ the device, the kernels of vkfuse-kernels and the listing of
+tests/portability/pipelines.c.
 
-  kernels FOLDER                  writes each golden kernel as FOLDER/NAME.comp, and what must be known of it as
-                                  FOLDER/kernels.json
-  arguments FOLDER CHIP           the kernels that the chip is given, for tests/portability/pipelines.c
-  table FOLDER LISTINGS [--write PAGE] CHIP...
-                                  the table; exit status 1 where a kernel fares worse than it may
+  arguments FOLDER CHIP PLACE     the chip's kernels for pipelines.c, as files of the folder PLACE
+  table FOLDER [--write PAGE] CHIP...
+                                  the tables; exit status 1 where a kernel fares worse than it may
 """
 
 import json
@@ -14,67 +14,59 @@ import re
 import sys
 
 MARK = "<!-- Below: scripts/portability.sh --write -->"
-# Those of golden kernels; VEGA10 has 64 alone, and ctest compiles for it what it gets.
-WITH_SUBGROUPS_OF_32 = {"NAVI21", "NAVI31", "TURING", "AMPERE"}
-WITH_MATRICES = {"NAVI31"}
-# Its loads are of four bytes, whatever is asked for; a vector is several.
+# What drivers call the registers of a thread, the values that did not fit there, and the bytes of memory that hold
+# them: AMD (RADV), NVIDIA (NVK), Adreno (Turnip), Intel (ANV, of Mesa 25 and 26), Apple (Honeykrisp), VideoCore (V3DV).
+# What NVK moves from one register file to another ("Spills to reg") is in no memory; what V3DV calls "TMU Spills" is
+# the size of its spills once more, bytes of 16 lanes.
+REGISTERS = ["VGPRs", "Number of GPRs", "Registers used", "GRF registers", "GPRs"]
+SPILLS = ["Spilled SGPRs", "Spilled VGPRs", "Spills to memory", "STP Count", "Spill Count", "Spills"]
+SCRATCH = ["Scratch size", "SLM size", "SLM Size", "Scratch Memory Size", "Scratch", "Spill Size"]
+MATRIX_INSTRUCTIONS = ("v_wmma", "hmma", "imma", "dpas")
+# Their loads are of four bytes, whatever is asked for; a vector is several.
 NARROW_LOADS = {"ADRENO630"}
-REGISTERS = ["VGPRs", "Number of GPRs", "Registers used"]
-SPILLS = ["Spilled SGPRs", "Spilled VGPRs", "SLM Size", "STP Count"]
-# Kernels that spill on a chip, and are known to: no mark of quality, but no surprise either. Of others the script
-# fails.
+# Kernels that spill and are known to, each with the reason: of others the script fails.
 MAY_SPILL = {}
-# Of which golden device a chip is: where a graph has a kernel for it, the chip gets that one of them alone, and others
-# do not get it.
-DEVICES = {"MALI": "mali", "ADRENO": "adreno"}
 
 
-def write_kernels(folder):
-    known = {}
-    for path in sorted(pathlib.Path("tests/golden").glob("*.glsl")):
-        plan = json.loads(path.with_suffix(".json").read_text())
-        texts = ["#version" + text for text in path.read_text().split("#version")[1:]]
-        for number, text in enumerate(texts):
-            segment = plan["segments"][int(re.search(r"// segment (\d+)", text).group(1))]
-            wide = lambda accesses: sum(one["kind"] == "vector" and one["vector_bytes"] == 16 for one in accesses)
-            single = segment["dispatches"] == 1  # of several, which has which access is the template's business
-            name = path.stem if len(texts) == 1 else f"{path.stem}.{number}"
-            known[name] = {
-                "graph": path.stem.split(".")[0],
-                "device": path.stem.split(".")[1],
-                "workgroup": segment["workgroup"],
-                "subgroup": 32 if "subgroup" in text else 0,
-                "matrices": "cooperative_matrix" in text,
-                "loads": wide(segment["reads"]) if single else 0,
-                "stores": wide(segment["writes"]) if single else 0,
-            }
-            (folder / f"{name}.comp").write_text(text)
-    (folder / "kernels.json").write_text(json.dumps(known, indent=1))
-
-
-def kernels_for(folder, chip):
-    """Those that the library would give to such a chip, as far as a golden device is like it."""
-    known = json.loads((folder / "kernels.json").read_text())
-    own = next((device for family, device in DEVICES.items() if chip.startswith(family)), None)
-    planned = {one["graph"] for one in known.values() if one["device"] == own}
-    for name, one in known.items():
-        if one["device"] != own and (one["device"] in DEVICES.values() or one["graph"] in planned):
+def kernels_of(folder):
+    """Name, and what the plan says, of each kernel of a chip; and the graphs that are not planned for it, with the
+    reason."""
+    kernels, refused = {}, {}
+    for line in (folder / "kernels.jsonl").read_text().splitlines():
+        plan = json.loads(line)
+        graph = plan["graph"].removeprefix("golden ")
+        if "refused" in plan:
+            refused[graph] = plan["refused"]
             continue
-        if not (folder / f"{name}.spv").exists():
-            continue  # this shaderc does not know what it needs
-        if (one["matrices"] and chip not in WITH_MATRICES) or (one["subgroup"] and chip not in WITH_SUBGROUPS_OF_32):
-            continue
-        yield name, one
+        steps = plan["steps"]
+        for number, step in enumerate(steps):
+            dispatches = step.get("dispatches", [])
+            for part, dispatch in enumerate(dispatches):
+                name = graph + (f".{number}" if len(steps) > 1 else "") + (f".{part}" if len(dispatches) > 1 else "")
+                text = (folder / "spirv" / (dispatch["spirv"] + ".glsl")).read_text()
+                # Of several dispatches, which has which access is the template's business.
+                loads, stores = step["whole_vectors"] if len(dispatches) == 1 else (0, 0)
+                kernels[name] = {
+                    "module": f"{dispatch['spirv']}.spv:{dispatch['workgroup']}:{dispatch['subgroup']}",
+                    "compiled": (folder / "spirv" / (dispatch["spirv"] + ".spv")).exists(),
+                    "matrices": "coopMatMulAdd" in text,
+                    "loads": loads,
+                    "stores": stores,
+                }
+    return kernels, refused
 
 
 def width_of(instruction):
     """Bytes that one lane loads or stores; 0 of what is no access to a buffer."""
     text = instruction.lstrip("+*")
-    if text.startswith(("v_wmma", "scratch_", "ld.local", "st.local", "ldp", "stp")) or ".force" in text:
+    if text.startswith(MATRIX_INSTRUCTIONS + ("scratch_", "ld.local", "st.local", "ldp", "stp")) or ".force" in text:
         return 0
     mask = re.search(r"\(([xyzw]+)\)$", text)
     if mask:
         return 4 * len(mask.group(1))
+    message = re.fullmatch(r"(?:load|store)\.d(\d+)\.V(\d+)", text)  # Intel
+    if message:
+        return int(message.group(1)) // 8 * int(message.group(2))
     typed = re.search(r"\.u(\d+)\.(\d)\.", text)  # stib.b.untyped.1d.u32.4.imm
     if typed:
         return int(typed.group(1)) // 8 * int(typed.group(2))
@@ -88,110 +80,185 @@ def width_of(instruction):
 class Outcome:
     def __init__(self, statistics, accesses, spilled):
         numbers = dict(part.split("=") for part in statistics.split(";") if "=" in part)
+        value = lambda names: sum(int(numbers.get(name, 0)) for name in names)
         self.made = bool(numbers)
-        self.registers = next((int(numbers[name]) for name in REGISTERS if name in numbers), None)
-        self.spilled = spilled + sum(int(numbers.get(name, 0)) for name in SPILLS) + int(numbers.get("Scratch size", 0))
+        self.registers = value(REGISTERS)  # 0: the driver does not say
+        self.spilled = spilled + value(SPILLS)
+        self.scratch = value(SCRATCH)
         self.loads, self.stores, self.products = {}, {}, 0
         for part in filter(None, accesses.strip().split(", ")):
             count, name = part.split(" ", 1)
-            if "wmma" in name:
+            if name.startswith(MATRIX_INSTRUCTIONS):
                 self.products += int(count)
             bytes_ = width_of(name)
             kind = self.stores if re.match(r"[+*]?(st|ST|\w+_store)", name) else self.loads
             if bytes_:
                 kind[bytes_] = kind.get(bytes_, 0) + int(count)
 
+    def spills(self):
+        return self.spilled > 0 or self.scratch > 0
+
+    def spill_text(self):
+        values, bytes_ = f"{self.spilled} values" * bool(self.spilled), f"{self.scratch} bytes" * bool(self.scratch)
+        return ", ".join(filter(None, [values, bytes_]))
+
     def text(self):
         if not self.made:
             return "**no pipeline**"
         widest_first = lambda accesses: sorted(accesses.items(), reverse=True)
         widths = lambda accesses: " ".join(f"{count}×{bytes_}" for bytes_, count in widest_first(accesses)) or "0"
-        parts = [] if self.registers is None else [f"{self.registers} r"]
-        parts += [f"{widths(self.loads)} → {widths(self.stores)}"]
-        parts += [f"{self.products} wmma"] if self.products else []
-        parts += [f"**{self.spilled} spilled**"] if self.spilled else []
-        return ", ".join(parts)
+        parts = [f"{self.registers} r"] if self.registers else []
+        parts += [f"{widths(self.loads)} → {widths(self.stores)}"] if self.loads or self.stores else []
+        parts += [f"{self.products} products"] if self.products else []
+        parts += [f"**{self.spill_text()} spilled**"] if self.spills() else []
+        return ", ".join(parts) or "made"
 
 
 def outcomes(listing):
     found, spilled = {}, 0
     for line in listing.read_text(errors="replace").splitlines():
-        spills = re.search(r"(\d+):\d+ spills:fills", line)
+        spills = re.search(r"(\d+):\d+ spills:fills", line)  # PanVK prints them before the kernel
         if spills:
             spilled = int(spills.group(1))
         columns = line.split("\t")
-        if len(columns) == 3 and columns[0].endswith(".spv"):
-            found[columns[0][:-4]] = Outcome(columns[1], columns[2], spilled)
+        if len(columns) == 3 and ".spv:" in columns[0]:
+            found[columns[0]] = Outcome(columns[1], columns[2], spilled)
             spilled = 0
     return found
 
 
-def faults_of(chip, name, known, outcome):
-    if outcome is None or not outcome.made:
-        return ["no pipeline is made"]
-    faults = []
-    if outcome.spilled and not (chip in MAY_SPILL and MAY_SPILL[chip].match(name)):
-        faults.append(f"{outcome.spilled} registers or bytes are spilled")
-    if outcome.loads.get(16, 0) < known["loads"] and chip not in NARROW_LOADS:
-        faults.append(f"{known['loads']} loads of 16 bytes became {outcome.loads}")
-    if outcome.stores.get(16, 0) < known["stores"]:
-        faults.append(f"{known['stores']} stores of 16 bytes became {outcome.stores}")
-    if known["matrices"] and not outcome.products:
-        faults.append("no instruction multiplies matrices")
-    return faults
+class Chip:
+    def __init__(self, name, folder):
+        self.name = name
+        self.device = dict(line.partition(" ")[::2] for line in (folder / "device").read_text().splitlines())
+        self.kernels, self.refused = kernels_of(folder)
+        made = outcomes(folder / "listing")
+        self.outcomes = {
+            kernel: made[plan["module"]] for kernel, plan in self.kernels.items() if plan["module"] in made
+        }
+        # Some drivers print no instructions, or such as do not tell the width of an access.
+        self.tells_accesses = any(one.loads or one.stores for one in self.outcomes.values())
+
+    def made(self):
+        return [one for one in self.outcomes.values() if one.made]
+
+    def faults_of(self, kernel):
+        plan, outcome = self.kernels[kernel], self.outcomes.get(kernel)
+        if not plan["compiled"]:
+            return ["no shaderc compiles it"]
+        if outcome is None or not outcome.made:
+            return ["no pipeline is made"]
+        faults = []
+        if outcome.spills() and (self.name, kernel) not in MAY_SPILL:
+            faults.append(f"it spills ({outcome.spill_text()})")
+        if self.tells_accesses and self.name not in NARROW_LOADS and outcome.loads.get(16, 0) < plan["loads"]:
+            faults.append(f"{plan['loads']} loads of 16 bytes became {outcome.loads}")
+        if self.tells_accesses and outcome.stores.get(16, 0) < plan["stores"]:
+            faults.append(f"{plan['stores']} stores of 16 bytes became {outcome.stores}")
+        if self.tells_accesses and plan["matrices"] and not outcome.products:
+            faults.append("no instruction multiplies matrices")
+        return faults
+
+    def faults(self):
+        known = [kernel for name, kernel in MAY_SPILL if name == self.name]
+        idle = [kernel for kernel in known if kernel in self.outcomes and not self.outcomes[kernel].spills()]
+        return [f"{self.name}, {kernel}: {fault}." for kernel in self.kernels for fault in self.faults_of(kernel)] + [
+            f"{self.name}, {kernel}: it does not spill any more; its row of MAY_SPILL goes." for kernel in idle
+        ]
 
 
-def table(folder, listings, chips):
-    every = {chip: outcomes(listings / chip) for chip in chips}
-    faults, lines = [], ["| kernel | " + " | ".join(chips) + " |", "| --- |" + " --- |" * len(chips)]
-    given = {chip: dict(kernels_for(folder, chip)) for chip in chips}
-    for name in sorted({name for kernels in given.values() for name in kernels}):
-        cells = []
-        for chip in chips:
-            if name not in given[chip]:
-                cells.append("")
-                continue
-            outcome = every[chip].get(name)
-            faults += [f"{chip}, {name}: {fault}." for fault in faults_of(chip, name, given[chip][name], outcome)]
-            cells.append(outcome.text() if outcome else "**no pipeline**")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    summary = [
-        "| chip | kernels | spill | most registers | loads and stores of 16 bytes |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+def row(cells):
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def heading(cells):
+    return [row(cells), "|" + " --- |" * len(cells)]
+
+
+def summary_of(chips):
+    lines = heading(
+        ["chip", "device", "driver", "kernels", "spill", "most registers", "16-byte loads, stores", "on matrix units"]
+    )
     for chip in chips:
-        made = [every[chip][name] for name in given[chip] if name in every[chip] and every[chip][name].made]
-        registers = [one.registers for one in made if one.registers is not None]
-        summary.append(
-            f"| {chip} | {len(made)} of {len(given[chip])} | {sum(one.spilled > 0 for one in made)} | "
-            f"{max(registers) if registers else 'not said'} | "
-            f"{sum(one.loads.get(16, 0) for one in made)}, {sum(one.stores.get(16, 0) for one in made)} |"
+        made = chip.made()
+        registers = max((one.registers for one in made), default=0)
+        accesses = [sum(getattr(one, kind).get(16, 0) for one in made) for kind in ("loads", "stores")]
+        lines.append(
+            row(
+                [
+                    chip.name,
+                    chip.device["name"].strip(),
+                    f"{chip.device['driver']}, {chip.device['driver_info']}",
+                    f"{len(made)} of {len(chip.kernels)}",
+                    sum(one.spills() for one in made),
+                    registers or "not said",
+                    f"{accesses[0]}, {accesses[1]}" if chip.tells_accesses else "not said",
+                    sum(one["matrices"] for one in chip.kernels.values()),
+                ]
+            )
         )
-    return summary, lines, faults
+    return lines
+
+
+def spills_of(chips):
+    lines = [
+        row([chip.name, kernel, outcome.spill_text(), MAY_SPILL.get((chip.name, kernel), "**not accepted**")])
+        for chip in chips
+        for kernel, outcome in chip.outcomes.items()
+        if outcome.spills()
+    ]
+    return heading(["chip", "kernel that spills", "what", "why"]) + lines if lines else ["No kernel spills."]
+
+
+def refusals_of(chips):
+    reasons = {}
+    for chip in chips:
+        for graph, reason in chip.refused.items():
+            reasons.setdefault((graph, reason), []).append(chip.name)
+    lines = [row([graph, ", ".join(names), reason]) for (graph, reason), names in reasons.items()]
+    return heading(["graph", "not planned for", "why"]) + lines if lines else ["Every graph is planned for every chip."]
+
+
+def kernels_table(chips):
+    lines = heading(["kernel"] + [chip.name for chip in chips])
+    for kernel in sorted({kernel for chip in chips for kernel in chip.kernels}):
+        cells = [
+            "" if kernel not in chip.kernels
+            else chip.outcomes[kernel].text() if kernel in chip.outcomes
+            else "**no pipeline**"
+            for chip in chips
+        ]
+        lines.append(row([kernel] + cells))
+    return lines
+
+
+def write_tables(folder, page, names):
+    chips = [Chip(name, folder / name) for name in names]
+    tables = [summary_of(chips), spills_of(chips), refusals_of(chips), kernels_table(chips)]
+    text = "\n\n".join("\n".join(lines) for lines in tables)
+    if page:
+        head, found, _ = page.read_text().partition(MARK)
+        if not found:
+            sys.exit(f"{page} has no line '{MARK}'.")
+        page.write_text(f"{head}{MARK}\n\n{text}\n")
+    else:
+        print(text)
+    faults = [fault for chip in chips for fault in chip.faults()]
+    for fault in faults:
+        print(f"FAULT {fault}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 def main():
-    mode, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    if mode == "kernels":
-        return write_kernels(folder)
+    mode, folder, rest = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     if mode == "arguments":
-        for name, one in kernels_for(folder, sys.argv[3]):
-            print(f"/kernels/{name}.spv:{one['workgroup']}:{one['subgroup']}")
-        return
-    rest = sys.argv[4:]
-    page = rest[1] if rest[0] == "--write" else None
-    summary, lines, faults = table(folder, pathlib.Path(sys.argv[3]), rest[2:] if page else rest)
-    if page:
-        text = pathlib.Path(page).read_text()
-        head, found, _ = text.partition(MARK)
-        if not found:
-            sys.exit(f"{page} has no line '{MARK}'.")
-        pathlib.Path(page).write_text("\n".join([head + MARK, "", *summary, "", *lines, ""]))
-    else:
-        print("\n".join([*summary, "", *lines]))
-    for fault in faults:
-        print(f"FAULT {fault}", file=sys.stderr)
-    sys.exit(1 if faults else 0)
+        kernels, _ = kernels_of(folder / rest[0])
+        for module in dict.fromkeys(one["module"] for one in kernels.values() if one["compiled"]):
+            print(f"{rest[1]}/{module}")
+        return 0
+    page = pathlib.Path(rest[1]) if rest[0] == "--write" else None
+    return write_tables(folder, page, rest[2:] if page else rest)
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

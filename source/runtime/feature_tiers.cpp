@@ -70,6 +70,16 @@ std::string missing_on_device(const Caps& caps, FeatureTier tier) {
 
 }  // namespace
 
+std::array<bool, kFeatureTierCount> offered_tiers(const Caps& caps) {
+  std::array<bool, kFeatureTierCount> offered{};
+  offered[static_cast<std::size_t>(FeatureTier::baseline)] = true;
+  for (const TierBasis& basis : kTierBases) {  // each after the one that it uses
+    offered[static_cast<std::size_t>(basis.tier)] =
+        offered[static_cast<std::size_t>(basis.below)] && missing_on_device(caps, basis.tier).empty();
+  }
+  return offered;
+}
+
 Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope,
                                     bool sub_byte) {
   Target target = opened_.base_target();

@@ -14,6 +14,9 @@
 
 namespace vkfuse::runtime {
 
+/// The feature tiers whose features a device has, with those that they use as well.
+std::array<bool, kFeatureTierCount> offered_tiers(const Caps& caps);
+
 /// Everything is tested and measured on first demand. Thread-safe. The device outlives it.
 class FeatureTiers {
  public:

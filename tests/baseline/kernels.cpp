@@ -3,8 +3,11 @@
 // nothing.
 //
 //   vkfuse-kernels FOLDER PART...     PART: goldens, rows (of the benchmark), random=COUNT, or a .vkf or .onnx file
+//                                     device=FILE: the parts after it are for that device alone, as
+//                                     vkfuse-describe (tests/baseline/describe.cpp) tells of it
 //
 // FOLDER/kernels.jsonl has a line for each graph and target; FOLDER/spirv/HASH.spv are the modules that the lines name.
+// Where the linked shaderc is older than what a kernel uses, and of devices from files always, HASH.glsl is its text.
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -19,9 +22,11 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "rows.hpp"
+#include "runtime/feature_tiers.hpp"
 #include "schedule/access.hpp"
 #include "spirv/compile.hpp"
 #include "support/cases.hpp"
+#include "support/described_device.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
 #include "templates/lowering.hpp"
@@ -34,18 +39,33 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct NamedTarget {
-  const char* name;
-  Target (*make)();
+  std::string name;
+  Target target;
 };
 
-Target whole_gpu() { return discrete_gpu(); }
+std::vector<NamedTarget> fabricated_targets() {
+  return {{"gpu", discrete_gpu()},
+          {"matrices", discrete_gpu_with_measured_costs()},
+          {"workgroup-matrices", discrete_gpu_with_whole_tiles()},
+          {"mali", mali()},
+          {"minimum", minimum_device()},
+          {"cpu", cpu_driver()}};
+}
 
-constexpr NamedTarget kTargets[] = {{"gpu", whole_gpu},
-                                    {"matrices", discrete_gpu_with_measured_costs},
-                                    {"workgroup-matrices", discrete_gpu_with_whole_tiles},
-                                    {"mali", mali},
-                                    {"minimum", minimum_device},
-                                    {"cpu", cpu_driver}};
+/// The device as programs get it if it passes every self-test.
+Target target_of(const vulkan::DeviceInfo& info) {
+  Target target;
+  target.name = info.name;
+  target.type = info.type;
+  target.caps = info.caps;
+  target.tiers = runtime::offered_tiers(info.caps);
+  target.caps.matrix.shapes.clear();
+  for (const MatrixKind& kind : kMatrixKinds) {
+    const auto shape = matrix_of(info.caps, kind.operands, kind.sums);
+    if (shape && (kind.operands != DType::bf16 || info.caps.matrix.bf16)) target.caps.matrix.shapes.push_back(*shape);
+  }
+  return target;
+}
 
 /// FNV-1a: the same on every machine.
 std::string hash_of(std::string_view text) {
@@ -61,12 +81,19 @@ class Writer {
     lines_.open(folder_ / "kernels.jsonl");
   }
 
+  /// What is written from now on is for this device alone.
+  void take_device(NamedTarget device) {
+    targets_ = {std::move(device)};
+    with_text_ = true;
+  }
+  [[nodiscard]] const std::vector<NamedTarget>& targets() const { return targets_; }
+
   void write(const std::string& name, const ir::Graph& graph) {
-    for (const NamedTarget& target : kTargets) write_on(name, graph, target);
+    for (const NamedTarget& target : targets_) write_on(name, graph, target);
   }
   void write_on(const std::string& name, const ir::Graph& graph, const NamedTarget& target) {
     ordered_json line{{"graph", name}, {"target", target.name}};
-    auto steps = steps_of(graph, target.make());
+    auto steps = steps_of(graph, target.target);
     if (steps) {
       line["steps"] = *std::move(steps);
     } else {
@@ -101,6 +128,11 @@ class Writer {
       step["modelled_us"] = schedule.cost.modelled_us;
       step["scratch_bytes"] = schedule.scratch_bytes;
       step["shared_bytes"] = schedule.shared_bytes;
+      if (with_text_) {
+        step["kind"] = schedule::name_of(schedule.kind());
+        step["registers"] = schedule.cost.registers;
+        step["whole_vectors"] = whole_vectors_of(scheduled[i]);
+      }
       if (scheduled[i].pieces.empty()) {
         VKF_TRY(kernels, lowering::lower({plan.graph, segment, scheduled[i].loops, schedule, plan.target, options}));
         VKF_TRY(dispatches, dispatches_of(kernels));
@@ -111,6 +143,19 @@ class Writer {
       steps.push_back(std::move(step));
     }
     return steps;
+  }
+
+  /// How many of the loads and of the stores are planned as accesses of 16 bytes.
+  static std::array<int, 2> whole_vectors_of(const plan::ScheduledKernel& scheduled) {
+    const auto whole = [](const schedule::AccessPlan& access) {
+      return access.kind == schedule::AccessKind::vector && access.vector_bytes == kBindingGranule ? 1 : 0;
+    };
+    std::array<int, 2> count{};
+    for (std::size_t i = 0; i < scheduled.loops.values.size(); ++i) {
+      if (scheduled.loops.values[i].kind == segment::Value::Kind::load) count[0] += whole(scheduled.schedule.loads[i]);
+    }
+    for (const schedule::AccessPlan& store : scheduled.schedule.stores) count[1] += whole(store);
+    return count;
   }
 
   Result<ordered_json> dispatches_of(const std::vector<lowering::Kernel>& kernels) {
@@ -138,21 +183,26 @@ class Writer {
     const std::string hash = hash_of(kernel.glsl);
     if (!modules_.insert(hash).second) return hash;
     auto spirv = spirv::compile_glsl(kernel.glsl, kernel.name);
-    const bool is_module = spirv.ok();
-    const fs::path path = folder_ / "spirv" / (hash + (is_module ? ".spv" : ".glsl"));
-    std::ofstream file(path, std::ios::binary);
-    if (is_module) {
-      file.write(reinterpret_cast<const char*>(spirv->data()),
-                 static_cast<std::streamsize>(spirv->size() * sizeof(std::uint32_t)));
-    } else {
-      file << kernel.glsl;
+    if (spirv) {
+      const std::size_t bytes = spirv->size() * sizeof(std::uint32_t);
+      VKF_CHECK_OK(write_file(hash + ".spv", {reinterpret_cast<const char*>(spirv->data()), bytes}));
     }
-    file.close();
-    if (file.fail()) return make_error(ErrorCode::io, "'{}' cannot be written.", path.string());
+    if (!spirv || with_text_) VKF_CHECK_OK(write_file(hash + ".glsl", kernel.glsl));
     return hash;
   }
 
+  [[nodiscard]] Result<void> write_file(const std::string& name, std::string_view bytes) const {
+    const fs::path path = folder_ / "spirv" / name;
+    std::ofstream file(path, std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    if (file.fail()) return make_error(ErrorCode::io, "'{}' cannot be written.", path.string());
+    return {};
+  }
+
   fs::path folder_;
+  std::vector<NamedTarget> targets_ = fabricated_targets();
+  bool with_text_ = false;
   std::ofstream lines_;
   std::set<std::string> modules_;
   int written_ = 0;
@@ -177,12 +227,12 @@ void write_rows(Writer& writer) {
   }
 }
 
-/// Random graphs, each on one target of the six; every fourth has repeated layers.
+/// Random graphs, each on one target of the six or on the device; every fourth has repeated layers.
 void write_random(Writer& writer, std::uint64_t count) {
   for (std::uint64_t seed = 1; seed <= count; ++seed) {
-    const NamedTarget& target = kTargets[seed % std::size(kTargets)];
+    const NamedTarget& target = writer.targets()[seed % writer.targets().size()];
     CaseOptions options;
-    options.caps = target.make().caps;
+    options.caps = target.target.caps;
     options.every_class = seed % 3 != 0;
     Case one = random_case(seed, options);
     if (seed % 4 == 0) one = repeated(std::move(one));
@@ -191,8 +241,13 @@ void write_random(Writer& writer, std::uint64_t count) {
 }
 
 Result<void> write_part(Writer& writer, const std::string& part) {
-  constexpr std::string_view kRandom = "random=";
-  if (part == "goldens") {
+  constexpr std::string_view kRandom = "random=", kDevice = "device=";
+  if (part.starts_with(kDevice)) {
+    const fs::path path = part.substr(kDevice.size());
+    VKF_TRY(text, tool::read_text(path));
+    VKF_TRY(info, parse_device(text));
+    writer.take_device({path.stem().string(), target_of(info)});
+  } else if (part == "goldens") {
     write_goldens(writer);
   } else if (part == "rows") {
     write_rows(writer);
@@ -216,8 +271,10 @@ int main(int argc, char** argv) {
   using namespace vkfuse::test;
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() < 2) {
-    std::fprintf(stderr,
-                 "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, or a .vkf or .onnx file\n");
+    std::fprintf(
+        stderr,
+        "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, device=FILE, or a .vkf or .onnx "
+        "file\n");
     return 2;
   }
   Writer writer(words[0]);

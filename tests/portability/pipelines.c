@@ -1,6 +1,6 @@
 // Makes a compute pipeline of each SPIR-V file and prints what the driver's compiler says of it, one line a file:
-//   FILE <tab> NAME=VALUE;NAME=VALUE... <tab> COUNT INSTRUCTION, COUNT INSTRUCTION...      of the instructions that
-//   load or store
+//   FILE:WORKGROUP:SUBGROUP <tab> NAME=VALUE;NAME=VALUE... <tab> COUNT INSTRUCTION, COUNT INSTRUCTION...      of the
+//   instructions that load or store
 // Nothing is submitted: it is for drivers without their hardware, and so small that it is compiled for other processors
 // by one command.
 //   usage: pipelines [-v] FILE:WORKGROUP:SUBGROUP...      SUBGROUP 0: as the driver likes; -v: the listing too
@@ -147,7 +147,8 @@ static int touches_memory(const char* word) {
   word += *word == '+' || *word == '*';  // which half of a pair it is, on Mali
   static const char* const starts[] = {
       "buffer_load", "buffer_store", "global_load", "global_store", "scratch_", "v_wmma",         // AMD
-      "ld.global",   "st.global",    "ld.local",    "st.local",                                   // NVIDIA
+      "ld.global",   "st.global",    "ld.local",    "st.local",     "hmma",     "imma",           // NVIDIA
+      "dpas",                                                                                     // Intel
       "isam",        "ldib",         "stib",        "ldg",          "stg",      "ldp",    "stp",  // Adreno
       "LOAD.",       "STORE.",       "LD_BUFFER",   "LD_CVT",       "ST_CVT"};                    // Mali
   for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); ++i) {
@@ -169,9 +170,23 @@ static void append_mask(char* word, size_t size, const char* rest) {
   }
 }
 
-static void count_accesses(const char* listing) {
+typedef struct {
   char names[kMostInstructions][48];
-  int counts[kMostInstructions], known = 0;
+  int counts[kMostInstructions], known;
+} Accesses;
+
+static void count(Accesses* accesses, const char* name) {
+  int i = 0;
+  while (i < accesses->known && strcmp(accesses->names[i], name) != 0) ++i;
+  if (i == kMostInstructions) return;
+  if (i == accesses->known) {
+    strcpy(accesses->names[i], name);
+    accesses->counts[accesses->known++] = 0;
+  }
+  ++accesses->counts[i];
+}
+
+static void count_words(Accesses* accesses, const char* listing) {
   for (const char* at = listing; *at != 0;) {
     const size_t length = strcspn(at, " \t\r\n,;(){}|");
     char word[48];
@@ -180,19 +195,51 @@ static void count_accesses(const char* listing) {
       word[length] = 0;
       if (touches_memory(word)) {
         append_mask(word, sizeof(word), at + length);
-        int i = 0;
-        while (i < known && strcmp(names[i], word) != 0) ++i;
-        if (i < known) {
-          ++counts[i];
-        } else if (known < kMostInstructions) {
-          strcpy(names[known], word);
-          counts[known++] = 1;
-        }
+        count(accesses, word);
       }
     }
     at += length + (at[length] != 0);
   }
-  for (int i = 0; i < known; ++i) printf("%s%d %s", i == 0 ? "" : ", ", counts[i], names[i]);
+}
+
+/// Intel sends messages, described behind the instruction. Of those to buffers, those of scratch and shared memory have
+/// no number of a binding:
+///   ugm MsgDesc: ( load, a32, d32, V4, ... bti ) BTI 0                            from DG2 on
+///   hdc1 MsgDesc: (DC untyped surface write, Surface = 2, SIMD16, Mask = 0x0)     before: 254 is shared memory
+static void count_message(Accesses* accesses, const char* text) {
+  enum { kSharedMemory = 254 };
+  char kind[8], name[48];
+  unsigned bits, vector, surface, simd, mask;
+  if (sscanf(text, " ( %5[a-z], a%*u, d%u, V%u,", kind, &bits, &vector) == 3 && strstr(text, " bti )") != NULL) {
+    snprintf(name, sizeof(name), "%s.d%u.V%u", kind, bits, vector);
+    count(accesses, name);
+    return;
+  }
+  const char* const surface_text = strstr(text, "untyped surface ");
+  if (surface_text == NULL || sscanf(surface_text, "untyped surface %5[a-z], Surface = %u, SIMD%u, Mask = %x", kind,
+                                     &surface, &simd, &mask) != 4)
+    return;
+  if (surface == kSharedMemory) return;
+  for (vector = 4; mask != 0; mask &= mask - 1) --vector;  // a bit of the mask is an element that is left out
+  snprintf(name, sizeof(name), "%s.d32.V%u", strcmp(kind, "read") == 0 ? "load" : "store", vector);
+  count(accesses, name);
+}
+
+static void count_messages(Accesses* accesses, const char* listing) {
+  static const char mark[] = "MsgDesc:";
+  for (const char* at = listing; (at = strstr(at, mark)) != NULL;) {
+    at += sizeof(mark) - 1;
+    char line[256];
+    snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+    count_message(accesses, line);
+  }
+}
+
+static void count_accesses(const char* listing) {
+  Accesses accesses = {.known = 0};
+  count_words(&accesses, listing);
+  count_messages(&accesses, listing);
+  for (int i = 0; i < accesses.known; ++i) printf("%s%d %s", i == 0 ? "" : ", ", accesses.counts[i], accesses.names[i]);
 }
 
 static void print_statistics(const Place* place, const VkPipelineExecutableInfoKHR* which) {
@@ -277,10 +324,10 @@ static int compile(const Place* place, char* argument, int verbose) {
   const char* const slash = strrchr(argument, '/');
   const char* const name = slash == NULL ? argument : slash + 1;
   if (made != VK_SUCCESS) {
-    printf("%s\tno pipeline: VkResult %d\t\n", name, made);
+    printf("%s:%u:%u\tno pipeline: VkResult %d\t\n", name, invocations, wanted, made);
     return 0;
   }
-  printf("%s\t", name);
+  printf("%s:%u:%u\t", name, invocations, wanted);
   const VkPipelineExecutableInfoKHR which = {
       .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = 0};
   print_statistics(place, &which);
