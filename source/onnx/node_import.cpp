@@ -82,12 +82,25 @@ Result<void> check_sequences(const OperatorRow& row, std::span<const Value* cons
   return {};
 }
 
+/// Elements of narrow types are bytes, with which nothing can be computed: they are moved and converted.
+Result<void> check_narrow(const OperatorRow& row, std::span<const Value* const> operands) {
+  if (row.takes == Takes::converted) return {};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const NarrowType* narrow = operands[i] == nullptr ? nullptr : operands[i]->narrow;
+    if (narrow == nullptr || (row.takes == Takes::moved && narrow == operands[0]->narrow)) continue;
+    return unsupported("Operand {} of operator {} is {}, which this operator does not take.", i, in_quotes(row.name),
+                       narrow->name);
+  }
+  return {};
+}
+
 Result<void> check_operands(const OperatorRow& row, std::span<const Value* const> operands) {
   VKF_CHECK_OK(check_operand_count(row, static_cast<std::int64_t>(operands.size())));
   // Which operands of these may be left out, and what they are, is said where they are entered.
   if (row.control == Control::loop || row.control == Control::scan) return {};
   VKF_CHECK_OK(check_required(row, operands));
   VKF_CHECK_OK(check_sequences(row, operands));
+  VKF_CHECK_OK(check_narrow(row, operands));
   if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
     return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
@@ -98,6 +111,13 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
 bool varies(const Value& value) {
   if (value.sequence) return std::ranges::any_of(*value.sequence, varies);
   return value.part != kFixed && !value.known;
+}
+
+/// A number that tells nodes with random results apart: their names, and of one body the frames it is imported in.
+std::uint64_t seed_from(const pb::NodeProto& node, int frame) {
+  std::uint64_t seed = 0xcbf29ce484222325 + static_cast<std::uint64_t>(frame);  // FNV-1a
+  for (const char c : describe(node)) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return seed;
 }
 
 /// A result as one of a part: an element of a sequence that came from elsewhere stays of its own.
@@ -357,8 +377,10 @@ Result<void> NodeImport::take_node(Step step) {
   const pb::FunctionProto* function = library_.find(node);
   const OperatorRow* row = function == nullptr ? find_operator(domain, node.op_type(), opset) : nullptr;
   if (function == nullptr && row == nullptr) {
-    return unsupported("Operator {} (domain {}, opset {}), {}, is not supported.", in_quotes(node.op_type()),
-                       in_quotes(domain), opset, describe(node));
+    const std::string opsets = opsets_of(domain, node.op_type());
+    return unsupported("Operator {} (domain {}, opset {}), {}, is not supported{}.", in_quotes(node.op_type()),
+                       in_quotes(domain), opset, describe(node),
+                       opsets.empty() ? "" : fmt::format("; it is in opsets {}", opsets));
   }
   std::deque<Value> held;
   std::vector<const Value*> operands;
@@ -408,6 +430,7 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   if (row.import != nullptr) {
     NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
     node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
+    node.set_own_seed(seed_from(*step.node, step.frame));
     outputs = row.import(node);
   }
   const bool waits =
@@ -416,8 +439,10 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   if (!outputs) return outputs;
   const bool is_fixed =
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
+  const NarrowType* narrow = row.takes == Takes::moved && operands[0] != nullptr ? operands[0]->narrow : nullptr;
   for (Value& output : *outputs) {
     if (output.pending) continue;
+    if (narrow != nullptr) output.narrow = narrow;
     output = in_dtype(folded(std::move(output), operands), library_.floats);
     if (!is_fixed) output = of_part(std::move(output), part_);
   }

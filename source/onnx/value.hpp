@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "onnx/narrow_types.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -25,7 +26,8 @@ inline constexpr int kFixed = -1;
 struct Value {
   Tensor tensor;
   std::shared_ptr<const TensorData> known;
-  bool is_int4 = false;  ///< of 4 bits in the model; held as i8 or u8
+  /// The model's type, where the tensor holds elements of it; null where its dtype is the model's.
+  const NarrowType* narrow = nullptr;
   bool pending = false;  ///< waits for what the host computes; `tensor` is then invalid
   /// The part of the model whose kernels compute the tensor; kFixed for what depends on no input.
   int part = kFixed;
