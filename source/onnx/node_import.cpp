@@ -73,6 +73,7 @@ Result<void> check_required(const OperatorRow& row, std::span<const Value* const
 
 /// The first operand of operators on sequences is one, and no other operand.
 Result<void> check_sequences(const OperatorRow& row, std::span<const Value* const> operands) {
+  if (row.takes == Takes::optional) return {};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const bool requested = row.takes == Takes::sequences && i == 0;
     if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == requested) continue;
@@ -84,7 +85,7 @@ Result<void> check_sequences(const OperatorRow& row, std::span<const Value* cons
 
 /// Elements of narrow types are bytes, with which nothing can be computed: they are moved and converted.
 Result<void> check_narrow(const OperatorRow& row, std::span<const Value* const> operands) {
-  if (row.takes == Takes::converted) return {};
+  if (row.takes == Takes::converted || row.takes == Takes::optional) return {};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const NarrowType* narrow = operands[i] == nullptr ? nullptr : operands[i]->narrow;
     if (narrow == nullptr || (row.takes == Takes::moved && narrow == operands[0]->narrow)) continue;
@@ -101,7 +102,7 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
   VKF_CHECK_OK(check_required(row, operands));
   VKF_CHECK_OK(check_sequences(row, operands));
   VKF_CHECK_OK(check_narrow(row, operands));
-  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
+  if (row.operands.least == 0 || operands[0]->sequence || takes(row.takes, operands[0]->tensor.dtype()))
     return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
@@ -367,6 +368,8 @@ Result<void> NodeImport::take(Step step) {
   asked_.clear();
   if (step.kind == Step::Kind::leave) return leave(std::move(step));
   if (step.kind == Step::Kind::iterate) return iterate(std::move(step));
+  if (step.kind == Step::Kind::join) return join(step);
+  if (step.kind == Step::Kind::modify) return take_modified(std::move(step));
   return take_node(std::move(step));
 }
 
@@ -404,7 +407,7 @@ Result<void> NodeImport::check_outputs(const Outputs& outputs) {
   for (const Value& output : outputs) {
     if (output.sequence) {
       library_.sequence_elements += output.sequence->size();
-    } else if (!output.pending) {
+    } else if (!output.pending && !output.is_none) {
       if (!output.tensor.valid()) return Error(output.tensor.error());
       note_promises(output.tensor);
     }
@@ -441,7 +444,7 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
   const NarrowType* narrow = row.takes == Takes::moved && operands[0] != nullptr ? operands[0]->narrow : nullptr;
   for (Value& output : *outputs) {
-    if (output.pending) continue;
+    if (output.pending || output.is_none) continue;
     if (narrow != nullptr) output.narrow = narrow;
     output = in_dtype(folded(std::move(output), operands), library_.floats);
     if (!is_fixed) output = of_part(std::move(output), part_);
@@ -542,7 +545,8 @@ Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
       return unsupported("Output {} ({}) of operator {} is not supported.", i, in_quotes(node.output(i)),
                          in_quotes(node.op_type()));
     }
-    VKF_CHECK_OK(define(step.frame, node.output(i), std::move(outputs[static_cast<std::size_t>(i)])));
+    Value& output = outputs[static_cast<std::size_t>(i)];
+    VKF_CHECK_OK(define(step.frame, node.output(i), output.is_none ? std::nullopt : std::optional(std::move(output))));
   }
   return {};
 }

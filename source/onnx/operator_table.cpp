@@ -125,6 +125,8 @@ constexpr OperatorRow kRows[] = {
     {"EyeLike", 9, kNew, kUnary, Takes::anything, import_eye_like, "", "dtype k"},
     {"FastGelu", 1, 1, {1, 2}, Takes::floats, import_fast_gelu, "", "", "", kContrib},
     {"Flatten", 1, kNew, kUnary, Takes::moved, import_flatten, "", "axis"},
+    {"FlexAttention", 1, 1, kTernary, Takes::floats, nullptr, "", "prob_mod scale score_mod softmax_precision", "",
+        "ai.onnx.preview", nullptr, nullptr, Control::flex_attention},
     {"Floor", kOld, kNew, kUnary, Takes::floats, apply_primitive, "floor"},
     {"FusedConv", 1, 1, {2, 4}, Takes::floats, import_fused_conv, "",
         "activation activation_params auto_pad dilations group kernel_shape pads strides", kStaticSizes, kContrib},
@@ -224,6 +226,9 @@ constexpr OperatorRow kRows[] = {
     {"NonZero", 9, kNew, kUnary, Takes::anything, nullptr, "", "", kOnHost, kOnnxDomain, non_zero, most_of_non_zero},
     {"Not", 1, kNew, kUnary, Takes::booleans, apply_primitive, "not"},
     {"OneHot", 9, kNew, kTernary, Takes::numbers, import_one_hot, "", "axis", "depth known at import"},
+    {"Optional", 15, kNew, {0, 1}, Takes::optional, import_optional, "", "type"},
+    {"OptionalGetElement", 15, kNew, kUnary, Takes::optional, import_optional_get_element},
+    {"OptionalHasElement", 15, kNew, {0, 1}, Takes::optional, import_optional_has_element},
     {"Or", kOld, 6, kBinary, Takes::booleans, apply_primitive_6, "or", kLegacyBroadcast},
     {"Or", 7, kNew, kBinary, Takes::booleans, apply_primitive, "or"},
     {"PRelu", kOld, 6, kBinary, Takes::floats, import_prelu_6},
@@ -449,6 +454,7 @@ bool takes(Takes set, DType dtype) {
     case Takes::unsigned_integers: return is_integer(dtype) && !is_signed_integer(dtype);
     case Takes::booleans: return dtype == DType::boolean;
     case Takes::sequences: return false;
+    case Takes::optional:
     case Takes::moved:
     case Takes::converted: return true;
   }
@@ -456,8 +462,8 @@ bool takes(Takes set, DType dtype) {
 }
 
 std::string_view name_of(Takes set) {
-  constexpr std::string_view names[] = {"anything",  "floats",          "numbers",        "integers", "unsigned integers", "bool",
-                                        "sequences", "anything, narrow", "anything, narrow"};
+  constexpr std::string_view names[] = {"anything", "floats",    "numbers",     "integers",        "unsigned integers",
+                                        "bool",     "sequences", "optionals", "anything, narrow", "anything, narrow"};
   return names[static_cast<int>(set)];
 }
 

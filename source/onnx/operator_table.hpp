@@ -34,6 +34,7 @@ enum class Takes : std::uint8_t {
   unsigned_integers,
   booleans,
   sequences,
+  optional,  ///< a tensor, a sequence, or nothing
   moved,
   converted
 };
@@ -55,7 +56,7 @@ using HostTypes = std::vector<std::pair<DType, Sizes>>;
 using HostBound = Result<HostTypes> (*)(const NodeContext&);
 
 /// Operators that have graphs as attributes: those are imported in their place.
-enum class Control : std::uint8_t { none, branch, loop, scan };
+enum class Control : std::uint8_t { none, branch, loop, scan, flex_attention };
 
 struct OperatorRow {
   std::string_view name;

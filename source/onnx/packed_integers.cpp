@@ -25,14 +25,13 @@ Result<std::int64_t> count_of(const pb::TensorProto& tensor) {
 }  // namespace
 
 Result<Value> value_from(const pb::TensorProto& tensor, const std::filesystem::path& folder) {
-  VKF_TRY(count, count_of(tensor));
-  const bool is_weight = count > static_cast<std::int64_t>(kMaxComputedElements);
-  if (!is_weight || (tensor.data_type() != kInt4 && tensor.data_type() != kUint4)) {
+  if (tensor.data_type() != kInt4 && tensor.data_type() != kUint4) {
     VKF_TRY(data, decode_tensor(tensor, folder));
     Value value = constant_value(std::move(data));
     value.narrow = find_narrow(tensor.data_type());
     return value;
   }
+  VKF_TRY(count, count_of(tensor));
   const std::int64_t needed = count / 2 + count % 2;
   VKF_TRY(bytes, stored_bytes(tensor, folder, needed));
   const Tensor packed = Tensor::constant(DType::u8, {needed}, bytes);

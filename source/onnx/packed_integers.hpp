@@ -8,7 +8,7 @@
 
 namespace vkfuse::onnx {
 
-/// A constant with the elements of a stored tensor; `folder` as for decode_tensor. Many integers of 4 bits stay two in a
+/// A constant with the elements of a stored tensor; `folder` as for decode_tensor. Integers of 4 bits stay two in a
 /// byte, and kernels take them apart where they read them.
 Result<Value> value_from(const pb::TensorProto& tensor, const std::filesystem::path& folder);
 
