@@ -146,7 +146,8 @@ Result<Outputs> import_attention(const NodeContext& node) {
   VKF_TRY(options, options_of(node, q, k));
   const Tensor scores = attention_scores(q, k, options);
   Tensor weights = softmax(scores.cast(options.softmax_dtype.value_or(q.dtype())));
-  if ((options.mask || options.bias || options.window_before || options.window_after) && scores.valid() && scores.shape().back() != Dim(0)) {
+  if ((options.mask || options.bias || options.window_before || options.window_after) && scores.valid() &&
+      scores.shape().back() != Dim(0)) {
     // A query that is left without a key gets zeros.
     const Tensor largest = scores.max({-1}, true);
     const Tensor none = op("eq", largest, -std::numeric_limits<double>::infinity());

@@ -98,7 +98,8 @@ Result<Outputs> import_embed_layer_normalization(const NodeContext& node) {
   VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-12));
   const Tensor& ids = node.tensor(kIds);
   if (ids.shape().size() != 2)
-    return invalid("The ids of operator 'EmbedLayerNormalization' are {}; they must have rank 2.", to_text(ids.shape()));
+    return invalid("The ids of operator 'EmbedLayerNormalization' are {}; they must have rank 2.",
+                   to_text(ids.shape()));
   for (const int operand : {kWords, kPositions, kScale, kBias}) {
     if (!node.has(operand))
       return invalid("Operand {} of operator 'EmbedLayerNormalization' is left out, but is not optional.", operand);

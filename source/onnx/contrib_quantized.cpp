@@ -54,7 +54,7 @@ Result<Outputs> as_floats(const NodeContext& node, const Tensor& product, const 
 /// Operands and attributes of GatherBlockQuantized.
 struct Blocks {
   std::int64_t bits = 4, size = 128;
-  int axis = 0;          ///< gathered along
+  int axis = 0;            ///< gathered along
   bool is_packed = false;  ///< several integers in a byte
 };
 
@@ -127,8 +127,9 @@ Result<Outputs> import_qlinear_global_average_pool(const NodeContext& node) {
 Result<Outputs> import_qlinear_concat(const NodeContext& node) {
   if (!node.attributes().has("axis")) return invalid("Attribute 'axis' is missing.");
   if (node.inputs() < 5 || node.inputs() % 3 != 2) {
-    return invalid("Operator 'QLinearConcat' has {} operands; it takes a scale, a zero point and three for each tensor.",
-                   node.inputs());
+    return invalid(
+        "Operator 'QLinearConcat' has {} operands; it takes a scale, a zero point and three for each tensor.",
+        node.inputs());
   }
   VKF_TRY(stated, node.attributes().integer("axis", 0));
   VKF_TRY(axis, checked_axis(stated, node.tensor(2).shape().size(), "Attribute 'axis'"));
@@ -203,7 +204,9 @@ Result<Outputs> import_gather_block_quantized(const NodeContext& node) {
   VKF_TRY(rows, static_size(data.shape(), static_cast<std::size_t>(blocks.axis)));
   VKF_TRY(at, positions(node.value(1), rows));
   const std::int64_t each = blocks.is_packed ? 8 / blocks.bits : 1, elements = stored * each;
-  const auto unpacked = [&](const Tensor& bytes) { return blocks.is_packed ? unpacked_bits(bytes, blocks.bits) : bytes; };
+  const auto unpacked = [&](const Tensor& bytes) {
+    return blocks.is_packed ? unpacked_bits(bytes, blocks.bits) : bytes;
+  };
   const Tensor scale = for_elements(node.tensor(2).gather(at, blocks.axis), blocks.size, elements);
   Tensor steps = unpacked(data.gather(at, blocks.axis)).cast(DType::i32);
   if (node.has(3)) {

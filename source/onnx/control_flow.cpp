@@ -235,7 +235,8 @@ Result<void> NodeImport::join(const Step& step) {
     VKF_TRY(b, find(step.other_body, step.other_results[i], "The end of a branch of operator 'If'"));
     if (a == nullptr || b == nullptr || a->pending || b->pending || a->sequence || b->sequence) {
       return unsupported(
-          "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits for "
+          "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits "
+          "for "
           "the host.",
           i);
     }

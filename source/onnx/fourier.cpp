@@ -60,8 +60,7 @@ Tensor from_half(const Signal& in, const Transform& how, std::int64_t size, DTyp
   if (how.length % 2 == 0 && rows == how.length / 2 + 1) shares.back() = 1;
   const Tensor share = real_constant(shares, {rows}, dtype);
   Tensor sum = matmul(cut_to(in.real, rows) * share, waves(false, rows, how.length, how, dtype));
-  if (in.imaginary)
-    sum = sum - matmul(cut_to(*in.imaginary, rows) * share, waves(true, rows, how.length, how, dtype));
+  if (in.imaginary) sum = sum - matmul(cut_to(*in.imaginary, rows) * share, waves(true, rows, how.length, how, dtype));
   return (sum / static_cast<double>(how.length)).unsqueeze(static_cast<int>(sum.shape().size()));
 }
 
@@ -155,7 +154,8 @@ std::vector<double> mel_matrix(const MelFilters& mel, std::int64_t rows) {
   for (std::int64_t i = 0; i < mel.filters; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::int64_t low = bins[at], peak = bins[at + 1], high = bins[at + 2];
-    for (std::int64_t bin = std::max<std::int64_t>(low, 0); bin <= std::min(std::max(peak, high - 1), rows - 1); ++bin) {
+    for (std::int64_t bin = std::max<std::int64_t>(low, 0); bin <= std::min(std::max(peak, high - 1), rows - 1);
+         ++bin) {
       double weight = peak == low ? 1 : static_cast<double>(bin - low) / static_cast<double>(peak - low);
       if (bin >= peak && high > peak) weight = static_cast<double>(high - bin) / static_cast<double>(high - peak);
       matrix[static_cast<std::size_t>(bin * mel.filters + i)] = weight;

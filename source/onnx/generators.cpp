@@ -137,8 +137,7 @@ Result<Outputs> import_dropout_6(const NodeContext& node) {
   VKF_TRY(is_test, node.attributes().integer("is_test", 0));
   VKF_TRY(ratio, node.attributes().real("ratio", 0.5));
   if (is_test != 0) return dropout_in_inference(node, node.dtype());
-  VKF_TRY(outputs,
-          dropout_in_training(node, Tensor::scalar(DType::f32, ratio), Tensor::scalar_int(DType::boolean, 1)));
+  VKF_TRY(outputs, dropout_in_training(node, Tensor::scalar(DType::f32, ratio), Tensor::scalar_int(DType::boolean, 1)));
   return Outputs{outputs[0], outputs[1].tensor.cast(node.dtype())};
 }
 

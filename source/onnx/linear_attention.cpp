@@ -50,7 +50,8 @@ Result<void> take_rule(const NodeContext& node, Recurrence& how) {
     return invalid("Attribute 'update_rule' is {}; it must be 'linear', 'gated', 'delta' or 'gated_delta'.",
                    in_quotes(rule));
   }
-  if (how.decays && !node.has(kDecay)) return invalid("The update rule {} needs operand 4, the decay.", in_quotes(rule));
+  if (how.decays && !node.has(kDecay))
+    return invalid("The update rule {} needs operand 4, the decay.", in_quotes(rule));
   if (how.corrects && !node.has(kBeta)) return invalid("The update rule {} needs operand 5, beta.", in_quotes(rule));
   return {};
 }
@@ -107,8 +108,7 @@ Made summed(const NodeContext& node, const Recurrence& how) {
   const Tensor scores = matmul(q, for_queries(k, how).transpose());
   if (!scores.valid()) return {scores, scores};
   const Dim& steps = scores.shape()[3];
-  const Tensor is_past =
-      op("le", Tensor::iota(DType::i32, {1, steps}, 1), Tensor::iota(DType::i32, {steps, 1}, 0));
+  const Tensor is_past = op("le", Tensor::iota(DType::i32, {1, steps}, 1), Tensor::iota(DType::i32, {steps, 1}, 0));
   const Tensor masked = select(is_past, scores, Tensor::scalar(how.inside, 0));
   const Tensor read = matmul(masked, for_queries(v, how)) + matmul(q, for_queries(state, how));
   return {read * how.scale, state + matmul(k.transpose(), v)};

@@ -34,7 +34,8 @@ Tensor low_bits(const Tensor& x, int bits) { return op("bit_and", x, word((std::
 
 Tensor widened_power(const Tensor& code) {
   // The smallest is no normal f32.
-  const Tensor bits = select(op("eq", code, word(0)), word(1 << (kFraction - 1)), op("shift_left", code, word(kFraction)));
+  const Tensor bits =
+      select(op("eq", code, word(0)), word(1 << (kFraction - 1)), op("shift_left", code, word(kFraction)));
   return select(op("eq", code, word(255)), real(std::numeric_limits<double>::quiet_NaN()), bits.bitcast(DType::f32));
 }
 
@@ -68,7 +69,8 @@ Tensor widened_float(const Tensor& code, const NarrowType& type) {
     result = select(op("eq", size, word(format.infinity)), real(std::numeric_limits<double>::infinity()), result);
   result = select(op("eq", op("shift_right", code, word(magnitude_bits)), word(0)), result, -result);
   if (format.first_nan < 0 && format.negative_zero) return result;
-  const Tensor is_nan = format.negative_zero ? op("ge", size, word(format.first_nan)) : op("eq", code, word(format.nan));
+  const Tensor is_nan =
+      format.negative_zero ? op("ge", size, word(format.first_nan)) : op("eq", code, word(format.nan));
   return select(is_nan, real(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
@@ -84,8 +86,8 @@ Tensor narrowed_float(const Tensor& x, const NarrowType& type, bool saturates) {
   const Tensor is_small = op("lt", size, word(static_cast<std::int64_t>(kBias + 1 - format.bias) << kFraction));
   const Tensor few = op("round", select(is_small, steps, real(0))).cast(DType::u32);
   const Tensor code = select(is_small, few, normal);
-  const Tensor kept = select(op("gt", code, word(format.largest)),
-                             word(saturates ? format.largest : format.overflow), code);
+  const Tensor kept =
+      select(op("gt", code, word(format.largest)), word(saturates ? format.largest : format.overflow), code);
   Tensor sign = op("shift_left", op("shift_right", bits, word(31)), word(type.bits - 1));
   if (!format.negative_zero) sign = select(op("eq", kept, word(0)), word(0), sign);
   return select(op("gt", size, word(kInfinity)), word(format.nan), op("bit_or", kept, sign));

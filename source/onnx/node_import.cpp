@@ -102,8 +102,7 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
   VKF_CHECK_OK(check_required(row, operands));
   VKF_CHECK_OK(check_sequences(row, operands));
   VKF_CHECK_OK(check_narrow(row, operands));
-  if (row.operands.least == 0 || operands[0]->sequence || takes(row.takes, operands[0]->tensor.dtype()))
-    return {};
+  if (row.operands.least == 0 || operands[0]->sequence || takes(row.takes, operands[0]->tensor.dtype())) return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
 }
@@ -426,27 +425,30 @@ void NodeImport::note_promises(const Tensor& tensor) {
   }
 }
 
+Result<Outputs> NodeImport::computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                                        const std::vector<const Value*>& operands) {
+  NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
+  node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
+  node.set_own_seed(seed_from(*step.node, step.frame));
+  return row.import(node);
+}
+
 Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands) {
   Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
-  Result<Outputs> outputs = Outputs();
-  if (row.import != nullptr) {
-    NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
-    node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
-    node.set_own_seed(seed_from(*step.node, step.frame));
-    outputs = row.import(node);
-  }
+  Result<Outputs> outputs = row.import != nullptr ? computed_by(row, step, attributes, operands) : Outputs();
   const bool waits =
       row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
   if (waits) outputs = on_host(row, step, std::move(attributes), operands);
   if (!outputs) return outputs;
   const bool is_fixed =
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
-  const NarrowType* narrow = row.takes == Takes::moved && operands[0] != nullptr ? operands[0]->narrow : nullptr;
+  const NarrowType* narrow = row.takes == Takes::moved ? operands[0]->narrow : nullptr;
   for (Value& output : *outputs) {
     if (output.pending || output.is_none) continue;
-    if (narrow != nullptr) output.narrow = narrow;
+    const NarrowType* type = narrow != nullptr ? narrow : output.narrow;
     output = in_dtype(folded(std::move(output), operands), library_.floats);
+    output.narrow = type;
     if (!is_fixed) output = of_part(std::move(output), part_);
   }
   return outputs;

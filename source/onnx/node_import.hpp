@@ -202,6 +202,8 @@ class NodeImport {
   Result<Value> computed(Tensor tensor, const std::vector<Value>& from) const;
   Result<int> open_graph(const Step& step, const pb::GraphProto& graph);
   Result<std::vector<std::pair<std::string, Value>>> initialisers_of(const pb::GraphProto& graph) const;
+  Result<Outputs> computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                              const std::vector<const Value*>& operands);
   Result<Outputs> apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands);
   Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes,
                           const std::vector<const Value*>& operands);

@@ -396,10 +396,19 @@ constexpr std::string_view kPageHead = R"(# ONNX operators
 
 What `load_onnx` imports. Written by `operator_table_markdown()`; a test compares this file with it.
 
-Opsets up to {} are known. *First operand* is what dtypes it may have. Strings, complex numbers, floats of 8 and 4
-bits, inputs and outputs of 4-bit integers, optionals and sparse tensors are not supported. Sequences are, inside a
-model, where their lengths are known at import. Model-local functions are inlined; so are the branch of an If that its
-condition takes, and the iterations of Loop and Scan.
+Opsets up to {} are known; a newer model is read as one of that opset, with a note (`OnnxModel::notes`). *First
+operand* is what dtypes it may have. Strings, complex numbers and sparse tensors are not supported. Sequences and
+optionals are, inside a model, where their lengths are known at import. Model-local functions are inlined; so are the
+branch of an If that its condition takes, and the iterations of Loop and Scan. An If whose condition is data computes
+both branches and selects, where their results agree in shape.
+
+*Narrow* are floats of 8, 6 and 4 bits and integers of 4 and 2, for which vkfuse has no dtype. Inputs and outputs hold
+each element in a byte: `i8` or `u8` with the integer, `u8` with the bits of the float. Operators that move elements
+take them; Cast, CastLike, QuantizeLinear and DequantizeLinear convert them, by integer arithmetic in the kernel that
+reads them. From f64 they are rounded twice, by way of f32.
+
+Random operators draw from a counter (Philox) that attribute `seed` starts: a program gives the same numbers in every
+run, and on every device. Without a seed the name of the node starts it.
 
 *Known at import* is what is a constant, is given as one, or is computed from such and from sizes. Sizes that are
 symbols are known as symbols where they are copied, picked, put together, and multiplied, divided or compared so that
@@ -462,7 +471,7 @@ bool takes(Takes set, DType dtype) {
 }
 
 std::string_view name_of(Takes set) {
-  constexpr std::string_view names[] = {"anything", "floats",    "numbers",     "integers",        "unsigned integers",
+  constexpr std::string_view names[] = {"anything", "floats",    "numbers",   "integers",         "unsigned integers",
                                         "bool",     "sequences", "optionals", "anything, narrow", "anything, narrow"};
   return names[static_cast<int>(set)];
 }

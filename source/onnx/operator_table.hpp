@@ -17,8 +17,8 @@ namespace vkfuse::onnx {
 
 /// ONNX's own domain, spelt "" or "ai.onnx" in models.
 inline constexpr std::string_view kOnnxDomain = "ai.onnx";
-/// The newest opset whose changes have been read: a newer one may have changed a meaning, so that a model that states it
-/// is read as one of this opset and a note says so.
+/// The newest opset whose changes have been read: a newer one may have changed a meaning, so that a model that states
+/// it is read as one of this opset and a note says so.
 inline constexpr std::int64_t kNewestOpset = 28;
 /// Rows of operators that have had attributes or types changed in older opsets start here; those
 /// that never changed start where ONNX introduced them.

@@ -45,11 +45,11 @@ Result<RoiAlign> roi_align_of(const NodeContext& node) {
 
 /// The samples along one side of every region, [regions, bins * samples].
 struct Side {
-  Tensor low, high;     ///< i32, the neighbours of each sample within the image
-  Tensor share;         ///< of the higher one
-  Tensor counts;        ///< false outside the image, and for samples that a region does not have
-  Tensor taken;         ///< how many samples of a bin a region has, [regions]
-  std::int64_t each;    ///< how many there are room for
+  Tensor low, high;   ///< i32, the neighbours of each sample within the image
+  Tensor share;       ///< of the higher one
+  Tensor counts;      ///< false outside the image, and for samples that a region does not have
+  Tensor taken;       ///< how many samples of a bin a region has, [regions]
+  std::int64_t each;  ///< how many there are room for
 };
 
 struct Along {
@@ -81,8 +81,12 @@ Side side_of(const NodeContext& node, const RoiAlign& how, const Along& along) {
   const Tensor inside = op("min", op("max", at, 0), last);
   const Tensor floor = op("floor", inside);
   const Tensor low = floor.cast(DType::i32);
-  return {low, op("min", low + number(DType::i32, 1), number(DType::i32, along.size - 1)), inside - floor,
-          op("and", is_near, op("lt", in_bin, taken)), taken, each};
+  return {low,
+          op("min", low + number(DType::i32, 1), number(DType::i32, along.size - 1)),
+          inside - floor,
+          op("and", is_near, op("lt", in_bin, taken)),
+          taken,
+          each};
 }
 
 /// [regions, bins * samples] of one side against [regions, channels, rows, samples, columns, samples].
@@ -163,7 +167,8 @@ Tensor sample_positions(const NodeContext& node, const Deformed& how, std::size_
   for (const AxisWindows& one : how.windows) shape.push_back(one.size);
   shape.push_back(static_cast<std::int64_t>(axes));
   for (const std::int64_t size : how.output) shape.push_back(size);
-  const Tensor offset = node.tensor(2).reshape(shape).select(static_cast<int>(2 + axes), static_cast<std::int64_t>(axis));
+  const Tensor offset =
+      node.tensor(2).reshape(shape).select(static_cast<int>(2 + axes), static_cast<std::int64_t>(axis));
   const Tensor tap = Tensor::iota(DType::f32, taps, static_cast<int>(2 + axis)) * static_cast<double>(window.dilation);
   const Tensor output =
       Tensor::iota(DType::f32, outputs, static_cast<int>(2 + axes + axis)) * static_cast<double>(window.stride);
@@ -184,8 +189,8 @@ std::vector<Corner> corners_of(const NodeContext& node, const Deformed& how) {
     for (const Corner& corner : corners) {
       for (const bool is_high : {false, true}) {
         const Tensor neighbour = is_high ? low + number(DType::i32, 1) : low;
-        const Tensor inside = op("and", op("ge", neighbour, number(DType::i32, 0)),
-                                 op("lt", neighbour, number(DType::i32, size)));
+        const Tensor inside =
+            op("and", op("ge", neighbour, number(DType::i32, 0)), op("lt", neighbour, number(DType::i32, size)));
         next.push_back({corner.position * number(DType::i32, size) + neighbour,
                         corner.weight * (is_high ? share : 1.0 - share), op("and", corner.counts, inside)});
       }
@@ -222,9 +227,10 @@ Result<Outputs> import_roi_align(const NodeContext& node) {
   VKF_TRY(sizes, static_sizes(x.shape()));
   const Shape& rois = node.tensor(1).shape();
   if (sizes.size() != 4 || rois.size() != 2 || rois[1] != Dim(4) || node.tensor(2).shape() != Shape{rois[0]}) {
-    return invalid("Operator 'RoiAlign' takes images of rank 4, regions of 4 numbers and an image for each; it has {}, "
-                   "{} and {}.",
-                   to_text(x.shape()), to_text(rois), to_text(node.tensor(2).shape()));
+    return invalid(
+        "Operator 'RoiAlign' takes images of rank 4, regions of 4 numbers and an image for each; it has {}, "
+        "{} and {}.",
+        to_text(x.shape()), to_text(rois), to_text(node.tensor(2).shape()));
   }
   VKF_TRY(count, vkfuse::element_count(sizes));
   const DType dtype = position_dtype(count);

@@ -130,6 +130,11 @@ Result<TensorData> read_elements(const pb::TensorProto& tensor, Header header, c
   return tensor.has_raw_data() ? from_raw(tensor, std::move(header)) : from_fields(tensor, std::move(header));
 }
 
+Error no_dtype(int data_type, const std::string& what) {
+  return unsupported("{} has the element type {}, which is not supported{}.", what, data_type_name(data_type),
+                     find_narrow(data_type) != nullptr ? " there" : "");
+}
+
 }  // namespace
 
 Result<DType> dtype_from(int data_type, const std::string& what) {
@@ -150,8 +155,7 @@ Result<DType> dtype_from(int data_type, const std::string& what) {
     case pb::TensorProto::UNDEFINED: return invalid("{} states no element type.", what);
     default: break;
   }
-  return unsupported("{} has the element type {}, which is not supported{}.", what, data_type_name(data_type),
-                     find_narrow(data_type) != nullptr ? " there" : "");
+  return no_dtype(data_type, what);
 }
 
 Result<ElementType> element_type_from(int data_type, const std::string& what) {

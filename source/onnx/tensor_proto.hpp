@@ -29,8 +29,8 @@ std::string name_of(const ElementType& type);
 Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder,
                                             std::int64_t needed);
 
-/// The elements of a tensor, those of narrow types one in a byte. `folder` is where external data may lie; empty means that external
-/// data is refused. The stored length is compared with the stated shape before anything is allocated.
+/// The elements of a tensor, those of narrow types one in a byte. `folder` is where external data may lie; empty means
+/// that external data is refused. The stored length is compared with the stated shape before anything is allocated.
 Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const std::filesystem::path& folder);
 
 }  // namespace vkfuse::onnx
