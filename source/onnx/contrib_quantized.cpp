@@ -77,7 +77,20 @@ Result<Blocks> blocks_of(const NodeContext& node) {
   return Blocks{bits, size, axis, is_packed};
 }
 
-/// One number per block, [..., blocks], for each element of it, [..., elements].
+/// One number per block at `operand`, as many axes as the data have, gathered: [..., blocks].
+Result<Tensor> gathered_blocks(const NodeContext& node, int operand, const Tensor& at, int axis) {
+  const Tensor& numbers = node.tensor(operand);
+  const std::size_t rank = node.tensor(0).shape().size();
+  if (numbers.shape().size() != rank) {
+    return invalid("Operand {} of operator 'GatherBlockQuantized' has rank {}; the data have rank {}.", operand,
+                   numbers.shape().size(), rank);
+  }
+  VKF_TRY(blocks, static_size(numbers.shape(), rank - 1));
+  static_cast<void>(blocks);
+  return numbers.gather(at, axis);
+}
+
+/// The same for each element of a block, [..., elements].
 Tensor for_elements(const Tensor& x, std::int64_t block, std::int64_t elements) {
   if (!x.valid()) return x;
   Shape stretched = x.shape(), joined = x.shape();
@@ -207,11 +220,13 @@ Result<Outputs> import_gather_block_quantized(const NodeContext& node) {
   const auto unpacked = [&](const Tensor& bytes) {
     return blocks.is_packed ? unpacked_bits(bytes, blocks.bits) : bytes;
   };
-  const Tensor scale = for_elements(node.tensor(2).gather(at, blocks.axis), blocks.size, elements);
+  VKF_TRY(scales, gathered_blocks(node, 2, at, blocks.axis));
+  const Tensor scale = for_elements(scales, blocks.size, elements);
   Tensor steps = unpacked(data.gather(at, blocks.axis)).cast(DType::i32);
   if (node.has(3)) {
     const std::int64_t count = (elements + blocks.size - 1) / blocks.size;
-    const Tensor zero = unpacked(node.tensor(3).gather(at, blocks.axis)).slice(-1, 0, count);
+    VKF_TRY(stored_zero, gathered_blocks(node, 3, at, blocks.axis));
+    const Tensor zero = unpacked(stored_zero).slice(-1, 0, count);
     steps = steps - for_elements(zero.cast(DType::i32), blocks.size, elements);
   } else if (node.value(0).narrow == nullptr) {
     steps = steps - static_cast<double>(std::int64_t{1} << (blocks.bits - 1));
@@ -223,13 +238,17 @@ Result<Outputs> import_dynamic_quantize_lstm(const NodeContext& node) {
   enum Operand { kWeights = 1, kRecurrence = 2, kScaleW = 8, kZeroW, kScaleR, kZeroR };
   const auto numbers = [&](int integers, int scale) -> Result<Tensor> {
     const Tensor& stored = node.tensor(integers);
-    if (!node.has(scale) || stored.shape().size() != 3)
-      return invalid("Operand {} of operator 'DynamicQuantizeLSTM' has no scale, or not rank 3.", integers);
+    const bool has_scale = node.has(scale) && !node.tensor(scale).shape().empty();
+    const bool has_point = node.has(scale + 1) && !node.tensor(scale + 1).shape().empty();
+    if (!has_scale || has_point != node.has(scale + 1) || stored.shape().size() != 3) {
+      return invalid("Operand {} of operator 'DynamicQuantizeLSTM' has no scale for each direction, or not rank 3.",
+                     integers);
+    }
     const auto by_direction = [&](const Tensor& x) {  // one number, or one for each column, per direction
       return x.reshape({x.shape()[0], 1, x.shape().size() > 1 ? x.shape()[1] : Dim(1)});
     };
     Tensor steps = stored.cast(DType::i32);
-    if (node.has(scale + 1)) steps = steps - by_direction(node.tensor(scale + 1)).cast(DType::i32);
+    if (has_point) steps = steps - by_direction(node.tensor(scale + 1)).cast(DType::i32);
     return (steps.cast(DType::f32) * by_direction(node.tensor(scale))).permute({0, 2, 1});
   };
   VKF_TRY(weights, numbers(kWeights, kScaleW));

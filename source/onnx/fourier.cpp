@@ -185,6 +185,7 @@ Result<Outputs> import_dft(const NodeContext& node) {
     how.length = length;
   }
   VKF_CHECK_OK(check_length(how.length));
+  if (size < 1) return invalid("Operator 'DFT' takes a signal; axis {} of {} is empty.", axis, to_text(x.shape()));
   VKF_TRY(signal, signal_of(x, axis));
   const Tensor result = transformed(signal, how, size);
   if (!result.valid()) return Outputs{result};

@@ -65,6 +65,7 @@ Result<Recurrence> recurrence_of(const NodeContext& node) {
   VKF_TRY(value_size, head_size(node, kValue, key_heads));
   VKF_TRY(scale, node.attributes().real("scale", 0));
   VKF_CHECK_OK(take_rule(node, how));
+  if (node.has(kState)) VKF_CHECK_OK(check_rank(node, kState, 4));
   if (heads % key_heads != 0 || query_size != key_size) {
     return invalid("{} query heads of {} elements do not go with {} key heads of {}.", heads, query_size, key_heads,
                    key_size);
@@ -88,7 +89,7 @@ Tensor first_state(const NodeContext& node, const Recurrence& how) {
 
 /// Each key head's matrix [batch, key heads, a, b] for its query heads.
 Tensor for_queries(const Tensor& x, const Recurrence& how) {
-  if (how.heads == how.key_heads) return x;
+  if (how.heads == how.key_heads || !x.valid()) return x;
   const Shape& shape = x.shape();
   return x.unsqueeze(2)
       .broadcast_to({shape[0], shape[1], how.heads / how.key_heads, shape[2], shape[3]})
