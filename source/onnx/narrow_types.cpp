@@ -48,8 +48,11 @@ Tensor narrowed_power(const Tensor& bits, const NarrowRounding& rounding) {
   const Tensor least = select(op("eq", exponent, word(0)), word(half), word(above));
   const Tensor is_next = rounding.mode == "down" ? op("lt", word(1), word(0)) : op("gt", fraction, least);
   const Tensor code = op("min", exponent + is_next.cast(DType::u32), word(rounding.saturates ? 254 : 255));
-  const Tensor is_number = op("and", op("lt", size, word(kInfinity)),
-                              op("or", op("eq", size, word(0)), op("eq", op("shift_right", bits, word(31)), word(0))));
+  // Zero is below the smallest power, to which saturation takes it.
+  const Tensor is_positive = op("eq", op("shift_right", bits, word(31)), word(0));
+  const Tensor is_there = rounding.saturates ? op("or", op("eq", size, word(0)), is_positive)
+                                             : op("and", op("ge", size, word(half)), is_positive);
+  const Tensor is_number = op("and", op("lt", size, word(kInfinity)), is_there);
   const Tensor infinite = rounding.saturates ? op("eq", bits, word(kInfinity)) : op("lt", word(1), word(0));
   return select(is_number, code, select(infinite, word(254), word(255)));
 }

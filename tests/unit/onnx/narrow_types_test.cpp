@@ -117,6 +117,13 @@ TEST(OnnxNarrowTypes, PowersOfTwo) {
   expect_same(cast("up"), {0, 124, 125, 128, 128, 130, 254, 255});
   expect_same(cast("down"), {0, 123, 125, 127, 127, 130, 254, 255});
   expect_same(cast("nearest"), {0, 124, 125, 127, 128, 130, 254, 255});
+  const List bare = OneNode("Cast", 28)
+                        .input({4}, {0, 0.25, INFINITY, 1})
+                        .integer("to", 24)
+                        .integer("saturate", 0)
+                        .text("round_mode", "nearest")
+                        .value();
+  expect_same(bare, {255, 125, 255, 127});
 }
 
 TEST(OnnxNarrowTypes, IntegersKeepTheirLowBits) {
