@@ -434,6 +434,22 @@ refuse them unless their operands are known at import.
 | --- | --- | --- | --- | --- |
 )";
 
+constexpr std::string_view kPageTail = R"(
+## ONNX's node cases
+
+`python -m onnx.backend.test.cmd_tools generate-data -o DIR` writes the cases that the `onnx` package states for its
+operators; `vkfuse validate DIR/node` runs them. Of the 1,884 of version 1.23, 1,795 pass on lavapipe (20 of them are
+computed on import), none fails, and 89 are skipped:
+
+| cases | reason |
+| --- | --- |
+| 26 | strings |
+| 29 | sequences (22) and optionals (7) as inputs or outputs of a model |
+| 21 | Exp of f64 |
+| 9 | ImageDecoder |
+| 4 | ArrayFeatureExtractor, Binarizer and TreeEnsemble of ai.onnx.ml |
+)";
+
 }  // namespace
 
 std::span<const OperatorRow> operator_table() { return kRows; }
@@ -483,6 +499,7 @@ std::string operator_table_markdown() {
     text += fmt::format("| {}{} | {} | {} | {} | {} |\n", row.name, domain, opset_text(row), name_of(row.takes),
                         row.attributes.empty() ? "none" : row.attributes, row.note.empty() ? "all" : row.note);
   }
+  text += kPageTail;
   return text;
 }
 
