@@ -123,7 +123,6 @@ const std::vector<Bad>& bad_models() {
        },
        kUnsupported, "Operator 'Relu' (domain 'org.example', opset 0), the node that computes 'y', is not"},
       {"newer_than_the_opset", [] { return unary_model("Mish", 17); }, kUnsupported, "'Mish'"},
-      {"opset_of_the_future", [] { return unary_model("Relu", 1000); }, kUnsupported, "opset 1000"},
       {"no_opset",
        [] {
          ModelProto model = unary_model("Relu");
