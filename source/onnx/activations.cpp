@@ -117,6 +117,16 @@ Result<Outputs> import_swish(const NodeContext& node) {
   return Outputs{x * op("sigmoid", x * alpha)};
 }
 
+Result<Outputs> import_swiglu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1));
+  if (node.tensor(0).shape() != node.tensor(1).shape()) {
+    return invalid("The operands of operator 'SwiGLU' are {} and {}; they must be equal.",
+                   to_text(node.tensor(0).shape()), to_text(node.tensor(1).shape()));
+  }
+  const Tensor& x = node.tensor(0);
+  return Outputs{x * op("sigmoid", x * alpha) * node.tensor(1)};
+}
+
 Result<Outputs> import_thresholded_relu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1));
   const Tensor& x = node.tensor(0);

@@ -61,15 +61,28 @@ Tensor positions_along(int axis, const Dim& size) {
   return Tensor::iota(DType::i64, shape, axis);
 }
 
-/// Without a cache of its own, a sequence's queries are the last of its keys that count.
+/// Without a cache of its own, a sequence's queries are the last of its keys that count: where they stand is data.
 void mask_padding(const NodeContext& node, const Dim& queries, const Dim& keys, AttentionOptions& options) {
   const Tensor counts = node.tensor(kKeyCounts).reshape({Dim(-1), 1, 1, 1});
   const Tensor key = positions_along(3, keys);
   also(options.mask, op("lt", key, counts));
-  if (!options.causal || node.has(kPastKey)) return;
+  if (node.has(kPastKey)) return;
+  const Tensor query = positions_along(2, queries) - Tensor::scalar_int(DType::i64, queries.size()) + counts;
+  const auto far = [](std::int64_t positions) { return Tensor::scalar_int(DType::i64, positions); };
+  if (options.causal) also(options.mask, op("le", key, query));
+  if (options.window_before) also(options.mask, op("ge", key, query - far(*options.window_before)));
+  if (options.window_after) also(options.mask, op("le", key, query + far(*options.window_after)));
   options.causal = false;
-  const Tensor query = positions_along(2, queries) - Tensor::scalar_int(DType::i64, queries.size());
-  also(options.mask, op("le", key, query + counts));
+  options.window_before = options.window_after = std::nullopt;
+}
+
+/// How many keys on one side of a query it may see; nothing for all.
+Result<std::optional<std::int64_t>> window_size(const NodeContext& node, std::string_view attribute) {
+  using Size = std::optional<std::int64_t>;
+  constexpr std::int64_t kFar = std::int64_t{1} << 30;
+  VKF_TRY(size, node.attributes().integer(attribute, -1));
+  if (size < -1) return invalid("Attribute '{}' is {}; it must be -1 or more.", attribute, size);
+  return size == -1 || size > kFar ? Size() : Size(size);
 }
 
 Result<AttentionOptions> options_of(const NodeContext& node, const Tensor& q, const Tensor& k) {
@@ -81,11 +94,15 @@ Result<AttentionOptions> options_of(const NodeContext& node, const Tensor& q, co
   if (node.attributes().has("scale")) options.scale = scale;
   options.causal = causal != 0;
   options.softcap = softcap;
+  VKF_TRY(before, window_size(node, "left_window_size"));
+  VKF_TRY(after, window_size(node, "right_window_size"));
+  options.window_before = before;
+  options.window_after = after;
   if (precision != 0) {
     VKF_TRY(dtype, dtype_from(static_cast<int>(precision), "Attribute 'softmax_precision'"));
     options.softmax_dtype = dtype;
   }
-  if (node.has(kPastKey) && options.causal) {
+  if (node.has(kPastKey) && (options.causal || before || after)) {
     VKF_TRY(past, static_size(node.tensor(kPastKey).shape(), 2));
     options.first_query = past;
   }
@@ -129,7 +146,8 @@ Result<Outputs> import_attention(const NodeContext& node) {
   VKF_TRY(options, options_of(node, q, k));
   const Tensor scores = attention_scores(q, k, options);
   Tensor weights = softmax(scores.cast(options.softmax_dtype.value_or(q.dtype())));
-  if ((options.mask || options.bias) && scores.valid() && scores.shape().back() != Dim(0)) {
+  if ((options.mask || options.bias || options.window_before || options.window_after) && scores.valid() &&
+      scores.shape().back() != Dim(0)) {
     // A query that is left without a key gets zeros.
     const Tensor largest = scores.max({-1}, true);
     const Tensor none = op("eq", largest, -std::numeric_limits<double>::infinity());

@@ -5,6 +5,7 @@
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
+#include "onnx/unpacked_bits.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::onnx {
@@ -145,7 +146,20 @@ Result<Tensor> with_past(const NodeContext& node, int operand, const Tensor& cur
 
 /// Operands and attributes of GroupQueryAttention.
 struct GroupQuery {
-  enum Operand { kQuery, kKey, kValue, kPastKey, kPastValue, kLastKey, kTotal, kCosine, kSine };
+  enum Operand {
+    kQuery,
+    kKey,
+    kValue,
+    kPastKey,
+    kPastValue,
+    kLastKey,
+    kTotal,
+    kCosine,
+    kSine,
+    kPositions,
+    kBias,
+    kSink
+  };
 
   std::int64_t heads = 0, key_heads = 0;
   std::int64_t rotates = 0, interleaved = 0;
@@ -188,11 +202,76 @@ Result<QueriesAndKeys> with_rotary(const NodeContext& node, const GroupQuery& in
     return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", in.rotates);
   const Tensor &cosines = node.tensor(GroupQuery::kCosine), &sines = node.tensor(GroupQuery::kSine);
   VKF_TRY(half, angle_count(cosines));
-  VKF_TRY(cosine, angles_at(cosines, std::nullopt, plain.q.shape()[2], past));
-  VKF_TRY(sine, angles_at(sines, std::nullopt, plain.q.shape()[2], past));
+  std::optional<Tensor> positions;
+  if (node.has(GroupQuery::kPositions)) positions = node.tensor(GroupQuery::kPositions);
+  VKF_TRY(cosine, angles_at(cosines, positions, plain.q.shape()[2], past));
+  VKF_TRY(sine, angles_at(sines, positions, plain.q.shape()[2], past));
   VKF_TRY(q, rotated(plain.q, cosine, sine, 2 * half, in.interleaved != 0));
   VKF_TRY(k, rotated(plain.k, cosine, sine, 2 * half, in.interleaved != 0));
   return QueriesAndKeys{q, k};
+}
+
+struct QueriesKeysValues {
+  Tensor q, k, v;
+};
+
+/// The operands, or their parts where keys and values stand behind the queries of one.
+Result<QueriesKeysValues> group_query_operands(const NodeContext& node, const GroupQuery& in) {
+  const Tensor& q = node.tensor(GroupQuery::kQuery);
+  if (node.has(GroupQuery::kKey) && node.has(GroupQuery::kValue))
+    return QueriesKeysValues{q, node.tensor(GroupQuery::kKey), node.tensor(GroupQuery::kValue)};
+  VKF_CHECK_OK(check_rank(node, GroupQuery::kQuery, 3));
+  VKF_TRY(width, static_size(q.shape(), 2));
+  const std::int64_t all = in.heads + 2 * in.key_heads;
+  if (in.heads < 1 || in.key_heads < 1 || width % all != 0) {
+    return invalid("{} packed elements do not make {} heads of queries and {} each of keys and values.", width,
+                   in.heads, in.key_heads);
+  }
+  const std::int64_t size = width / all, first = in.heads * size, second = first + in.key_heads * size;
+  return QueriesKeysValues{q.slice(2, 0, first), q.slice(2, first, second), q.slice(2, second, width)};
+}
+
+/// The queries, keys and values of MultiHeadAttention, [batch, heads, positions, size] each where they were packed.
+Result<QueriesKeysValues> multi_head_operands(const NodeContext& node) {
+  const Tensor& q = node.tensor(0);
+  if (node.has(1) && node.has(2)) return QueriesKeysValues{q, node.tensor(1), node.tensor(2)};
+  const bool is_pair = node.has(1);
+  const Tensor& packed = is_pair ? node.tensor(1) : q;  // [batch, positions, heads, 2 or 3, size]
+  if (packed.shape().size() != 5 || packed.shape()[3] != Dim(is_pair ? 2 : 3)) {
+    return invalid("The packed operand of operator 'MultiHeadAttention' is {}; it must hold {} for each head.",
+                   to_text(packed.shape()), is_pair ? "a key and a value" : "a query, a key and a value");
+  }
+  const auto part = [&](std::int64_t i) { return packed.select(3, i).permute({0, 2, 1, 3}); };
+  if (is_pair) return QueriesKeysValues{q, part(0), part(1)};
+  return QueriesKeysValues{part(0), part(1), part(2)};
+}
+
+/// The widths of queries, keys and values that Attention's weights project to.
+Result<std::vector<std::int64_t>> projection_widths(const NodeContext& node) {
+  VKF_CHECK_OK(check_rank(node, 0, 3));
+  VKF_CHECK_OK(check_rank(node, 1, 2));
+  VKF_TRY(width, static_size(node.tensor(1).shape(), 1));
+  VKF_TRY(stated, node.attributes().integers("qkv_hidden_sizes"));
+  if (stated.empty()) stated.assign(3, width / 3);
+  std::int64_t sum = 0;
+  for (const std::int64_t size : stated) sum += size > 0 && size <= width ? size : -width;
+  if (stated.size() == 3 && sum == width) return stated;
+  return invalid("Attribute 'qkv_hidden_sizes' is [{}]; the weights project to {} elements.", fmt::join(stated, ", "),
+                 width);
+}
+
+/// Which keys a mask of com.microsoft lets count: booleans that broadcast to [batch, heads, queries, keys].
+Result<Tensor> contrib_mask(const NodeContext& node, int operand, const Dim& keys) {
+  const Tensor& mask = node.tensor(operand);
+  const std::size_t rank = mask.shape().size();
+  if (rank == 1 && mask.shape()[0] == node.tensor(0).shape()[0]) {  // how many keys of each sequence count
+    const Tensor key = Tensor::iota(mask.dtype(), {1, 1, 1, keys}, 3);
+    return op("lt", key, mask.reshape({Dim(-1), 1, 1, 1}));
+  }
+  if (rank == 2) return op("ne", mask, 0).unsqueeze(1).unsqueeze(1);
+  if (rank == 3) return op("ne", mask, 0).unsqueeze(1);
+  if (rank == 4) return op("ne", mask, 0);
+  return unsupported("A mask of shape {} is not supported by operator '{}'.", to_text(mask.shape()), node.row().name);
 }
 
 /// True for the keys of each sequence: those shorter than the longest are padded after their end.
@@ -212,7 +291,6 @@ struct WeightLayout {
   std::int64_t bits = 4;
 
   [[nodiscard]] std::int64_t blocks() const { return (columns + block_size - 1) / block_size; }  ///< of a row
-  [[nodiscard]] Tensor unpacked(const Tensor& bytes) const { return bits == 4 ? unpack_int4(bytes, false) : bytes; }
 };
 
 Result<WeightLayout> weight_layout(const Attributes& attributes) {
@@ -224,8 +302,10 @@ Result<WeightLayout> weight_layout(const Attributes& attributes) {
   VKF_TRY(block, attributes.integer("block_size", 0));
   VKF_TRY(bits, attributes.integer("bits", 4));
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (bits != 4 && bits != 8) return unsupported("Weights of {} bits are not supported; there are 4 and 8.", bits);
-  if (rows < 1 || rows > kMost || columns < 1 || columns > kMost || block < 2 || block > kMost || block % 2 != 0) {
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    return unsupported("Weights of {} bits are not supported; there are 2, 3, 4 and 8.", bits);
+  const std::int64_t whole = bits == 3 ? 8 : 8 / bits;  // integers that fill bytes
+  if (rows < 1 || rows > kMost || columns < 1 || columns > kMost || block < 2 || block > kMost || block % whole != 0) {
     return invalid("The attributes say {} rows of {} weights in blocks of {}.", rows, columns, block);
   }
   return WeightLayout{rows, columns, block, bits};
@@ -234,15 +314,19 @@ Result<WeightLayout> weight_layout(const Attributes& attributes) {
 /// One for each block, packed as the weights are or in the dtype of the scales; else the middle of what the bits hold.
 Result<Tensor> zero_points(const NodeContext& node, const WeightLayout& layout) {
   const DType dtype = node.dtype(2);
-  if (!node.has(3)) return Tensor::scalar(dtype, layout.bits == 4 ? 8 : 128);
+  if (!node.has(3)) return Tensor::scalar(dtype, static_cast<double>(std::int64_t{1} << (layout.bits - 1)));
   const std::int64_t rows = layout.rows, blocks = layout.blocks();
   const bool is_packed = node.dtype(3) == DType::u8;
   const std::int64_t row_size = is_packed ? (blocks * layout.bits + 7) / 8 : blocks;
   VKF_TRY(stored, static_count(node.tensor(3).shape(), 0, node.tensor(3).shape().size()));
   if (stored != rows * row_size)
     return invalid("Operand 3 has {} elements; {} rows of {} blocks need {}.", stored, rows, blocks, rows * row_size);
-  const Tensor points =
-      is_packed ? layout.unpacked(node.tensor(3).reshape({rows, row_size})).slice(1, 0, blocks) : node.tensor(3);
+  Tensor points = node.tensor(3);
+  if (is_packed) {
+    // Of 3 bits a row may end within the bytes that are taken together.
+    const std::int64_t missing = layout.bits == 3 ? (3 - row_size % 3) % 3 : 0;
+    points = unpacked_bits(points.reshape({rows, row_size}).pad({0, 0}, {0, missing}), layout.bits).slice(1, 0, blocks);
+  }
   return points.cast(dtype).reshape({rows, blocks, 1});
 }
 
@@ -296,13 +380,12 @@ Result<Outputs> import_contrib_rotary_embedding(const NodeContext& node) {
 }
 
 Result<Outputs> import_multi_head_attention(const NodeContext& node) {
-  enum Operand { kQuery, kKey, kValue, kBias, kPadding, kScores, kPastKey, kPastValue };
+  enum Operand { kBias = 3, kPadding, kScores, kPastKey, kPastValue };
   VKF_TRY(heads, node.attributes().integer("num_heads", 0));
   VKF_TRY(unidirectional, node.attributes().integer("unidirectional", 0));
   VKF_TRY(scale, stated_scale(node));
-  if (!node.has(kKey) || !node.has(kValue))
-    return unsupported("Keys and values packed with the queries are not supported.");
-  Tensor parts[3] = {node.tensor(kQuery), node.tensor(kKey), node.tensor(kValue)};
+  VKF_TRY(given, multi_head_operands(node));
+  Tensor parts[3] = {given.q, given.k, given.v};
   if (node.has(kBias)) {
     std::int64_t first = 0;
     for (Tensor& part : parts) {
@@ -327,10 +410,8 @@ Result<Outputs> import_multi_head_attention(const NodeContext& node) {
   }
   if (node.has(kScores)) options.bias = node.tensor(kScores);
   if (node.has(kPadding)) {
-    const Tensor& padding = node.tensor(kPadding);
-    if (padding.shape().size() != 2)
-      return unsupported("A padding mask of rank {} is not supported; it must be 2.", padding.shape().size());
-    options.mask = op("ne", padding, 0).unsqueeze(1).unsqueeze(1);
+    VKF_TRY(mask, contrib_mask(node, kPadding, k.shape()[2]));
+    options.mask = mask;
   }
   VKF_TRY(joined, join_heads(attention(q, k, v, options)));
   return Outputs{joined, k, v};
@@ -338,11 +419,10 @@ Result<Outputs> import_multi_head_attention(const NodeContext& node) {
 
 Result<Outputs> import_group_query_attention(const NodeContext& node) {
   VKF_TRY(in, group_query_of(node));
-  if (!node.has(GroupQuery::kKey) || !node.has(GroupQuery::kValue))
-    return unsupported("Keys and values packed with the queries are not supported.");
-  VKF_TRY(plain_q, split_heads(node, node.tensor(GroupQuery::kQuery), in.heads, "num_heads"));
-  VKF_TRY(plain_k, split_heads(node, node.tensor(GroupQuery::kKey), in.key_heads, "kv_num_heads"));
-  VKF_TRY(own_v, split_heads(node, node.tensor(GroupQuery::kValue), in.key_heads, "kv_num_heads"));
+  VKF_TRY(given, group_query_operands(node, in));
+  VKF_TRY(plain_q, split_heads(node, given.q, in.heads, "num_heads"));
+  VKF_TRY(plain_k, split_heads(node, given.k, in.key_heads, "kv_num_heads"));
+  VKF_TRY(own_v, split_heads(node, given.v, in.key_heads, "kv_num_heads"));
   VKF_TRY(past, past_length(node, GroupQuery::kPastKey));
   VKF_TRY(own, with_rotary(node, in, {plain_q, plain_k}, past));
   VKF_TRY(k, with_past(node, GroupQuery::kPastKey, own.k));
@@ -354,6 +434,8 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   options.causal = true;
   options.first_query = past;
   if (in.smooth == 1) options.sink = Tensor::scalar(own.q.dtype(), 0).reshape({1}).broadcast_to({in.heads});
+  if (node.has(GroupQuery::kSink)) options.sink = node.tensor(GroupQuery::kSink);
+  if (node.has(GroupQuery::kBias)) options.bias = node.tensor(GroupQuery::kBias);
   if (in.window > 0) options.window_before = in.window - 1;
   if (past == 0) {
     VKF_TRY(mask, padding_mask(node, k.shape()[2]));
@@ -361,6 +443,42 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   }
   VKF_TRY(joined, join_heads(attention(own.q, k, v, options)));
   return Outputs{joined, k, v};
+}
+
+Result<Outputs> import_contrib_attention(const NodeContext& node) {
+  enum Operand { kInput, kWeights, kBias, kMask, kPast, kScores };
+  VKF_TRY(heads, node.attributes().integer("num_heads", 0));
+  VKF_TRY(unidirectional, node.attributes().integer("unidirectional", 0));
+  VKF_TRY(scale, stated_scale(node));
+  VKF_TRY(widths, projection_widths(node));
+  Tensor all = matmul(node.tensor(kInput), node.tensor(kWeights));
+  if (node.has(kBias)) all = all + node.tensor(kBias);
+  const auto part = [&](std::int64_t first, std::int64_t width) {
+    return split_heads(node, all.slice(-1, first, first + width), heads, "num_heads");
+  };
+  VKF_TRY(q, part(0, widths[0]));
+  VKF_TRY(own_k, part(widths[0], widths[1]));
+  VKF_TRY(own_v, part(widths[0] + widths[1], widths[2]));
+  Tensor k = own_k, v = own_v;
+  AttentionOptions options;
+  options.scale = scale;
+  options.causal = unidirectional != 0;
+  if (node.has(kPast)) {
+    VKF_CHECK_OK(check_rank(node, kPast, 5));
+    VKF_TRY(past, static_size(node.tensor(kPast).shape(), 3));
+    k = concat({node.tensor(kPast).select(0, 0), k}, 2);
+    v = concat({node.tensor(kPast).select(0, 1), v}, 2);
+    options.first_query = past;
+  }
+  if (!k.valid() || !v.valid()) return Outputs{k.valid() ? v : k};
+  if (node.has(kScores)) options.bias = node.tensor(kScores);
+  if (node.has(kMask)) {
+    VKF_TRY(mask, contrib_mask(node, kMask, k.shape()[2]));
+    options.mask = mask;
+  }
+  VKF_TRY(joined, join_heads(attention(q, k, v, options)));
+  if (node.outputs() < 2) return Outputs{joined};  // of values with other sizes than keys there is no present
+  return Outputs{joined, concat({k.unsqueeze(0), v.unsqueeze(0)}, 0)};
 }
 
 Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
@@ -378,7 +496,7 @@ Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
     return invalid("There are {} scales; {} rows of {} blocks need {}.", scales, rows, blocks, rows * blocks);
   const Tensor scale = node.tensor(2).reshape({rows, blocks, 1});
   VKF_TRY(zero, zero_points(node, layout));
-  const Tensor numbers = layout.unpacked(node.tensor(1)).cast(node.dtype(2));
+  const Tensor numbers = unpacked_bits(node.tensor(1), layout.bits).cast(node.dtype(2));
   Tensor weights = ((numbers - zero) * scale).reshape({rows, blocks * layout.block_size});
   if (blocks * layout.block_size != layout.columns) weights = weights.slice(1, 0, layout.columns);
   const Tensor product = matmul(node.tensor(0), weights.transpose());

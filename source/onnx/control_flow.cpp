@@ -1,6 +1,7 @@
 // If, Loop and Scan: the branch that is taken, and the iterations one after the other, stand in the place of the node.
 #include <algorithm>
 
+#include "onnx/deciding_inputs.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/known_values.hpp"
 #include "onnx/node_import.hpp"
@@ -8,6 +9,7 @@
 #include "onnx/packed_integers.hpp"
 #include "onnx/text.hpp"
 #include "onnx/value_types.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -135,6 +137,7 @@ Result<void> NodeImport::enter(const OperatorRow& row, const Step& step, std::ve
   const Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
   if (row.control == Control::branch) return branch(step, attributes, operands);
+  if (row.control == Control::flex_attention) return begin_flex_attention(step, attributes, operands);
   Result<Iterations> loop =
       row.control == Control::loop ? loop_of(attributes, operands) : scan_of(row, attributes, operands);
   if (!loop) return std::move(loop).error();
@@ -173,22 +176,86 @@ Result<int> NodeImport::open_graph(const Step& step, const pb::GraphProto& graph
   return open(std::move(frame));
 }
 
+/// A frame for a branch, with its initialisers; its nodes are still to be pushed.
+Result<int> NodeImport::open_branch(const Step& step, const pb::GraphProto& graph, std::vector<std::string>& results) {
+  if (graph.input_size() > 0)
+    return invalid("A branch of operator 'If' has {} inputs; it has none.", graph.input_size());
+  VKF_TRY(frame, open_graph(step, graph));
+  VKF_TRY(initialisers, initialisers_of(graph));
+  for (auto& [name, value] : initialisers) VKF_CHECK_OK(define(frame, name, std::move(value)));
+  for (const pb::ValueInfoProto& output : graph.output()) results.push_back(output.name());
+  return frame;
+}
+
 Result<void> NodeImport::branch(const Step& step, const Attributes& attributes,
                                 const std::vector<const Value*>& operands) {
-  VKF_TRY(condition, deciding_integer(*operands[0], "condition of operator 'If'"));
+  const Value& decides = *operands[0];
+  // Inputs that may become constants decide by themselves: the other branch may be none of a sound model.
+  if (!decides.known && !decides.sequence && inputs_that_decide({&decides.tensor, 1}).empty())
+    return both_branches(step, attributes, decides);
+  VKF_TRY(condition, deciding_integer(decides, "condition of operator 'If'"));
   VKF_TRY(graph, graph_attribute(attributes, condition != 0 ? "then_branch" : "else_branch"));
-  if (graph->input_size() > 0)
-    return invalid("A branch of operator 'If' has {} inputs; it has none.", graph->input_size());
-  VKF_TRY(frame, open_graph(step, *graph));
-  VKF_TRY(initialisers, initialisers_of(*graph));
-  for (auto& [name, value] : initialisers) VKF_CHECK_OK(define(frame, name, std::move(value)));
   Step after = step;
   after.kind = Step::Kind::leave;
+  VKF_TRY(frame, open_branch(step, *graph, after.results));
   after.body = frame;
-  for (const pb::ValueInfoProto& output : graph->output()) after.results.push_back(output.name());
   left_.push_back(std::move(after));
   push_nodes(frame);
   return {};
+}
+
+Result<void> NodeImport::both_branches(const Step& step, const Attributes& attributes, const Value& condition) {
+  VKF_TRY(taken, graph_attribute(attributes, "then_branch"));
+  VKF_TRY(other, graph_attribute(attributes, "else_branch"));
+  Step after = step;
+  after.kind = Step::Kind::join;
+  after.condition = condition;
+  VKF_TRY(frame, open_branch(step, *taken, after.results));
+  VKF_TRY(other_frame, open_branch(step, *other, after.other_results));
+  after.body = frame;
+  after.other_body = other_frame;
+  if (after.results.size() != after.other_results.size()) {
+    return invalid("The branches of operator 'If' have {} and {} outputs; they must have as many.",
+                   after.results.size(), after.other_results.size());
+  }
+  left_.push_back(std::move(after));
+  push_nodes(other_frame);
+  push_nodes(frame);
+  return {};
+}
+
+/// Both branches have been computed: the condition selects between their results.
+Result<void> NodeImport::join(const Step& step) {
+  const Shape& shape = step.condition->tensor.shape();
+  if (std::ranges::any_of(shape, [](const Dim& dim) { return dim != Dim(1); }))
+    return invalid("The condition of operator 'If' is {}; it must have one element.", to_text(shape));
+  Outputs outputs;
+  for (std::size_t i = 0; i < step.results.size(); ++i) {
+    VKF_TRY(a, find(step.body, step.results[i], "The end of a branch of operator 'If'"));
+    VKF_TRY(b, find(step.other_body, step.other_results[i], "The end of a branch of operator 'If'"));
+    if (a == nullptr || b == nullptr || a->pending || b->pending || a->sequence || b->sequence) {
+      return unsupported(
+          "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits "
+          "for "
+          "the host.",
+          i);
+    }
+    const Value first = here(*a), second = here(*b);
+    if (first.tensor.shape() != second.tensor.shape() || first.tensor.dtype() != second.tensor.dtype() ||
+        first.narrow != second.narrow) {
+      return unsupported(
+          "The condition of operator 'If' is only known when the program runs, and output {} is {}{} of one branch and "
+          "{}{} of the other; they must be equal.",
+          i, name_of(first.tensor.dtype()), to_text(first.tensor.shape()), name_of(second.tensor.dtype()),
+          to_text(second.tensor.shape()));
+    }
+    const Tensor condition = here(*step.condition).tensor.reshape({});
+    VKF_TRY(chosen, computed(select(condition, first.tensor, second.tensor), {*step.condition, first, second}));
+    chosen.narrow = first.narrow;
+    outputs.push_back(std::move(chosen));
+  }
+  VKF_CHECK_OK(check_outputs(outputs));
+  return bind(step, std::move(outputs));
 }
 
 Result<Iterations> NodeImport::loop_of(const Attributes& attributes, const std::vector<const Value*>& operands) {

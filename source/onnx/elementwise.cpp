@@ -46,6 +46,37 @@ Tensor power_of_integer(const Tensor& base, const Tensor& exponent) {
   return select(is_near, nearest, power).cast(base.dtype());
 }
 
+/// The primitives have no f64. There a remainder is what the whole part of the quotient leaves, in one rounding; where
+/// the quotient was rounded across a whole number it is put right by one divisor. Exact below 2^53 whole divisors.
+Tensor double_remainder(const Tensor& a, const Tensor& b) {
+  const Tensor whole = op("trunc", a / b);
+  const Tensor left = Tensor::apply("fma", {-whole, b, a});
+  const Tensor size = op("abs", b);
+  const Tensor is_below = op("lt", left * op("sign", a), 0);
+  const Tensor right = select(is_below, left + size * op("sign", a), left);
+  return select(op("and", op("is_inf", b), op("is_finite", a)), a, right);
+}
+
+/// The sign of the result is that of the divisor ("mod") or of the dividend ("rem").
+Tensor remainder(std::string_view primitive, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != DType::f64) return op(primitive, a, b);
+  const Tensor rest = double_remainder(a, b);
+  if (primitive == "rem") return rest;
+  return select(op("lt", op("sign", rest) * op("sign", b), 0), rest + b, rest);
+}
+
+/// Counts outside the width leave nothing, or, shifted to the right, copies of the sign.
+Tensor shifted(const Tensor& x, const Tensor& count, bool to_left) {
+  const DType dtype = x.dtype();
+  const auto number = [dtype](std::int64_t value) { return Tensor::scalar_int(dtype, value); };
+  const Tensor bits = number(std::int64_t{8} * size_of(dtype));
+  const bool is_signed = is_signed_integer(dtype);
+  Tensor is_inside = op("lt", count, bits);
+  if (is_signed) is_inside = op("and", is_inside, op("ge", count, number(0)));
+  if (is_signed && !to_left) return op("shift_right", x, select(is_inside, count, bits - number(1)));
+  return select(is_inside, op(to_left ? "shift_left" : "shift_right", x, count), number(0));
+}
+
 /// Opsets before 7 broadcast the second operand only, and only when told to: its dimensions are those of
 /// the first operand from `axis` on, or, without an axis, the innermost ones.
 Result<Tensor> broadcast_by_axis(const NodeContext& node) {
@@ -92,11 +123,13 @@ Result<Outputs> import_mean(const NodeContext& node) {
 Result<Outputs> import_mod(const NodeContext& node) {
   VKF_TRY(fmod, node.attributes().integer("fmod", 0));
   if (fmod != 0 && fmod != 1) return invalid("Attribute 'fmod' is {}; it must be 0 or 1.", fmod);
-  if (fmod == 0 && is_float(node.dtype())) {
-    return invalid("Attribute 'fmod' is 0, which ONNX defines for integers only; the operands are {}.",
-                   name_of(node.dtype()));
+  if (fmod == 0 && is_float(node.dtype()) && node.opset() < 28) {
+    return invalid(
+        "Attribute 'fmod' of operator 'Mod' is 0, which ONNX defines for floats from opset 28 on; the operands are {}, "
+        "the opset is {}.",
+        name_of(node.dtype()), node.opset());
   }
-  return Outputs{op(fmod == 1 ? "rem" : "mod", node.tensor(0), node.tensor(1))};
+  return Outputs{remainder(fmod == 1 ? "rem" : "mod", node.tensor(0), node.tensor(1))};
 }
 
 Result<Outputs> import_pow(const NodeContext& node) {
@@ -120,7 +153,7 @@ Result<Outputs> import_bit_shift(const NodeContext& node) {
   if (direction != "LEFT" && direction != "RIGHT") {
     return invalid("Attribute 'direction' is {}; it must be 'LEFT' or 'RIGHT'.", in_quotes(direction));
   }
-  return Outputs{op(direction == "LEFT" ? "shift_left" : "shift_right", node.tensor(0), node.tensor(1))};
+  return Outputs{shifted(node.tensor(0), node.tensor(1), direction == "LEFT")};
 }
 
 Result<Outputs> import_clip_6(const NodeContext& node) {

@@ -120,19 +120,25 @@ Result<Outputs> import_constant_of_shape(const NodeContext& node) {
   VKF_TRY(shape, known_shape(node, 0));
   const float zero = 0;
   TensorData value = float_data({}, &zero, 1);
+  const NarrowType* narrow = nullptr;
   if (const pb::AttributeProto* attribute = node.attributes().find("value")) {
     VKF_TRY(stated, decode_tensor(attribute->t(), {}));
     if (element_count(stated) != 1) return invalid("Attribute 'value' has {} elements, not 1.", element_count(stated));
     stated.sizes.clear();
     value = std::move(stated);
+    narrow = find_narrow(attribute->t().data_type());
   }
-  return Outputs{filled(shape, constant_value(std::move(value)).tensor)};
+  Value result = filled(shape, constant_value(std::move(value)).tensor);
+  result.narrow = narrow;
+  return Outputs{std::move(result)};
 }
 
 Result<Outputs> import_dropout_6(const NodeContext& node) {
   VKF_TRY(is_test, node.attributes().integer("is_test", 0));
-  if (is_test == 0) return unsupported("Dropout in training mode is not supported.");
-  return dropout_in_inference(node, node.dtype());
+  VKF_TRY(ratio, node.attributes().real("ratio", 0.5));
+  if (is_test != 0) return dropout_in_inference(node, node.dtype());
+  VKF_TRY(outputs, dropout_in_training(node, Tensor::scalar(DType::f32, ratio), Tensor::scalar_int(DType::boolean, 1)));
+  return Outputs{outputs[0], outputs[1].tensor.cast(node.dtype())};
 }
 
 Result<Outputs> import_dropout_7(const NodeContext& node) {
@@ -140,14 +146,10 @@ Result<Outputs> import_dropout_7(const NodeContext& node) {
 }
 
 Result<Outputs> import_dropout_12(const NodeContext& node) {
-  if (node.has(2)) {
-    VKF_TRY(training, node.known(2, "training mode"));
-    const bool is_training = element_count(training) == 1 && element_int(training, 0) != 0;
-    if (is_training && node.has(1)) VKF_CHECK_OK(node.known(1, "ratio"));
-    const bool drops = !node.has(1) || !is_known_zero(node.value(1));
-    if (is_training && drops) return unsupported("Dropout in training mode is not supported.");
-  }
-  return dropout_in_inference(node, DType::boolean);
+  const bool is_inference = !node.has(2) || is_known_zero(node.value(2));
+  if (is_inference || (node.has(1) && is_known_zero(node.value(1)))) return dropout_in_inference(node, DType::boolean);
+  const Tensor ratio = node.has(1) ? node.tensor(1) : Tensor::scalar(DType::f32, 0.5);
+  return dropout_in_training(node, ratio, node.tensor(2));
 }
 
 Result<Outputs> import_eye_like(const NodeContext& node) {
@@ -179,8 +181,11 @@ Result<Outputs> import_range(const NodeContext& node) {
   VKF_TRY(length, range_length(range));
   start.sizes.clear();
   delta.sizes.clear();
-  const Tensor index = Tensor::iota(start.dtype, {length}, 0);
-  return Outputs{constant_value(start).tensor + index * constant_value(delta).tensor};
+  // A ramp of 16-bit floats is not exact for long.
+  const DType wide = size_of(start.dtype) == 2 && is_float(start.dtype) ? DType::f32 : start.dtype;
+  const Tensor index = Tensor::iota(wide, {length}, 0);
+  const Tensor result = constant_value(start).tensor.cast(wide) + index * constant_value(delta).tensor.cast(wide);
+  return Outputs{result.cast(start.dtype)};
 }
 
 Result<Outputs> import_shape(const NodeContext& node) {

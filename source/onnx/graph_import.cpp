@@ -38,6 +38,10 @@ Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::fi
   import.prefix_ = prefix_for(model.graph());
   import.result_.name = model.graph().name();
   import.result_.opset = Opsets(model.opset_import()).of(kOnnxDomain);
+  if (import.result_.opset > kNewestOpset) {
+    import.note({fmt::format("The model is of opset {}; opsets up to {} are known, and it is read as one of opset {}.",
+                             import.result_.opset, kNewestOpset, kNewestOpset)});
+  }
   VKF_CHECK_OK(import.check_given_names(options));
   for (const auto& entry : options.known_inputs) import.result_.constant_inputs.push_back(entry.first);
   for (const pb::ValueInfoProto& info : model.graph().input()) import.note(ignored_sizes(info));
@@ -241,11 +245,14 @@ Result<void> ModelImport::import_inputs() {
     VKF_TRY(type, input_type(info, sized_));
     VKF_CHECK_OK(define_known_input(info, type, known->second));
   }
+  std::map<std::string_view, const NarrowType*> narrow;
+  for (const pb::ValueInfoProto& info : graph_->input()) narrow.emplace(info.name(), narrow_type(info));
   VKF_TRY(ports, stated_inputs());
   for (Port& port : ports) {
     Value value(Tensor::input(port.name, port.dtype, port.shape));
     if (!value.tensor.valid()) return Error(value.tensor.error());
     value.part = nodes_.part();
+    value.narrow = narrow.at(port.name);
     result_.inputs.push_back(value.tensor);
     result_.input_names.push_back(port.name);
     VKF_CHECK_OK(nodes_.define(kMain, port.name, std::move(value)));
@@ -264,7 +271,9 @@ Result<void> ModelImport::define_known_input(const pb::ValueInfoProto& info, con
     return invalid("The known input {} is {}[{}] in {} bytes; the graph takes {}.", in_quotes(info.name()),
                    name_of(data.dtype), fmt::join(data.sizes, ", "), data.bytes.size(), to_text(type));
   }
-  return nodes_.define(kMain, info.name(), in_dtype(constant_value(data), sized_.floats));
+  Value value = in_dtype(constant_value(data), sized_.floats);
+  value.narrow = narrow_type(info);
+  return nodes_.define(kMain, info.name(), std::move(value));
 }
 
 Result<void> ModelImport::import_outputs() {
@@ -274,7 +283,7 @@ Result<void> ModelImport::import_outputs() {
     VKF_TRY(value, nodes_.find(kMain, info.name(), "The list of graph outputs"));
     check(value != nullptr, "an output of the main graph was left out");
     if (value->sequence) return unsupported("Output {} is a sequence, which is not supported.", in_quotes(info.name()));
-    VKF_CHECK_OK(check_output(info, value->tensor, sized_.floats, notes));
+    VKF_CHECK_OK(check_output(info, *value, sized_.floats, notes));
     result_.outputs.push_back(value->tensor);
     result_.output_names.push_back(info.name());
     part_.results.emplace_back(info.name(), place(value->tensor, value->part));

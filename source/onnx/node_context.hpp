@@ -38,6 +38,10 @@ class NodeContext {
   [[nodiscard]] const Tensor& tensor(int i) const { return value(i).tensor; }
   [[nodiscard]] DType dtype(int i = 0) const { return tensor(i).dtype(); }
 
+  /// Where random numbers start that state no seed: from the node's name, so that every run gives the same.
+  [[nodiscard]] std::uint64_t own_seed() const { return own_seed_; }
+  void set_own_seed(std::uint64_t seed) { own_seed_ = seed; }
+
   /// Where operands go whose elements are asked for and not known; it must outlive the node. None: nowhere.
   void note_asked(std::vector<Tensor>* asked) { asked_ = asked; }
 
@@ -63,6 +67,7 @@ class NodeContext {
   Attributes attributes_;
   std::vector<const Value*> inputs_;
   std::vector<Tensor>* asked_ = nullptr;
+  std::uint64_t own_seed_ = 0;
 };
 
 }  // namespace vkfuse::onnx

@@ -73,11 +73,24 @@ Result<void> check_required(const OperatorRow& row, std::span<const Value* const
 
 /// The first operand of operators on sequences is one, and no other operand.
 Result<void> check_sequences(const OperatorRow& row, std::span<const Value* const> operands) {
+  if (row.takes == Takes::optional) return {};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const bool requested = row.takes == Takes::sequences && i == 0;
     if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == requested) continue;
     return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
                    requested ? "tensor" : "sequence", requested ? "sequence" : "tensor");
+  }
+  return {};
+}
+
+/// Elements of narrow types are bytes, with which nothing can be computed: they are moved and converted.
+Result<void> check_narrow(const OperatorRow& row, std::span<const Value* const> operands) {
+  if (row.takes == Takes::converted || row.takes == Takes::optional) return {};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const NarrowType* narrow = operands[i] == nullptr ? nullptr : operands[i]->narrow;
+    if (narrow == nullptr || (row.takes == Takes::moved && narrow == operands[0]->narrow)) continue;
+    return unsupported("Operand {} of operator {} is {}, which this operator does not take.", i, in_quotes(row.name),
+                       narrow->name);
   }
   return {};
 }
@@ -88,8 +101,8 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
   if (row.control == Control::loop || row.control == Control::scan) return {};
   VKF_CHECK_OK(check_required(row, operands));
   VKF_CHECK_OK(check_sequences(row, operands));
-  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
-    return {};
+  VKF_CHECK_OK(check_narrow(row, operands));
+  if (row.operands.least == 0 || operands[0]->sequence || takes(row.takes, operands[0]->tensor.dtype())) return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
 }
@@ -98,6 +111,13 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
 bool varies(const Value& value) {
   if (value.sequence) return std::ranges::any_of(*value.sequence, varies);
   return value.part != kFixed && !value.known;
+}
+
+/// A number that tells nodes with random results apart: their names, and of one body the frames it is imported in.
+std::uint64_t seed_from(const pb::NodeProto& node, int frame) {
+  std::uint64_t seed = 0xcbf29ce484222325 + static_cast<std::uint64_t>(frame);  // FNV-1a
+  for (const char c : describe(node)) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return seed;
 }
 
 /// A result as one of a part: an element of a sequence that came from elsewhere stays of its own.
@@ -347,6 +367,8 @@ Result<void> NodeImport::take(Step step) {
   asked_.clear();
   if (step.kind == Step::Kind::leave) return leave(std::move(step));
   if (step.kind == Step::Kind::iterate) return iterate(std::move(step));
+  if (step.kind == Step::Kind::join) return join(step);
+  if (step.kind == Step::Kind::modify) return take_modified(std::move(step));
   return take_node(std::move(step));
 }
 
@@ -357,8 +379,10 @@ Result<void> NodeImport::take_node(Step step) {
   const pb::FunctionProto* function = library_.find(node);
   const OperatorRow* row = function == nullptr ? find_operator(domain, node.op_type(), opset) : nullptr;
   if (function == nullptr && row == nullptr) {
-    return unsupported("Operator {} (domain {}, opset {}), {}, is not supported.", in_quotes(node.op_type()),
-                       in_quotes(domain), opset, describe(node));
+    const std::string opsets = opsets_of(domain, node.op_type());
+    return unsupported("Operator {} (domain {}, opset {}), {}, is not supported{}.", in_quotes(node.op_type()),
+                       in_quotes(domain), opset, describe(node),
+                       opsets.empty() ? "" : fmt::format("; it is in opsets {}", opsets));
   }
   std::deque<Value> held;
   std::vector<const Value*> operands;
@@ -382,7 +406,7 @@ Result<void> NodeImport::check_outputs(const Outputs& outputs) {
   for (const Value& output : outputs) {
     if (output.sequence) {
       library_.sequence_elements += output.sequence->size();
-    } else if (!output.pending) {
+    } else if (!output.pending && !output.is_none) {
       if (!output.tensor.valid()) return Error(output.tensor.error());
       note_promises(output.tensor);
     }
@@ -401,24 +425,30 @@ void NodeImport::note_promises(const Tensor& tensor) {
   }
 }
 
+Result<Outputs> NodeImport::computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                                        const std::vector<const Value*>& operands) {
+  NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
+  node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
+  node.set_own_seed(seed_from(*step.node, step.frame));
+  return row.import(node);
+}
+
 Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands) {
   Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
-  Result<Outputs> outputs = Outputs();
-  if (row.import != nullptr) {
-    NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
-    node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
-    outputs = row.import(node);
-  }
+  Result<Outputs> outputs = row.import != nullptr ? computed_by(row, step, attributes, operands) : Outputs();
   const bool waits =
       row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
   if (waits) outputs = on_host(row, step, std::move(attributes), operands);
   if (!outputs) return outputs;
   const bool is_fixed =
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
+  const NarrowType* narrow = row.takes == Takes::moved ? operands[0]->narrow : nullptr;
   for (Value& output : *outputs) {
-    if (output.pending) continue;
+    if (output.pending || output.is_none) continue;
+    const NarrowType* type = narrow != nullptr ? narrow : output.narrow;
     output = in_dtype(folded(std::move(output), operands), library_.floats);
+    output.narrow = type;
     if (!is_fixed) output = of_part(std::move(output), part_);
   }
   return outputs;
@@ -517,7 +547,8 @@ Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
       return unsupported("Output {} ({}) of operator {} is not supported.", i, in_quotes(node.output(i)),
                          in_quotes(node.op_type()));
     }
-    VKF_CHECK_OK(define(step.frame, node.output(i), std::move(outputs[static_cast<std::size_t>(i)])));
+    Value& output = outputs[static_cast<std::size_t>(i)];
+    VKF_CHECK_OK(define(step.frame, node.output(i), output.is_none ? std::nullopt : std::optional(std::move(output))));
   }
   return {};
 }

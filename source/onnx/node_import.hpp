@@ -93,15 +93,29 @@ struct Iterations {
   std::vector<std::vector<Value>> last_states;  ///< opset 8: for each state, one per sequence
 };
 
+/// A FlexAttention on its way: graphs may change its scores, and then its weights.
+struct FlexAttention {
+  Value current;  ///< the scores, or the weights
+  Tensor v;
+  DType out = DType::f32;
+  const pb::GraphProto* modifiers[2] = {nullptr, nullptr};  ///< of scores and of weights
+  int stage = 0;                                            ///< which of them comes next
+};
+
 /// One thing left to do.
 struct Step {
-  enum class Kind : std::uint8_t { node, leave, iterate };
+  enum class Kind : std::uint8_t { node, leave, iterate, join, modify };
   Kind kind = Kind::node;
   const pb::NodeProto* node = nullptr;
   int frame = 0;                     ///< the node's
   int body = -1;                     ///< of a call, a branch, or the last iteration
   std::vector<std::string> results;  ///< names in the body
+  /// Of an If whose condition is data: the other branch, and what decides.
+  int other_body = -1;
+  std::vector<std::string> other_results;
+  std::optional<Value> condition;
   std::optional<Iterations> iterations;
+  std::optional<FlexAttention> flex;
 };
 
 /// An operator that the host computes once the kernels before it have run.
@@ -162,6 +176,14 @@ class NodeImport {
 
   Result<void> call(const pb::FunctionProto& function, const Step& step, const std::vector<const Value*>& operands);
   Result<void> enter(const OperatorRow& row, const Step& step, std::vector<const Value*> operands);
+  Result<void> begin_flex_attention(const Step& step, const Attributes& attributes,
+                                    const std::vector<const Value*>& operands);
+  Result<void> modify(Step step);
+  Result<void> take_modified(Step step);
+  /// The branches of an If whose condition is data, and then join.
+  Result<void> both_branches(const Step& step, const Attributes& attributes, const Value& condition);
+  Result<void> join(const Step& step);
+  Result<int> open_branch(const Step& step, const pb::GraphProto& graph, std::vector<std::string>& results);
   Result<void> branch(const Step& step, const Attributes& attributes, const std::vector<const Value*>& operands);
   Result<Iterations> loop_of(const Attributes& attributes, const std::vector<const Value*>& operands);
   Result<Iterations> scan_of(const OperatorRow& row, const Attributes& attributes,
@@ -180,6 +202,8 @@ class NodeImport {
   Result<Value> computed(Tensor tensor, const std::vector<Value>& from) const;
   Result<int> open_graph(const Step& step, const pb::GraphProto& graph);
   Result<std::vector<std::pair<std::string, Value>>> initialisers_of(const pb::GraphProto& graph) const;
+  Result<Outputs> computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                              const std::vector<const Value*>& operands);
   Result<Outputs> apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands);
   Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes,
                           const std::vector<const Value*>& operands);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,14 +17,27 @@ namespace vkfuse::onnx {
 
 /// ONNX's own domain, spelt "" or "ai.onnx" in models.
 inline constexpr std::string_view kOnnxDomain = "ai.onnx";
-/// The newest opset whose changes have been read: a newer one may have changed a meaning.
-inline constexpr std::int64_t kNewestOpset = 24;
+/// The newest opset whose changes have been read: a newer one may have changed a meaning, so that a model that states
+/// it is read as one of this opset and a note says so.
+inline constexpr std::int64_t kNewestOpset = 28;
 /// Rows of operators that have had attributes or types changed in older opsets start here; those
 /// that never changed start where ONNX introduced them.
 inline constexpr std::int64_t kOldestOpset = 6;
 
-/// Which dtypes the first operand may have.
-enum class Takes : std::uint8_t { anything, floats, numbers, integers, unsigned_integers, booleans, sequences };
+/// Which dtypes the first operand may have. Operands of narrow types (narrow_types.hpp) are for `moved` and `converted`
+/// alone: of the first, results have the type of the first operand.
+enum class Takes : std::uint8_t {
+  anything,
+  floats,
+  numbers,
+  integers,
+  unsigned_integers,
+  booleans,
+  sequences,
+  optional,  ///< a tensor, a sequence, or nothing
+  moved,
+  converted
+};
 
 /// How many operands; `most` of variadic operators is kVariadic.
 struct OperandCount {
@@ -42,7 +56,7 @@ using HostTypes = std::vector<std::pair<DType, Sizes>>;
 using HostBound = Result<HostTypes> (*)(const NodeContext&);
 
 /// Operators that have graphs as attributes: those are imported in their place.
-enum class Control : std::uint8_t { none, branch, loop, scan };
+enum class Control : std::uint8_t { none, branch, loop, scan, flex_attention };
 
 struct OperatorRow {
   std::string_view name;
@@ -62,8 +76,12 @@ struct OperatorRow {
 /// All rows, sorted by name and opset.
 std::span<const OperatorRow> operator_table();
 
-/// The row that gives an operator its meaning in an opset, or null.
+/// The row that gives an operator its meaning in an opset, or null. Opsets of ONNX's own domain above kNewestOpset are
+/// read as kNewestOpset.
 const OperatorRow* find_operator(std::string_view domain, std::string_view name, std::int64_t opset);
+
+/// The opsets in which an operator has a row ("6 to 9 and 11+"); empty where it has none in any.
+std::string opsets_of(std::string_view domain, std::string_view name);
 
 bool takes(Takes set, DType dtype);
 std::string_view name_of(Takes set);

@@ -31,6 +31,7 @@ Result<Outputs> import_selu(const NodeContext&);
 Result<Outputs> import_shrink(const NodeContext&);
 Result<Outputs> import_softplus(const NodeContext&);
 Result<Outputs> import_softsign(const NodeContext&);
+Result<Outputs> import_swiglu(const NodeContext&);
 Result<Outputs> import_swish(const NodeContext&);
 Result<Outputs> import_thresholded_relu(const NodeContext&);
 
@@ -40,6 +41,7 @@ Result<Outputs> import_where(const NodeContext&);
 
 // casts.cpp
 Result<Outputs> import_cast(const NodeContext&);
+Result<Outputs> import_bit_cast(const NodeContext&);
 Result<Outputs> import_cast_like(const NodeContext&);
 
 // quantization.cpp
@@ -94,7 +96,7 @@ Result<Outputs> import_reduce_log_sum(const NodeContext&);
 Result<Outputs> import_reduce_log_sum_exp(const NodeContext&);
 Result<Outputs> import_arg_max(const NodeContext&);
 Result<Outputs> import_arg_min(const NodeContext&);
-Result<Outputs> import_cum_sum(const NodeContext&);
+Result<Outputs> import_cumulative(const NodeContext&);
 
 // softmax.cpp
 Result<Outputs> import_softmax(const NodeContext&);
@@ -177,6 +179,9 @@ Result<Outputs> import_sequence_empty(const NodeContext&);
 Result<Outputs> import_sequence_construct(const NodeContext&);
 Result<Outputs> import_sequence_insert(const NodeContext&);
 Result<Outputs> import_sequence_erase(const NodeContext&);
+Result<Outputs> import_optional(const NodeContext&);
+Result<Outputs> import_optional_has_element(const NodeContext&);
+Result<Outputs> import_optional_get_element(const NodeContext&);
 Result<Outputs> import_sequence_at(const NodeContext&);
 Result<Outputs> import_sequence_length(const NodeContext&);
 Result<Outputs> import_split_to_sequence(const NodeContext&);
@@ -194,8 +199,58 @@ Result<Outputs> import_contrib_rotary_embedding(const NodeContext&);
 Result<Outputs> import_multi_head_attention(const NodeContext&);
 Result<Outputs> import_group_query_attention(const NodeContext&);
 Result<Outputs> import_matmul_n_bits(const NodeContext&);
+Result<Outputs> import_contrib_attention(const NodeContext&);
+
+// contrib_fused.cpp: an operator and what follows it
+Result<Outputs> import_fused_conv(const NodeContext&);
+Result<Outputs> import_fused_gemm(const NodeContext&);
+Result<Outputs> import_bias_split_gelu(const NodeContext&);
+Result<Outputs> import_contrib_group_norm(const NodeContext&);
+Result<Outputs> import_embed_layer_normalization(const NodeContext&);
+
+// contrib_quantized.cpp
+Result<Outputs> import_qlinear_binary(const NodeContext&);
+Result<Outputs> import_qlinear_unary(const NodeContext&);
+Result<Outputs> import_qlinear_leaky_relu(const NodeContext&);
+Result<Outputs> import_qlinear_softmax(const NodeContext&);
+Result<Outputs> import_qlinear_global_average_pool(const NodeContext&);
+Result<Outputs> import_qlinear_concat(const NodeContext&);
+Result<Outputs> import_qgemm(const NodeContext&);
+Result<Outputs> import_dynamic_quantize_matmul(const NodeContext&);
+Result<Outputs> import_matmul_integer_to_float(const NodeContext&);
+Result<Outputs> import_nhwc_max_pool(const NodeContext&);
+Result<Outputs> import_gather_block_quantized(const NodeContext&);
+Result<Outputs> import_dynamic_quantize_lstm(const NodeContext&);
+
+// linear_attention.cpp
+Result<Outputs> import_linear_attention(const NodeContext&);
+Result<Outputs> import_causal_conv(const NodeContext&);
+
+// caches.cpp
+Result<Outputs> import_tensor_scatter(const NodeContext&);
+
+// fourier.cpp
+Result<Outputs> import_dft(const NodeContext&);
+Result<Outputs> import_stft(const NodeContext&);
+Result<Outputs> import_mel_weight_matrix(const NodeContext&);
+
+// determinants.cpp
+Result<Outputs> import_det(const NodeContext&);
+
+// regions.cpp
+Result<Outputs> import_roi_align(const NodeContext&);
+Result<Outputs> import_deform_conv(const NodeContext&);
+
+// random.cpp
+Result<Outputs> import_random_uniform(const NodeContext&);
+Result<Outputs> import_random_normal(const NodeContext&);
+Result<Outputs> import_bernoulli(const NodeContext&);
+Result<Outputs> import_multinomial(const NodeContext&);
+/// The data and the mask of Dropout; `ratio` and `is_training` are scalars.
+Result<Outputs> dropout_in_training(const NodeContext&, const Tensor& ratio, const Tensor& is_training);
 
 // optimizers.cpp
+Result<Outputs> import_adam(const NodeContext&);
 Result<Outputs> import_adagrad(const NodeContext&);
 Result<Outputs> import_momentum(const NodeContext&);
 

@@ -61,6 +61,31 @@ Result<Outputs> import_adagrad(const NodeContext& node) {
   return joined({parameters, squares});
 }
 
+Result<Outputs> import_adam(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 0.9));
+  VKF_TRY(beta, node.attributes().real("beta", 0.999));
+  VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-6));
+  VKF_TRY(norm, node.attributes().real("norm_coefficient", 0));
+  VKF_TRY(norm_after, node.attributes().real("norm_coefficient_post", 0));
+  VKF_TRY(lists, lists_of(node, 4));
+  const DType dtype = node.dtype();
+  // After the first step what the averages began with is put right.
+  const auto missing = [&](double share) { return 1.0 - op("pow", Tensor::scalar(dtype, share), steps(node)); };
+  const Tensor& rate = node.tensor(0);
+  const Tensor adjusted = after_the_first_step(node, rate * op("sqrt", missing(beta)) / missing(alpha), rate);
+  Outputs parameters, averages, squares;
+  for (std::size_t i = 0; i < lists[0].size(); ++i) {
+    const Tensor gradient = regularised(lists[1][i], lists[0][i], norm);
+    const Tensor average = lists[2][i] * alpha + gradient * (1 - alpha);
+    const Tensor square = lists[3][i] * beta + gradient * gradient * (1 - beta);
+    const Tensor stepped = lists[0][i] - adjusted * (average / (op("sqrt", square) + epsilon));
+    parameters.emplace_back(stepped * (1 - norm_after));
+    averages.emplace_back(average);
+    squares.emplace_back(square);
+  }
+  return joined({parameters, averages, squares});
+}
+
 Result<Outputs> import_momentum(const NodeContext& node) {
   for (const char* name : {"alpha", "beta", "mode", "norm_coefficient"}) {
     if (!node.attributes().has(name)) return invalid("Attribute '{}' is missing.", name);

@@ -20,4 +20,10 @@ Tensor whole_steps(const Tensor& quotient);
 /// An i32 clamped to an 8- or 16-bit dtype.
 Tensor saturated(const Tensor& value, DType dtype);
 
+/// Numbers as u8, by a scale and a zero point that their range decides.
+struct DynamicSteps {
+  Tensor integers, scale, zero_point;
+};
+DynamicSteps dynamic_steps(const Tensor& x);
+
 }  // namespace vkfuse::onnx

@@ -1,9 +1,9 @@
 // RNN, GRU and LSTM, one step after the other: the sequence has a known, moderate length.
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "onnx/compose.hpp"
+#include "onnx/named_activations.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
@@ -16,42 +16,6 @@ namespace {
 constexpr std::int64_t kMostSteps = 512;
 
 enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes };
-
-/// One of the functions that attribute 'activations' may name, with its two numbers.
-struct Activation {
-  std::string_view name;
-  double alpha = 0, beta = 0;
-
-  [[nodiscard]] Tensor operator()(const Tensor& x) const;
-};
-
-/// Names, and what alpha and beta are where the model does not say.
-struct KnownActivation {
-  std::string_view name;
-  double alpha, beta;
-};
-constexpr KnownActivation kActivations[] = {
-    {"Relu", 0, 0},         {"Tanh", 0, 0},
-    {"Sigmoid", 0, 0},      {"Affine", 1, 0},
-    {"LeakyRelu", 0.01, 0}, {"ThresholdedRelu", 1, 0},
-    {"ScaledTanh", 1, 1},   {"HardSigmoid", 0.2, 0.5},
-    {"Elu", 1, 0},          {"Softsign", 0, 0},
-    {"Softplus", 0, 0},
-};
-
-Tensor Activation::operator()(const Tensor& x) const {
-  if (name == "Relu") return op("relu", x);
-  if (name == "Tanh") return op("tanh", x);
-  if (name == "Sigmoid") return op("sigmoid", x);
-  if (name == "Affine") return x * alpha + beta;
-  if (name == "LeakyRelu") return select(op("lt", x, 0), x * alpha, x);
-  if (name == "ThresholdedRelu") return select(op("gt", x, alpha), x, Tensor::scalar(x.dtype(), 0));
-  if (name == "ScaledTanh") return op("tanh", x * beta) * alpha;
-  if (name == "HardSigmoid") return op("min", op("max", x * alpha + beta, 0), 1);
-  if (name == "Elu") return select(op("lt", x, 0), op("expm1", x) * alpha, x);
-  if (name == "Softsign") return x / (op("abs", x) + 1);
-  return op("relu", x) + op("log1p", op("exp", -op("abs", x)));  // Softplus
-}
 
 /// What the three operators share, and the operands of one direction.
 struct Cell {
@@ -137,17 +101,9 @@ Result<std::vector<Activation>> activations_of(const NodeContext& node,
   std::vector<Activation> result;
   std::size_t next_alpha = 0, next_beta = 0;  // functions without a number take none from the lists
   for (const std::string_view name : stated) {
-    const auto same = [&](const KnownActivation& known) {
-      return std::ranges::equal(known.name, name, [](char a, char b) { return std::tolower(a) == std::tolower(b); });
-    };
-    const auto* known = std::ranges::find_if(kActivations, same);
-    if (known == std::end(kActivations))
-      return invalid("Attribute 'activations' names {}, which is none of ONNX's.", in_quotes(name));
-    Activation made{known->name, known->alpha, known->beta};
-    const bool takes_alpha = known->alpha != 0;
-    const bool takes_beta = known->beta != 0 || known->name == "Affine";
-    if (takes_alpha && next_alpha < alphas.size()) made.alpha = alphas[next_alpha++];
-    if (takes_beta && next_beta < betas.size()) made.beta = betas[next_beta++];
+    VKF_TRY(made, find_activation(name, "activations"));
+    if (made.takes_alpha && next_alpha < alphas.size()) made.alpha = alphas[next_alpha++];
+    if (made.takes_beta && next_beta < betas.size()) made.beta = betas[next_beta++];
     result.push_back(made);
   }
   return result;

@@ -160,12 +160,14 @@ Result<Outputs> import_arg_max(const NodeContext& node) { return import_arg(node
 
 Result<Outputs> import_arg_min(const NodeContext& node) { return import_arg(node, false); }
 
-Result<Outputs> import_cum_sum(const NodeContext& node) {
+Result<Outputs> import_cumulative(const NodeContext& node) {
   VKF_TRY(stated, known_integer(node, 1, "axis"));
   VKF_TRY(axis, checked_axis(stated, node.tensor(0).shape().size(), "The axis (operand 1)"));
   VKF_TRY(exclusive, node.attributes().integer("exclusive", 0));
   VKF_TRY(reverse, node.attributes().integer("reverse", 0));
-  return Outputs{node.tensor(0).cumsum(axis, exclusive != 0, reverse != 0)};
+  const Tensor& x = node.tensor(0);
+  if (node.row().primitive == "cumprod") return Outputs{x.cumprod(axis, exclusive != 0, reverse != 0)};
+  return Outputs{x.cumsum(axis, exclusive != 0, reverse != 0)};
 }
 
 }  // namespace vkfuse::onnx

@@ -110,6 +110,19 @@ Result<Outputs> import_sequence_erase(const NodeContext& node) {
   return one(std::move(sequence));
 }
 
+Result<Outputs> import_optional(const NodeContext& node) {
+  if (node.has(0)) return Outputs{node.value(0)};
+  if (node.attributes().has("type")) return Outputs{none_value()};
+  return invalid("Operator 'Optional' has neither an element nor attribute 'type'.");
+}
+
+Result<Outputs> import_optional_has_element(const NodeContext& node) {
+  const std::byte has{static_cast<std::uint8_t>(node.has(0) ? 1 : 0)};
+  return Outputs{constant_value({{}, DType::boolean, {}, {has}})};
+}
+
+Result<Outputs> import_optional_get_element(const NodeContext& node) { return Outputs{node.value(0)}; }
+
 Result<Outputs> import_sequence_at(const NodeContext& node) {
   const Sequence& sequence = sequence_of(node);
   VKF_TRY(at, position(node, 1, sequence.size(), sequence.size()));

@@ -37,6 +37,13 @@ Result<std::int64_t> block_size(const NodeContext& node) {
   return block;
 }
 
+/// Whether the block is the outer part of the channels ("DCR") or the inner one ("CRD").
+Result<bool> block_is_outer(const NodeContext& node) {
+  VKF_TRY(mode, node.attributes().text("mode", "DCR"));
+  if (mode == "DCR" || mode == "CRD") return mode == "DCR";
+  return invalid("Attribute 'mode' is {}; it must be 'DCR' or 'CRD'.", in_quotes(mode));
+}
+
 Result<std::int64_t> divided(const Shape& shape, std::size_t axis, std::int64_t by) {
   VKF_TRY(size, static_size(shape, axis));
   if (size % by == 0) return size / by;
@@ -133,17 +140,13 @@ Result<Outputs> import_tile(const NodeContext& node) {
 
 Result<Outputs> import_depth_to_space(const NodeContext& node) {
   VKF_TRY(block, block_size(node));
-  VKF_TRY(mode, node.attributes().text("mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") {
-    return invalid("Attribute 'mode' is {}; it must be 'DCR' or 'CRD'.", in_quotes(mode));
-  }
+  VKF_TRY(is_outer, block_is_outer(node));
   const Shape& shape = node.tensor(0).shape();
   VKF_TRY(depth, divided(shape, 1, block * block));
   VKF_TRY(height, static_size(shape, 2));
   VKF_TRY(width, static_size(shape, 3));
   const Shape result{shape[0], depth, height * block, width * block};
-  // DCR: the block is the outer part of the channels; CRD: the inner part.
-  if (mode == "DCR") {
+  if (is_outer) {
     const Tensor parts = node.tensor(0).reshape({shape[0], block, block, depth, height, width});
     return Outputs{parts.permute({0, 3, 4, 1, 5, 2}).reshape(result)};
   }
@@ -157,8 +160,10 @@ Result<Outputs> import_space_to_depth(const NodeContext& node) {
   VKF_TRY(depth, static_size(shape, 1));
   VKF_TRY(height, divided(shape, 2, block));
   VKF_TRY(width, divided(shape, 3, block));
+  VKF_TRY(is_outer, block_is_outer(node));
   const Tensor parts = node.tensor(0).reshape({shape[0], depth, height, block, width, block});
-  return Outputs{parts.permute({0, 3, 5, 1, 2, 4}).reshape({shape[0], depth * block * block, height, width})};
+  const Tensor sorted = is_outer ? parts.permute({0, 3, 5, 1, 2, 4}) : parts.permute({0, 1, 3, 5, 2, 4});
+  return Outputs{sorted.reshape({shape[0], depth * block * block, height, width})};
 }
 
 }  // namespace vkfuse::onnx

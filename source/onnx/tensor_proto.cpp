@@ -15,19 +15,20 @@ std::string label(const pb::TensorProto& tensor) { return fmt::format("Tensor {}
 /// Dtype and sizes, with a byte count that is known not to overflow.
 struct Header {
   TensorData data;
+  const NarrowType* narrow = nullptr;
   std::int64_t count = 0;
   std::int64_t byte_count = 0;
 };
 
 Result<Header> read_header(const pb::TensorProto& tensor) {
-  VKF_TRY(dtype, dtype_from(tensor.data_type(), label(tensor)));
-  Header header{{tensor.name(), dtype, {}, {}}};
+  VKF_TRY(type, element_type_from(tensor.data_type(), label(tensor)));
+  Header header{{tensor.name(), type.dtype, {}, {}}, type.narrow};
   for (const std::int64_t size : tensor.dims()) {
     if (size < 0) return invalid("{} has a dimension of {}; sizes are not negative.", label(tensor), size);
     header.data.sizes.push_back(size);
   }
   const Result<std::int64_t> count = vkfuse::element_count(header.data.sizes);
-  const Result<std::int64_t> bytes = byte_count(dtype, header.data.sizes);
+  const Result<std::int64_t> bytes = byte_count(type.dtype, header.data.sizes);
   if (!count || !bytes) {
     return invalid("{} has the shape [{}], whose size in bytes does not fit 64 bits.", label(tensor),
                    fmt::join(header.data.sizes, ", "));
@@ -95,6 +96,26 @@ Result<TensorData> from_external(const pb::TensorProto& tensor, Header header, c
   return std::move(header.data);
 }
 
+/// Narrow elements, packed from the lowest bit of the first byte on; those of 6 and 8 bits stand alone in int32_data.
+Result<TensorData> from_packed(const pb::TensorProto& tensor, Header header, const std::filesystem::path& folder) {
+  const bool is_raw = tensor.has_raw_data() || tensor.data_location() == pb::TensorProto::EXTERNAL;
+  const int bits = is_raw || header.narrow->bits <= 4 ? header.narrow->bits : 8;
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  if (header.count > kMost) return unsupported("{} has {} elements.", label(tensor), header.count);
+  VKF_TRY(bytes, stored_bytes(tensor, folder, (header.count * bits + 7) / 8));
+  header.data.bytes.resize(static_cast<std::size_t>(header.byte_count));
+  const bool is_signed = is_signed_integer(header.data.dtype);
+  for (std::int64_t i = 0; i < header.count; ++i) {
+    const auto at = static_cast<std::size_t>(i * bits / 8);
+    unsigned pair = std::to_integer<unsigned>(bytes[at]);
+    if (at + 1 < bytes.size()) pair |= std::to_integer<unsigned>(bytes[at + 1]) << 8;
+    unsigned element = pair >> (i * bits % 8) & ((1U << bits) - 1);
+    if (is_signed && (element >> (bits - 1)) != 0) element |= 0xffU << bits;
+    header.data.bytes[static_cast<std::size_t>(i)] = static_cast<std::byte>(element);
+  }
+  return std::move(header.data);
+}
+
 /// A stored boolean may be any non-zero byte; ours are 0 or 1.
 TensorData with_normal_booleans(TensorData data) {
   if (data.dtype == DType::boolean) {
@@ -104,8 +125,14 @@ TensorData with_normal_booleans(TensorData data) {
 }
 
 Result<TensorData> read_elements(const pb::TensorProto& tensor, Header header, const std::filesystem::path& folder) {
+  if (header.narrow != nullptr) return from_packed(tensor, std::move(header), folder);
   if (tensor.data_location() == pb::TensorProto::EXTERNAL) return from_external(tensor, std::move(header), folder);
   return tensor.has_raw_data() ? from_raw(tensor, std::move(header)) : from_fields(tensor, std::move(header));
+}
+
+Error no_dtype(int data_type, const std::string& what) {
+  return unsupported("{} has the element type {}, which is not supported{}.", what, data_type_name(data_type),
+                     find_narrow(data_type) != nullptr ? " there" : "");
 }
 
 }  // namespace
@@ -126,8 +153,37 @@ Result<DType> dtype_from(int data_type, const std::string& what) {
     case pb::TensorProto::UINT64: return DType::u64;
     case pb::TensorProto::BOOL: return DType::boolean;
     case pb::TensorProto::UNDEFINED: return invalid("{} states no element type.", what);
-    default: return unsupported("{} has the element type {}, which is not supported.", what, data_type_name(data_type));
+    default: break;
   }
+  return no_dtype(data_type, what);
+}
+
+Result<ElementType> element_type_from(int data_type, const std::string& what) {
+  if (const NarrowType* narrow = find_narrow(data_type)) return ElementType{narrow->held, narrow};
+  VKF_TRY(dtype, dtype_from(data_type, what));
+  return ElementType{dtype, nullptr};
+}
+
+std::string name_of(const ElementType& type) {
+  return std::string(type.narrow != nullptr ? type.narrow->name : vkfuse::name_of(type.dtype));
+}
+
+Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder,
+                                            std::int64_t needed) {
+  if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
+    if (!folder.empty()) return read_external_data(tensor, folder, needed);
+    return unsupported("{} keeps its elements in another file, which is only supported beside a model.", label(tensor));
+  }
+  std::vector<std::byte> bytes;
+  if (tensor.has_raw_data()) {
+    bytes.resize(tensor.raw_data().size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), tensor.raw_data().data(), bytes.size());
+  } else {
+    for (const std::int32_t packed : tensor.int32_data()) bytes.push_back(static_cast<std::byte>(packed));
+  }
+  if (static_cast<std::int64_t>(bytes.size()) == needed) return bytes;
+  return invalid("{} holds {} elements, for which {} bytes are needed, but {} bytes are stored.", label(tensor),
+                 data_type_name(tensor.data_type()), needed, bytes.size());
 }
 
 Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const std::filesystem::path& folder) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "onnx/narrow_types.hpp"
 #include "onnx/schema.hpp"
 
 namespace vkfuse::onnx {
@@ -19,6 +20,7 @@ std::string in_quotes(std::string_view name) {
 }
 
 std::string data_type_name(int data_type) {
+  if (const NarrowType* narrow = find_narrow(data_type)) return std::string(narrow->name);
   if (pb::TensorProto::DataType_IsValid(data_type)) {
     return pb::TensorProto::DataType_Name(static_cast<pb::TensorProto::DataType>(data_type));
   }

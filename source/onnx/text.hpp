@@ -12,7 +12,7 @@ namespace vkfuse::onnx {
 /// line is cut. The bytes come from a file that nobody has vouched for.
 std::string in_quotes(std::string_view name);
 
-/// ONNX's name of a TensorProto.DataType ("FLOAT16"), or its number for one this schema lacks.
+/// ONNX's name of a TensorProto.DataType ("FLOAT16"), or its number for one that is not known.
 std::string data_type_name(int data_type);
 
 }  // namespace vkfuse::onnx

@@ -5,6 +5,12 @@
 
 namespace vkfuse::onnx {
 
+Value none_value() {
+  Value value(Tensor::failed(invalid("An optional without an element is used as a tensor.")));
+  value.is_none = true;
+  return value;
+}
+
 Value pending_value() {
   Value value(Tensor::failed(make_error(ErrorCode::internal, "A value that waits for the host is used as a tensor.")));
   value.pending = true;

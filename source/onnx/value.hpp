@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "onnx/narrow_types.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -25,7 +26,9 @@ inline constexpr int kFixed = -1;
 struct Value {
   Tensor tensor;
   std::shared_ptr<const TensorData> known;
-  bool is_int4 = false;  ///< of 4 bits in the model; held as i8 or u8
+  /// The model's type, where the tensor holds elements of it; null where its dtype is the model's.
+  const NarrowType* narrow = nullptr;
+  bool is_none = false;  ///< an optional without an element: whoever reads it finds no operand
   bool pending = false;  ///< waits for what the host computes; `tensor` is then invalid
   /// The part of the model whose kernels compute the tensor; kFixed for what depends on no input.
   int part = kFixed;
@@ -41,6 +44,9 @@ struct Value {
 /// A sequence of tensors; an error where one of them is none, or where there are too many.
 Result<Value> sequence_value(std::vector<Value> elements);
 Result<void> check_sequence_length(std::size_t length);
+
+/// An optional without an element.
+Value none_value();
 
 /// What stands for a value that only comes to be once the host has run.
 Value pending_value();

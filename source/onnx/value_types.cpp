@@ -67,8 +67,8 @@ Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions&
   const std::string what = fmt::format("Input {}", in_quotes(info.name()));
   VKF_TRY(type, tensor_type(info, what));
   TensorType result;
-  VKF_TRY(dtype, dtype_from(type->elem_type(), what));
-  result.dtype = dtype;
+  VKF_TRY(element, element_type_from(type->elem_type(), what));
+  result.dtype = element.dtype;
   if (!type->has_shape()) return unsupported("{} states no shape: tensors of unknown rank are not supported.", what);
   for (int axis = 0; axis < type->shape().dim_size(); ++axis) {
     VKF_TRY(dim, dim_from(info, axis, options, what));
@@ -76,6 +76,10 @@ Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions&
   }
   VKF_CHECK_OK(check_size(result.dtype, result.shape, what));
   return result;
+}
+
+const NarrowType* narrow_type(const pb::ValueInfoProto& info) {
+  return find_narrow(info.type().tensor_type().elem_type());
 }
 
 std::vector<std::string> ignored_sizes(const pb::ValueInfoProto& info) {
@@ -118,18 +122,18 @@ Result<void> take_sizes(const pb::ValueInfoProto& info, const std::map<std::stri
       in_quotes(info.name()), fmt::join(sizes, ", "), text_of(shape));
 }
 
-Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, const std::optional<DType>& floats,
+Result<void> check_output(const pb::ValueInfoProto& info, const Value& value, const std::optional<DType>& floats,
                           std::vector<std::string>& notes) {
   if (info.type().value_case() == pb::TypeProto::VALUE_NOT_SET) return {};
   const std::string what = fmt::format("Output {}", in_quotes(info.name()));
   VKF_TRY(type, tensor_type(info, what));
-  VKF_TRY(dtype, dtype_from(type->elem_type(), what));
-  if (floats && dtype == DType::f32) dtype = *floats;
-  if (dtype != tensor.dtype()) {
-    return invalid("{} is stated to be {}, but the graph computes {}.", what, name_of(dtype), name_of(tensor.dtype()));
-  }
+  VKF_TRY(element, element_type_from(type->elem_type(), what));
+  if (floats && element.dtype == DType::f32) element.dtype = *floats;
+  const ElementType computed{value.tensor.dtype(), value.narrow};
+  if (element != computed)
+    return invalid("{} is stated to be {}, but the graph computes {}.", what, name_of(element), name_of(computed));
   if (!type->has_shape()) return {};
-  const Shape& shape = tensor.shape();
+  const Shape& shape = value.tensor.shape();
   bool agrees = type->shape().dim_size() == static_cast<int>(shape.size());
   for (std::size_t axis = 0; agrees && axis < shape.size(); ++axis) {
     const Dimension& stated = type->shape().dim(static_cast<int>(axis));

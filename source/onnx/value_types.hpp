@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/shape.hpp"
 #include "onnx/schema.hpp"
+#include "onnx/value.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -14,6 +15,8 @@ namespace vkfuse::onnx {
 /// the options give it; an unknown dimension, or one of a negative size, becomes the symbol "<input>.<axis>". An input
 /// whose sizes the options state has those.
 Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options);
+/// The type of an input that its dtype only holds, or null.
+const NarrowType* narrow_type(const pb::ValueInfoProto& info);
 
 /// A sentence for each size that an input states and that is ignored.
 std::vector<std::string> ignored_sizes(const pb::ValueInfoProto& info);
@@ -27,7 +30,7 @@ Result<void> take_sizes(const pb::ValueInfoProto& info, const std::map<std::stri
 /// Compares what the graph computes with what it states of an output: an error where the dtype differs. A rank or size
 /// that differs is ignored, as with ONNX Runtime, and adds a sentence to `notes`. What is not stated, or symbolic on
 /// either side, agrees. `floats` is what f32 has become.
-Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, const std::optional<DType>& floats,
+Result<void> check_output(const pb::ValueInfoProto& info, const Value& value, const std::optional<DType>& floats,
                           std::vector<std::string>& notes);
 
 }  // namespace vkfuse::onnx

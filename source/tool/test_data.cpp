@@ -66,4 +66,23 @@ std::vector<std::optional<HostTensor>> comparable(const std::vector<onnx::Tensor
   return all;
 }
 
+std::vector<bool> random_outputs(const ir::Graph& graph) {
+  std::vector<bool> is_random(graph.size());  // operands come before what reads them
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const ir::Node& node = graph.nodes()[i];
+    is_random[i] = std::holds_alternative<ir::RandomPayload>(node.payload) ||
+                   std::ranges::any_of(node.operands, [&](ir::NodeId id) { return is_random[id]; });
+  }
+  std::vector<bool> outputs;
+  for (const ir::Output& output : graph.outputs()) outputs.push_back(is_random[output.value]);
+  return outputs;
+}
+
+void drop_random(const ir::Graph& graph, std::vector<std::optional<HostTensor>>& files) {
+  const std::vector<bool> random = random_outputs(graph);
+  for (std::size_t i = 0; i < files.size() && i < random.size(); ++i) {
+    if (random[i]) files[i].reset();
+  }
+}
+
 }  // namespace vkfuse::tool

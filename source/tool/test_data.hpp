@@ -37,4 +37,11 @@ HostTensor host_tensor(onnx::TensorData data, DType requested, const std::option
 std::vector<std::optional<HostTensor>> comparable(const std::vector<onnx::TensorData>& files,
                                                   const std::optional<DType>& floats);
 
+/// Which outputs of a graph random numbers decide.
+std::vector<bool> random_outputs(const ir::Graph& graph);
+
+/// Drops the files of such outputs: whose numbers those are ONNX leaves open, so that they are compared with
+/// the reference alone.
+void drop_random(const ir::Graph& graph, std::vector<std::optional<HostTensor>>& files);
+
 }  // namespace vkfuse::tool

@@ -324,9 +324,8 @@ TEST(OnnxBlocks, OfFourBits) {
   EXPECT_EQ(node(kInt4, {0x21, 0xf3, 0x08}).value(), (List{0.5, 1, 1.5, -0.5, -4}));
   EXPECT_EQ(node(kInt4, {0x21, 0xf3, 0x08}).packed({}, {0x0e}, kInt4).value(), (List{1.5, 2, 2.5, 0.5, -3}));
   expect_invalid(node(kInt4, {0x21, 0xf3}).error(), "3 bytes are needed, but 2 bytes are stored.");
-  expect_unsupported(
-      OneNode("QuantizeLinear", 21).input({1}, {1}).known({}, {1}, kFloat).packed({}, {1}, kInt4).error(),
-      "Quantisation to integers of 4 bits is not supported.");
+  EXPECT_EQ(OneNode("QuantizeLinear", 21).input({2}, {5, 9}).known({}, {1}, kFloat).packed({}, {1}, kInt4).value(),
+            (List{6, 7}));
 }
 
 }  // namespace

@@ -288,14 +288,15 @@ TEST(OnnxContrib, WrongShapesAreSentences) {
   expect_invalid(
       OneNode("RotaryEmbedding", 23).input({1, 1, 1, 3}, {1, 2, 3}).input({1, 1}, {1}).input({1, 1}, {1}).error(),
       "A rotary embedding of 3 of 3 elements is not possible.");
-  expect_unsupported(OneNode("GroupQueryAttention")
-                         .domain(kContrib)
-                         .input({1, 1, 4}, {1, 2, 3, 4})
-                         .absent()
-                         .absent()
-                         .integer("num_heads", 2)
-                         .error(),
-                     "Keys and values packed with the queries are not supported.");
+  expect_invalid(OneNode("GroupQueryAttention")
+                     .domain(kContrib)
+                     .input({1, 1, 4}, {1, 2, 3, 4})
+                     .absent()
+                     .absent()
+                     .integer("num_heads", 2)
+                     .integer("kv_num_heads", 2)
+                     .error(),
+                 "4 packed elements do not make 2 heads of queries and 2 each of keys and values.");
 }
 
 TEST(OnnxContrib, ProductsWithWeightsOfFewBits) {
@@ -340,10 +341,10 @@ TEST(OnnxContrib, ProductsWithWeightsOfFewBits) {
                          .input({4}, scales)
                          .integer("K", 6)
                          .integer("N", 2)
-                         .integer("bits", 3)
+                         .integer("bits", 5)
                          .integer("block_size", 4)
                          .error(),
-                     "Weights of 3 bits are not supported");
+                     "Weights of 5 bits are not supported");
 }
 
 }  // namespace

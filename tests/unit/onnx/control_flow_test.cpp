@@ -1,4 +1,6 @@
 // If, Loop and Scan whose conditions and counts are known while the model is imported.
+#include <cmath>
+
 #include "api/tensor_node.hpp"
 #include "unit/onnx/one_node.hpp"
 
@@ -219,6 +221,69 @@ TEST(OnnxControlFlow, BoundsWhatLoopsInLoopsMake) {
   const auto refused = import(model);
   ASSERT_FALSE(refused.ok());
   expect_unsupported(refused.error(), "and others in it make more than 65536 nodes");
+}
+
+/// x doubled or negated, by whether its largest element is above 1.
+ModelProto branching_on_data() {
+  ModelProto model = branching("c");
+  auto& nodes = *model.mutable_graph()->mutable_node();
+  add_number(model, "one", 1, TensorProto::FLOAT);
+  add_int(add_node(model, "ReduceMax", {"x"}, {"most"}), "keepdims", 0);
+  add_node(model, "Greater", {"most", "one"}, {"c"});
+  nodes.SwapElements(0, 2);
+  nodes.SwapElements(0, 1);
+  return model;
+}
+
+TEST(OnnxControlFlow, AConditionThatIsDataSelects) {
+  EXPECT_EQ(values_of(branching_on_data(), {{"x", {1, 3}}})[0], (List{2, 6}));
+  EXPECT_EQ(values_of(branching_on_data(), {{"x", {1, 0.5}}})[0], (List{-1, -0.5}));
+}
+
+TEST(OnnxControlFlow, BranchesOfAConditionThatIsDataAgreeInShape) {
+  ModelProto model = branching_on_data();
+  GraphProto& no = *model.mutable_graph()->mutable_node(2)->mutable_attribute(1)->mutable_g();
+  add_int(fill_node(*no.mutable_node(0), "ReduceSum", {}, {}), "keepdims", 1);
+  expect_unsupported(import(model).error(), "output 0 is f32[2] of one branch and f32[1] of the other");
+}
+
+TEST(OnnxControlFlow, OptionalsHaveAnElementOrNone) {
+  EXPECT_EQ(OneNode("OptionalHasElement", 18).input({1}, {1}).value(), (List{1}));
+  EXPECT_EQ(OneNode("OptionalHasElement", 18).absent().value(), (List{0}));
+  EXPECT_EQ(OneNode("OptionalGetElement", 18).input({2}, {1, 2}).value(), (List{1, 2}));
+  ModelProto model = empty_model(18);
+  add_input(model, "x", {2});
+  add_attribute(add_node(model, "Optional", {}, {"none"}), "type", pb::AttributeProto::TYPE_PROTO);
+  add_node(model, "OptionalHasElement", {"none"}, {"has"});
+  add_node(model, "Optional", {"x"}, {"some"});
+  add_node(model, "OptionalGetElement", {"some"}, {"y"});
+  add_output(model, "has");
+  add_output(model, "y");
+  const std::vector<List> values = values_of(model, {{"x", {3, 4}}});
+  EXPECT_EQ(values, (std::vector<List>{{0}, {3, 4}}));
+}
+
+/// Scores of two keys, doubled by one graph; the weights it leaves are squared by another.
+TEST(OnnxControlFlow, GraphsChangeScoresAndWeights) {
+  ModelProto model = empty_model(26);
+  pb::OperatorSetIdProto& preview = *model.add_opset_import();
+  preview.set_domain("ai.onnx.preview");
+  preview.set_version(1);
+  for (const char* name : {"q", "k", "v"}) add_input(model, name, {1, 1, name[0] == 'q' ? 1 : 2, 1});
+  pb::NodeProto& node = add_node(model, "FlexAttention", {"q", "k", "v"}, {"y"});
+  node.set_domain("ai.onnx.preview");
+  GraphProto& scores = graph_of(node, "score_mod");
+  scores.add_input()->set_name("s");
+  fill_node(*scores.add_node(), "Add", {"s", "s"}, {"twice"});
+  scores.add_output()->set_name("twice");
+  GraphProto& weights = graph_of(node, "prob_mod");
+  weights.add_input()->set_name("p");
+  fill_node(*weights.add_node(), "Mul", {"p", "p"}, {"square"});
+  weights.add_output()->set_name("square");
+  add_output(model, "y");
+  const double first = 1 / (1 + std::exp(-1.0)), second = 1 - first;  // of scores 1 and 0
+  expect_near(values_of(model, {{"q", {0.5F}}, {"k", {1, 0}}, {"v", {10, 100}}})[0],
+              {first * first * 10 + second * second * 100}, 1e-4);
 }
 
 }  // namespace

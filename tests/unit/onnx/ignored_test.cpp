@@ -37,6 +37,16 @@ TEST(OnnxIgnored, ShapesOfOutputs) {
   EXPECT_EQ(imported(with_output({2, -1})).notes, Notes{});
 }
 
+TEST(OnnxIgnored, OpsetsThatAreNotKnown) {
+  ModelProto model = unary_model("Abs");
+  model.mutable_opset_import(0)->set_version(kNewestOpset + 1);
+  EXPECT_EQ(imported(model).notes,
+            Notes{"The model is of opset 29; opsets up to 28 are known, and it is read as one of "
+                  "opset 28."});
+  model.mutable_opset_import(0)->set_version(kNewestOpset);
+  EXPECT_EQ(imported(model).notes, Notes{});
+}
+
 TEST(OnnxIgnored, TheOrderOfNodes) {
   ModelProto model = empty_model();
   add_input(model, "x", {2});

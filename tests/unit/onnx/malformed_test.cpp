@@ -123,7 +123,6 @@ const std::vector<Bad>& bad_models() {
        },
        kUnsupported, "Operator 'Relu' (domain 'org.example', opset 0), the node that computes 'y', is not"},
       {"newer_than_the_opset", [] { return unary_model("Mish", 17); }, kUnsupported, "'Mish'"},
-      {"opset_of_the_future", [] { return unary_model("Relu", 1000); }, kUnsupported, "opset 1000"},
       {"no_opset",
        [] {
          ModelProto model = unary_model("Relu");
@@ -260,15 +259,6 @@ const std::vector<Bad>& bad_models() {
          return training_step("Adagrad", {"x", "x", "x", "x", "x"});
        },
        kInvalid, "Operator 'Adagrad' has 5 operands behind the rate and the count of steps; it takes 3 lists of them."},
-      {"training_dropout",
-       [] {
-         return with_node([](ModelProto& model) {
-           add_initialiser(model, "r", {}).add_float_data(0.5F);
-           add_initialiser(model, "t", {}, TensorProto::BOOL).add_int32_data(1);
-           add_node(model, "Dropout", {"x", "r", "t"}, {"y"});
-         });
-       },
-       kUnsupported, "Dropout in training mode is not supported."},
       {"shape_only_known_at_run_time",
        [] {
          return with_node([](ModelProto& model) {

@@ -30,9 +30,15 @@ TEST(OnnxOperatorTable, FindsTheRowOfAnOpset) {
     EXPECT_EQ(find_operator(row.domain, row.name, row.until), &row) << row.name;
   }
   EXPECT_EQ(find_operator(kOnnxDomain, "Clip", 5), nullptr);
-  EXPECT_EQ(find_operator(kOnnxDomain, "Clip", kNewestOpset + 1), nullptr);
+  EXPECT_EQ(find_operator(kOnnxDomain, "Clip", kNewestOpset + 1), find_operator(kOnnxDomain, "Clip", kNewestOpset));
   EXPECT_EQ(find_operator("other", "Clip", 13), nullptr);
   EXPECT_EQ(find_operator(kOnnxDomain, "Nothing", 13), nullptr);
+}
+
+TEST(OnnxOperatorTable, NamesTheOpsetsOfAnOperator) {
+  EXPECT_EQ(opsets_of(kOnnxDomain, "Clip"), "6 to 10 and 11+");
+  EXPECT_EQ(opsets_of("com.microsoft", "Gelu"), "1");
+  EXPECT_EQ(opsets_of(kOnnxDomain, "Nothing"), "");
 }
 
 TEST(OnnxOperatorTable, IsTheDocumentedOne) {
