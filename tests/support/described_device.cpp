@@ -27,7 +27,9 @@ struct NumberRow {
   std::string_view name;
   std::uint32_t DeviceInfo::*member;
 };
-constexpr NumberRow kNumbers[] = {{"vendor_id", &DeviceInfo::vendor_id}, {"device_id", &DeviceInfo::device_id}};
+constexpr NumberRow kNumbers[] = {{"vendor_id", &DeviceInfo::vendor_id},
+                                  {"device_id", &DeviceInfo::device_id},
+                                  {"compute_units", &DeviceInfo::compute_units}};
 
 constexpr DeviceType kTypes[] = {DeviceType::discrete, DeviceType::integrated, DeviceType::virtualized, DeviceType::cpu,
                                  DeviceType::other};
