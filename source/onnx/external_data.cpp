@@ -117,25 +117,24 @@ Result<os::Handle> open_allowed(const fs::path& folder, const std::string& locat
     return invalid("The external data of tensor {} lies in {}; '..' is not allowed in it.", tensor,
                    in_quotes(location));
   }
-  std::error_code failed;
-  const fs::path root = fs::canonical(folder, failed);
-  const fs::path target = failed ? fs::path() : fs::canonical(root / relative, failed);
-  if (failed) return not_a_file(location, tensor);
-  if (const auto below = path_below(root, target)) return open_inside(root, *below, location, tensor);
+  const auto root = os::resolve(folder);
+  const auto target = root ? os::resolve(*root / relative) : std::nullopt;
+  if (!target) return not_a_file(location, tensor);
+  if (const auto below = path_below(*root, *target)) return open_inside(*root, *below, location, tensor);
   std::vector<fs::path> allowed;
   // Not resolved: it is beside the snapshots, and no link to elsewhere.
-  if (auto blobs = blobs_beside(root)) allowed.push_back(*std::move(blobs));
+  if (auto blobs = blobs_beside(*root)) allowed.push_back(*std::move(blobs));
   for (const fs::path& cache : cache_folders()) {
-    const fs::path resolved = fs::canonical(cache, failed);
-    if (!failed && resolved.has_relative_path()) allowed.push_back(resolved);
+    const auto resolved = os::resolve(cache);
+    if (resolved && resolved->has_relative_path()) allowed.push_back(*resolved);
   }
   for (const fs::path& other : allowed) {
-    if (const auto below = path_below(other, target)) return open_inside(other, *below, location, tensor);
+    if (const auto below = path_below(other, *target)) return open_inside(other, *below, location, tensor);
   }
   return invalid(
       "The external data of tensor {} lies in {}, a link to {}, which is neither below the model's folder nor in the "
       "user's cache.",
-      tensor, in_quotes(location), in_quotes(target.string()));
+      tensor, in_quotes(location), in_quotes(target->string()));
 }
 
 /// The size of what is open, if it is a file.

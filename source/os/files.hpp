@@ -67,12 +67,14 @@ struct Entry {
 /// The regular files of a folder, without links to some.
 std::vector<Entry> list_files(const Handle& folder);
 
+/// The absolute path of what is there, without links; nothing where there is nothing.
+std::optional<std::filesystem::path> resolve(const std::filesystem::path& path);
 /// Renames a file over the one that is there.
 bool replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Whether there is the folder now, for its owner alone where it was not there before.
 bool make_private_folder(const std::filesystem::path& path);
-/// A new folder for its owner alone where the system has temporary files, whose name begins with `prefix`; nothing where
-/// none can be made.
+/// A new folder for its owner alone where the system has temporary files, whose name begins with `prefix`; nothing
+/// where none can be made.
 std::optional<std::filesystem::path> make_scratch_folder(const std::string& prefix);
 /// A sentence about who else might change what is in the folder; nothing where only this user can.
 std::optional<std::string> objection_to_folder(const Handle& folder, const std::string& path);
@@ -90,8 +92,8 @@ std::ptrdiff_t read_some(const Handle& file, std::span<std::byte> bytes);
 std::ptrdiff_t read_some_at(const Handle& file, std::uint64_t offset, std::span<std::byte> bytes);
 bool write_all(const Handle& file, std::span<const std::byte> bytes);
 
-/// The user's folder for what can be made again, nothing where no variable names an absolute one; and what the variables
-/// are called, for a sentence: "A nor B".
+/// The user's folder for what can be made again, nothing where no variable names an absolute one; and what the
+/// variables are called, for a sentence: "A nor B".
 std::optional<std::string> cache_folder();
 extern const char* const kCacheVariables;
 /// The user's own folder, nothing where no variable names an absolute one.

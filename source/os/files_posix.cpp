@@ -98,6 +98,12 @@ std::vector<Entry> list_files(const Handle& folder) {
   return all;
 }
 
+std::optional<fs::path> resolve(const fs::path& path) {
+  std::error_code failed;
+  const fs::path full = fs::canonical(path, failed);
+  return failed ? std::nullopt : std::optional(full);
+}
+
 bool replace_file(const fs::path& from, const fs::path& to) { return ::rename(from.c_str(), to.c_str()) == 0; }
 
 bool make_private_folder(const fs::path& path) { return ::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST; }

@@ -43,9 +43,7 @@ std::vector<std::string> vulkan_loaders() { return {"libvulkan.1.dylib", "libvul
 
 bool is_made_while_read(const Handle&) { return false; }  // there is no /proc
 
-FILE* open_filtered(OutputFilter& filter) {
-  return ::funopen(&filter, nullptr, write_filtered, nullptr, nullptr);
-}
+FILE* open_filtered(OutputFilter& filter) { return ::funopen(&filter, nullptr, write_filtered, nullptr, nullptr); }
 
 Machine machine() {
   Machine all;

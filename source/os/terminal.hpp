@@ -12,8 +12,9 @@ bool is_terminal(Standard stream);
 /// The width of the terminal that standard output is; nothing that is one has 80.
 int terminal_columns();
 
-/// At the start of a program. A file that is opened later would take the number of a standard stream that is closed, and
-/// what is printed would be written into it: writing to such a stream fails instead. Lines end as they were printed.
+/// At the start of a program. A file that is opened later would take the number of a standard stream that is closed,
+/// and what is printed would be written into it: writing to such a stream fails instead. Lines end as they were
+/// printed.
 void prepare_standard_streams();
 
 /// Text on its way to a standard stream: what a filter makes of each piece is written.
