@@ -53,14 +53,6 @@ std::string WithoutControls::filtered(std::string_view text) {
   return clean;
 }
 
-/// The stream in place of `of`, or that where there is none. Lives until the process ends.
-FILE* filtered(FILE* of, os::OutputFilter& filter, int mode) {
-  FILE* stream = os::open_filtered(filter);
-  if (stream == nullptr) return of;
-  std::setvbuf(stream, nullptr, mode, BUFSIZ);
-  return stream;
-}
-
 WithoutControls& output() {
   static WithoutControls& filter = *new WithoutControls(os::Standard::output, "\n\t");
   return filter;
@@ -68,8 +60,8 @@ WithoutControls& output() {
 
 void filter_streams() {
   static WithoutControls& errors = *new WithoutControls(os::Standard::error, "\n\t\r");  // progress is written over
-  stdout = filtered(stdout, output(), os::is_terminal(os::Standard::output) ? _IOLBF : _IOFBF);
-  stderr = filtered(stderr, errors, _IONBF);
+  os::print_through(output(), os::is_terminal(os::Standard::output) ? _IOLBF : _IOFBF);
+  os::print_through(errors, _IONBF);
 }
 
 int guarded(const char* name, const std::function<int()>& command) {

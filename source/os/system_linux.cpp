@@ -69,8 +69,11 @@ bool is_made_while_read(const Handle& file) {
   return type == kProc || type == kSys || type == kDebug || type == kTrace || type == kControlGroups;
 }
 
-FILE* open_filtered(OutputFilter& filter) {
-  return ::fopencookie(&filter, "w", {nullptr, write_filtered, nullptr, nullptr});
+void print_through(OutputFilter& filter, int buffering) {
+  FILE* const stream = ::fopencookie(&filter, "w", {nullptr, write_filtered, nullptr, nullptr});
+  if (stream == nullptr) return;
+  std::setvbuf(stream, nullptr, buffering, BUFSIZ);
+  (filter.stream() == Standard::output ? stdout : stderr) = stream;
 }
 
 Machine machine() {

@@ -43,7 +43,12 @@ std::vector<std::string> vulkan_loaders() { return {"libvulkan.1.dylib", "libvul
 
 bool is_made_while_read(const Handle&) { return false; }  // there is no /proc
 
-FILE* open_filtered(OutputFilter& filter) { return ::funopen(&filter, nullptr, write_filtered, nullptr, nullptr); }
+void print_through(OutputFilter& filter, int buffering) {
+  FILE* const stream = ::funopen(&filter, nullptr, write_filtered, nullptr, nullptr);
+  if (stream == nullptr) return;
+  std::setvbuf(stream, nullptr, buffering, BUFSIZ);
+  (filter.stream() == Standard::output ? stdout : stderr) = stream;
+}
 
 Machine machine() {
   Machine all;

@@ -1,7 +1,6 @@
 // Standard input and output.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -27,13 +26,14 @@ class OutputFilter {
   bool write(std::string_view text);
   /// errno of the first write that failed; 0 where none did.
   [[nodiscard]] int failure() const { return failure_; }
+  [[nodiscard]] Standard stream() const { return stream_; }
 
  private:
   Standard stream_;
   int failure_ = 0;
 };
-/// A stream that goes through the filter, which lives as long as the process; null where the C library has no such
-/// streams.
-FILE* open_filtered(OutputFilter& filter);
+/// From now on what is printed goes through the filter, which lives as long as the process, with setvbuf's `buffering`.
+/// Without effect where the C library has no streams with functions.
+void print_through(OutputFilter& filter, int buffering);
 
 }  // namespace vkfuse::os

@@ -21,12 +21,25 @@ FILE* stream_of(Standard stream) {
   return stderr;
 }
 
-UINT code_page_before = 0;  // for what runs at the process's end
+/// What the console was like, for the process's end: it is the user's.
+struct ConsoleBefore {
+  UINT code_page = 0;
+  HANDLE output = nullptr;
+  DWORD mode = 0;
+};
+ConsoleBefore before;
 
-/// What is printed is UTF-8; the console is the user's, and becomes what it was.
-void show_utf8() {
-  code_page_before = ::GetConsoleOutputCP();
-  if (::SetConsoleOutputCP(CP_UTF8)) std::atexit([] { ::SetConsoleOutputCP(code_page_before); });
+/// What is printed is UTF-8, and escape sequences, which a model's names may bring along, are shown and not obeyed.
+void prepare_console() {
+  before.code_page = ::GetConsoleOutputCP();
+  before.output = ::GetStdHandle(STD_OUTPUT_HANDLE);
+  if (!::GetConsoleMode(before.output, &before.mode)) return;
+  ::SetConsoleOutputCP(CP_UTF8);
+  ::SetConsoleMode(before.output, before.mode & ~static_cast<DWORD>(ENABLE_VIRTUAL_TERMINAL_PROCESSING));
+  std::atexit([] {
+    ::SetConsoleMode(before.output, before.mode);
+    ::SetConsoleOutputCP(before.code_page);
+  });
 }
 
 }  // namespace
@@ -49,7 +62,7 @@ int terminal_columns() {
 void prepare_standard_streams() {
   for (const Standard stream : {Standard::input, Standard::output, Standard::error})
     ::_setmode(::_fileno(stream_of(stream)), _O_BINARY);
-  if (is_terminal(Standard::output)) show_utf8();
+  prepare_console();
 }
 
 bool OutputFilter::write(std::string_view text) {
@@ -59,6 +72,6 @@ bool OutputFilter::write(std::string_view text) {
   return false;
 }
 
-FILE* open_filtered(OutputFilter&) { return nullptr; }  // the C library has no streams with functions
+void print_through(OutputFilter&, int) {}  // the C library has no streams with functions
 
 }  // namespace vkfuse::os
