@@ -69,12 +69,13 @@ done < <(grep -rnE '#include "[a-z_]+/' source --include=*.cpp --include=*.hpp)
 # Third-party headers that only one layer may see.
 only() {
   local pattern=$1 layer=$2
-  if grep -rnE "#include <($pattern)" source include --include=*.cpp --include=*.hpp --include=*.h |
+  if grep -rnE "#include <($pattern)" source include bench --include=*.cpp --include=*.hpp --include=*.h |
     grep -v "^source/$layer/"; then
     echo "only source/$layer may include $pattern"; bad=1
   fi
 }
 only 'vulkan/' vulkan
+only 'unistd\.h|fcntl\.h|signal\.h|dlfcn\.h|link\.h|dirent\.h|pthread\.h|sys/|mach|windows\.h|io\.h|psapi\.h' os
 only 'shaderc/|spirv-tools/|spirv_cross' spirv
 [ $bad = 0 ] && echo "layers: every include goes the right way"
 exit $bad

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Cross-builds vkfuse for 64-bit Windows with mingw-w64 on Debian, and tests it under Wine over lavapipe.
-#   usage: scripts/windows.sh [dependencies] [build] [test] [zip]     all four without an argument
-# FOLDER of the dependencies: $VKFUSE_WINDOWS, else ~/.cache/vkfuse-windows. The build is build/windows.
+#   usage: scripts/windows.sh                             all of the following
+#          scripts/windows.sh dependencies                what is linked, into $VKFUSE_WINDOWS or ~/.cache/vkfuse-windows
+#          scripts/windows.sh build [--target TARGET]     into build/windows
+#          scripts/windows.sh test [golden|error|unit|c|bench ...]
+#          scripts/windows.sh zip                         build/windows/package/vkfuse-VERSION-windows-x86_64.zip
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -82,3 +85,73 @@ dependencies() {
     -Dprotobuf_WITH_ZLIB=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF
   cmake --build "$home/protobuf" --target install -j "$jobs"
 }
+
+build() {
+  cross . $build
+  cmake --build $build -j "$jobs" "$@"
+  cp -u "$prefix"/bin/*.dll $build/
+}
+
+# Wine's Vulkan is the host's. Programs find the DLLs beside vkfuse.exe.
+wine_environment() {
+  need wine64 wine xvfb mesa-vulkan-drivers
+  export WINEPREFIX=${WINEPREFIX:-$home/wine} WINEDEBUG=${WINEDEBUG:--all} WINEPATH
+  export VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+  export VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CHECK_SPIRV=1 VKFUSE_CACHE=off
+  WINEPATH="Z:${PWD//\//\\}\\${build//\//\\}"
+  if [ -z "${DISPLAY-}" ]; then
+    Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 &
+    trap "kill $!" EXIT
+    export DISPLAY=:77
+    sleep 1
+  fi
+}
+
+# What Wine lacks, by test: its Vulkan reads the host's environment, which a program inside does not change.
+not_under_wine=NoVulkanDeathTest.NoDriverIsASentence:TwoDevicesDeathTest.WorkInOneProcess
+
+# test [golden] [unit] [error] [c] [bench]
+run_tests() {
+  wine_environment
+  local kind
+  for kind in ${*:-golden error unit c bench}; do
+    echo "== $kind"
+    case $kind in
+      bench) wine $build/vkfuse-bench.exe --suite quick ;;
+      c) wine $build/tests/vkfuse-test-c.exe ;;
+      *) wine "$build/tests/vkfuse-test-$kind.exe" "--gtest_filter=-$not_under_wine" --gtest_brief=1 ;;
+    esac
+  done
+}
+
+# What a user of Windows unpacks: the commands, the library with its C interface, and the DLLs that they need.
+package() {
+  need zip
+  local version folder
+  version=$(sed -nE 's/^project\(vkfuse VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+  folder=$build/package/vkfuse-$version-windows-x86_64
+  rm -rf $build/package
+  mkdir -p "$folder"/{bin,include/vkfuse,lib,python}
+  x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse.exe" $build/vkfuse.exe
+  x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse-bench.exe" $build/vkfuse-bench.exe
+  x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse.dll" $build/libvkfuse.dll
+  cp "$prefix/bin/shaderc.dll" "$prefix/bin/spirv-cross.dll" "$folder/bin/"
+  cp $build/libvkfuse.dll.a "$folder/lib/"
+  cp include/vkfuse/vkfuse.h "$folder/include/vkfuse/"
+  cp examples/python/vkfuse.py "$folder/python/"
+  cp LICENSE "$folder/"
+  cp docs/windows.md "$folder/README.md"
+  (cd $build/package && zip -qr "vkfuse-$version-windows-x86_64.zip" "vkfuse-$version-windows-x86_64")
+  ls -l $build/package/*.zip
+}
+
+step=${1-all}
+[ $# = 0 ] || shift
+case $step in
+  dependencies) dependencies ;;
+  build) build "$@" ;;
+  test) run_tests "$@" ;;
+  zip) package ;;
+  all) dependencies && build && run_tests && package ;;
+  *) sed -n '2,8s/^# //p' "$0" >&2 && exit 2 ;;
+esac
