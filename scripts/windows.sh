@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cross-builds vkfuse for 64-bit Windows with mingw-w64 on Debian, and tests it under Wine over lavapipe.
 #   usage: scripts/windows.sh                             all of the following
-#          scripts/windows.sh dependencies                what is linked, into $VKFUSE_WINDOWS or ~/.cache/vkfuse-windows
+#          scripts/windows.sh dependencies                what is linked; $VKFUSE_WINDOWS, else ~/.cache/vkfuse-windows
 #          scripts/windows.sh build [--target TARGET]     into build/windows
 #          scripts/windows.sh test [golden|error|unit|c|bench ...]
 #          scripts/windows.sh zip                         build/windows/package/vkfuse-VERSION-windows-x86_64.zip
@@ -96,7 +96,8 @@ build() {
 wine_environment() {
   need wine64 wine xvfb mesa-vulkan-drivers
   export WINEPREFIX=${WINEPREFIX:-$home/wine} WINEDEBUG=${WINEDEBUG:--all} WINEPATH
-  export VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+  export VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json VK_DRIVER_FILES
+  VK_DRIVER_FILES=$VK_ICD_FILENAMES
   export VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CHECK_SPIRV=1 VKFUSE_CACHE=off
   WINEPATH="Z:${PWD//\//\\}\\${build//\//\\}"
   if [ -z "${DISPLAY-}" ]; then
@@ -134,7 +135,7 @@ package() {
   mkdir -p "$folder"/{bin,include/vkfuse,lib,python}
   x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse.exe" $build/vkfuse.exe
   x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse-bench.exe" $build/vkfuse-bench.exe
-  x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse.dll" $build/libvkfuse.dll
+  x86_64-w64-mingw32-strip -o "$folder/bin/vkfuse.dll" $build/vkfuse.dll
   cp "$prefix/bin/shaderc.dll" "$prefix/bin/spirv-cross.dll" "$folder/bin/"
   cp $build/libvkfuse.dll.a "$folder/lib/"
   cp include/vkfuse/vkfuse.h "$folder/include/vkfuse/"

@@ -88,7 +88,7 @@ TEST_F(OsFiles, OfAFolderAreNamedInIt) {
   EXPECT_FALSE(fs::exists(folder_ / "new"));
 }
 
-TEST_F(OsFiles, AreReplacedThoughTheyAreOpen) {
+TEST_F(OsFiles, AreReplaced) {
   ASSERT_TRUE(write("old", "old"));
   const Handle folder = open_folder(folder_);
   ASSERT_TRUE(write_all(create_file_in(folder, "new"), bytes_of("new")));

@@ -57,10 +57,11 @@ TEST(OsFilesOfWindows, DevicesAreNoFiles) {
 
 TEST(OsFilesOfWindows, TheStoreIsInTheLocalFolder) {
   const store::test::ScratchFolder folder;
+  const fs::path drive_and_path = fs::absolute(folder.path);
   const vkfuse::test::Variable none("VKFUSE_CACHE", std::nullopt);
   {
-    const vkfuse::test::Variable local("LOCALAPPDATA", folder.path.string());
-    EXPECT_EQ(store::Store({}).path(), folder.path.string() + "/vkfuse");
+    const vkfuse::test::Variable local("LOCALAPPDATA", drive_and_path.string());
+    EXPECT_EQ(store::Store({}).path(), drive_and_path.string() + "/vkfuse");
     EXPECT_TRUE(fs::is_directory(folder.path / "vkfuse"));
   }
   const vkfuse::test::Variable relative("LOCALAPPDATA", "cache");
