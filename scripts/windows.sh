@@ -4,6 +4,7 @@
 #          scripts/windows.sh dependencies                what is linked; $VKFUSE_WINDOWS, else ~/.cache/vkfuse-windows
 #          scripts/windows.sh build [--target TARGET]     into build/windows
 #          scripts/windows.sh test [golden|error|unit|c|bench ...]
+#          scripts/windows.sh sample                      the Windows side of source/os alone, in half a minute
 #          scripts/windows.sh zip                         build/windows/package/vkfuse-VERSION-windows-x86_64.zip
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +13,8 @@ source scripts/packages.sh
 home=${VKFUSE_WINDOWS:-$HOME/.cache/vkfuse-windows}
 prefix=$home/prefix
 build=build/windows
+mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
+mirror=${mirror:-http://deb.debian.org/debian}
 lwjgl=3.3.6  # LWJGL's packages hold shaderc and SPIRV-Cross as DLLs with their C interfaces
 
 cross() {
@@ -34,16 +37,27 @@ dll() {
   x86_64-w64-mingw32-dlltool -d "$home/maven/$name.def" -l "$prefix/lib/lib$3.dll.a"
 }
 
-# The source of a Debian package, by deb-src of this distribution.
+# apt of another release of Debian, which changes nothing outside of $home.
+apt_of() {
+  local release=$1 apt=$home/apt/$1
+  mkdir -p "$apt/lists/partial"
+  printf "%s $mirror %s main\n" deb "$release" deb-src "$release" >"$apt/sources.list"
+  local options=(-qq -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
+    -o "Dir::State::lists=$apt/lists" -o APT::Sandbox::User=root -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+  [ -n "$(find "$apt/lists" -name '*Sources*' -print -quit)" ] || apt-get "${options[@]}" update
+  apt-get "${options[@]}" "${@:2}"
+}
+
+# The upstream source of a package of a release, into $home/source/PACKAGE.
 debian_source() {
-  mkdir -p "$home/source"
-  [ -d "$home/source/$1" ] && return
-  if ! apt-cache showsrc "$1" >/dev/null 2>&1; then
-    echo "apt has no source of $1: add deb-src to its sources" >&2
-    return 1
-  fi
-  (cd "$home/source" && apt-get -qq source --download-only "$1" && mkdir "$1.part" &&
-    tar xf "$(ls "$1"_*.orig.tar.*)" -C "$1.part" --strip-components=1 && mv "$1.part" "$1")
+  local release=$1 package=$2 uri file size hash
+  [ -d "$home/source/$package" ] && return
+  mkdir -p "$home/source/$package.part"
+  read -r uri file size hash < <(apt_of "$release" source --print-uris "$package" | tr -d "'" | grep '\.orig\.tar')
+  echo "Fetching $file, $size bytes"
+  /usr/lib/apt/apt-helper download-file "$uri" "$home/source/$file" "$hash"
+  tar xf "$home/source/$file" -C "$home/source/$package.part" --strip-components=1
+  mv "$home/source/$package.part" "$home/source/$package"
 }
 
 headers() {
@@ -53,8 +67,6 @@ headers() {
     rm -rf "$prefix/include/$name"
     cp -rL "/usr/include/$name" "$prefix/include/"
   done
-  mkdir -p "$home/spirv-headers/include"
-  cp -r /usr/include/spirv "$home/spirv-headers/include/"  # by themselves: /usr/include has the host's libc, too
   for name in nlohmann_json CLI11; do
     cp -rL "$(find /usr/share/cmake /usr/lib -maxdepth 3 -type d -name "$name" | head -1)" "$prefix/share/cmake/"
   done
@@ -67,20 +79,31 @@ endif()
 EOF
 }
 
+# As new as shaderc, whose modules it checks: Debian 12's does not know every capability that they have.
+spirv_tools() {
+  debian_source trixie spirv-tools
+  if [ ! -d "$home/spirv-headers" ]; then
+    (cd "$home/source" && apt_of trixie download spirv-headers)
+    rm -rf "$home/spirv-headers.part"
+    dpkg -x "$(ls -t "$home"/source/spirv-headers_*.deb | head -1)" "$home/spirv-headers.part"
+    mv "$home/spirv-headers.part" "$home/spirv-headers"
+  fi
+  cross "$home/source/spirv-tools" "$home/spirv-tools" -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON \
+    -DSPIRV-Headers_SOURCE_DIR="$home/spirv-headers/usr" -DSPIRV_WERROR=OFF
+  cmake --build "$home/spirv-tools" --target SPIRV-Tools-static -j "$jobs"
+  cp "$home/spirv-tools/source/libSPIRV-Tools.a" "$prefix/lib/"
+  cp -r "$home/source/spirv-tools/include/spirv-tools" "$prefix/include/"
+}
+
 dependencies() {
-  need "${build_packages[@]}" g++-mingw-w64-x86-64-posix lld maven unzip googletest spirv-headers python3 dpkg-dev
+  need "${build_packages[@]}" g++-mingw-w64-x86-64-posix lld maven unzip googletest python3
   headers
   dll lwjgl-shaderc shaderc.dll shaderc_shared
   dll lwjgl-spvc spirv-cross.dll spirv-cross-c-shared
   cross /usr/src/googletest "$home/googletest" -DBUILD_GMOCK=OFF
   cmake --build "$home/googletest" --target install -j "$jobs"
-  debian_source spirv-tools
-  cross "$home/source/spirv-tools" "$home/spirv-tools" -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON \
-    -DSPIRV-Headers_SOURCE_DIR="$home/spirv-headers" -DSPIRV_WERROR=OFF
-  cmake --build "$home/spirv-tools" --target SPIRV-Tools-static -j "$jobs"
-  cp "$home/spirv-tools/source/libSPIRV-Tools.a" "$prefix/lib/"
-  cp -r "$home/source/spirv-tools/include/spirv-tools" "$prefix/include/"
-  debian_source protobuf
+  spirv_tools
+  debian_source bookworm protobuf  # the release of the host's protoc
   cross "$home/source/protobuf" "$home/protobuf" -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF \
     -Dprotobuf_WITH_ZLIB=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF
   cmake --build "$home/protobuf" --target install -j "$jobs"
@@ -125,6 +148,36 @@ run_tests() {
   done
 }
 
+# What ctest runs as windows/sample: what is compiled by itself, so that no edit of the headers of source/os breaks the
+# other side unseen. Without the compiler or Wine it is left out (77).
+sample() {
+  for tool in x86_64-w64-mingw32-g++-posix ld.lld wine; do
+    command -v $tool >/dev/null || { echo "There is no $tool: the Windows side of source/os is not tested." && exit 77; }
+  done
+  place=$(mktemp -d)  # not local: the trap runs at the end
+  trap 'rm -rf "$place"' EXIT
+  mkdir "$place/include"
+  ln -s /usr/include/fmt /usr/include/gtest "$place/include/"
+  ls source/os/*_windows.cpp source/store/*.cpp source/base/error.cpp tests/support/environment.cpp \
+    tests/support/environment_windows.cpp tests/unit/os/*_test.cpp tests/unit/store/store_test.cpp |
+    sed "s|.*|#include \"$PWD/&\"|" >"$place/all.cpp"
+  ls /usr/src/googletest/googletest/src/gtest{-all,_main}.cc | sed 's/.*/#include "&"/' >"$place/gtest.cpp"
+  local part parts=()
+  for part in all gtest; do
+    x86_64-w64-mingw32-g++-posix -std=c++20 -O0 -Wall -Wextra -Wno-missing-field-initializers -DFMT_HEADER_ONLY \
+      -Isource -Iinclude -Itests -isystem "$place/include" -isystem /usr/src/googletest/googletest \
+      -Wa,-mbig-obj -c "$place/$part.cpp" -o "$place/$part.o" &
+    parts+=($!)
+  done
+  for part in "${parts[@]}"; do wait "$part"; done
+  x86_64-w64-mingw32-g++-posix -fuse-ld=lld -static "$place"/*.o -lntdll -o "$place/sample.exe"
+  export WINEPREFIX="$place/wine" WINEDEBUG=-all DISPLAY=
+  local status=0
+  wine "$place/sample.exe" --gtest_brief=1 || status=$?
+  wineserver -k || true  # it would be waited for
+  return $status
+}
+
 # What a user of Windows unpacks: the commands, the library with its C interface, and the DLLs that they need.
 package() {
   need zip
@@ -152,7 +205,8 @@ case $step in
   dependencies) dependencies ;;
   build) build "$@" ;;
   test) run_tests "$@" ;;
+  sample) sample ;;
   zip) package ;;
   all) dependencies && build && run_tests && package ;;
-  *) sed -n '2,8s/^# //p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,9s/^# //p' "$0" >&2 && exit 2 ;;
 esac

@@ -189,9 +189,13 @@ void remove_in(const Handle& folder, const std::string& name) {
 
 std::vector<Entry> list_files(const Handle& folder) {
   std::vector<Entry> all;
+  // A handle for this listing alone: a listing moves its position, and Wine keeps what the first one found.
+  const Handle again = to_handle(
+      ::ReOpenFile(handle_of(folder), FILE_LIST_DIRECTORY | SYNCHRONIZE, kShared, FILE_FLAG_BACKUP_SEMANTICS));
+  const HANDLE listed = handle_of(again.is_open() ? again : folder);
   alignas(FILE_ID_BOTH_DIR_INFO) std::byte buffer[1 << 16];
   FILE_INFO_BY_HANDLE_CLASS which = FileIdBothDirectoryRestartInfo;
-  while (::GetFileInformationByHandleEx(handle_of(folder), which, buffer, sizeof buffer)) {
+  while (::GetFileInformationByHandleEx(listed, which, buffer, sizeof buffer)) {
     which = FileIdBothDirectoryInfo;
     for (const std::byte* at = buffer;;) {
       const auto* entry = reinterpret_cast<const FILE_ID_BOTH_DIR_INFO*>(at);

@@ -120,6 +120,10 @@ TEST_F(OsFiles, AreListedWithTheirTimes) {
   }
   touch(open_file_in(folder, "a"));
   EXPECT_LT(age(list_files(folder).at(0)), std::chrono::hours(1));
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(write("a file with a name of some length " + std::to_string(i), ""));
+  EXPECT_EQ(list_files(folder).size(), 1001u);
+  remove_in(folder, "a");
+  EXPECT_EQ(list_files(folder).size(), 1000u);
 }
 
 TEST_F(OsFiles, HaveOneResolvedPath) {

@@ -62,6 +62,18 @@ TEST(Store, IsWhereTheEnvironmentSays) {
             "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
 }
 
+/// On Windows an open folder stays until it is closed.
+TEST(Store, AFolderThatVanishesIsNoError) {
+  const ScratchFolder folder;
+  Store store(folder.options());
+  store.save(Kind::spirv, "key", noise(10, 10));
+  fs::remove_all(folder.path);
+  EXPECT_FALSE(store.load(Kind::spirv, "key"));
+  store.save(Kind::spirv, "key", noise(10, 10));
+  EXPECT_EQ(store.saved(), 1u);
+  EXPECT_EQ(store.usage().entries, 0u);
+}
+
 /// What `done` says in a process of its own, whose limits and user are its own too; empty if it says nothing and ends.
 template <typename F>
 std::string in_child(const F& done) {

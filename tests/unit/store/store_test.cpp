@@ -99,17 +99,6 @@ TEST(Store, IsOffAndSaysWhy) {
   EXPECT_NE(in_file.off().find("store' could not be"), std::string::npos) << in_file.off();
 }
 
-TEST(Store, AFolderThatVanishesIsNoError) {
-  const ScratchFolder folder;
-  Store store(folder.options());
-  store.save(Kind::spirv, "key", noise(10, 10));
-  fs::remove_all(folder.path);
-  EXPECT_FALSE(store.load(Kind::spirv, "key"));
-  store.save(Kind::spirv, "key", noise(10, 10));
-  EXPECT_EQ(store.saved(), 1u);
-  EXPECT_EQ(store.usage().entries, 0u);
-}
-
 TEST(Store, TheLeastRecentlyUsedGo) {
   const ScratchFolder folder;
   Store store(folder.options(100'000));
