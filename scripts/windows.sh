@@ -125,7 +125,7 @@ wine_environment() {
   WINEPATH="Z:${PWD//\//\\}\\${build//\//\\}"
   if [ -z "${DISPLAY-}" ]; then
     Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 &
-    trap "kill $!" EXIT
+    trap "kill $! 2>/dev/null || true" EXIT
     export DISPLAY=:77
     sleep 1
   fi
