@@ -1,20 +1,17 @@
 #include "machine.hpp"
 
 #include <fmt/chrono.h>
-#include <sys/utsname.h>
 
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "nvml.hpp"
+#include "os/system.hpp"
 
 namespace vkfuse::bench {
 
@@ -102,13 +99,11 @@ json from_sysfs(const vulkan::DeviceInfo& info, const fs::path& root) {
 json from_nvidia_smi(const vulkan::DeviceInfo& info) {
   json all = json::object();
   const std::string command = fmt::format(
-      "nvidia-smi -i {} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader,nounits "
-      "2>/dev/null",
+      "nvidia-smi -i {} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader,nounits",
       nvidia_uuid(vulkan::to_text(info.device_uuid)));
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::array<char, 256> line{};
-  if (pipe == nullptr || std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr) return all;
-  std::istringstream parts(line.data());
+  const auto line = os::first_line_of(command);
+  if (!line) return all;
+  std::istringstream parts(*line);
   for (const char* key : {"core_mhz", "memory_mhz", "celsius", "watts"}) {
     std::string part;
     if (!std::getline(parts, part, ',')) break;
@@ -150,16 +145,12 @@ json from_processor() {
 
 json host_facts() {
   json all = json::object();
-  if (const auto model = field("/proc/cpuinfo", "model name")) all["processor"] = *model;
+  const os::Machine machine = os::machine();
+  if (machine.processor) all["processor"] = *machine.processor;
   all["threads"] = std::thread::hardware_concurrency();
-  if (const auto memory = field("/proc/meminfo", "MemTotal")) {
-    if (const auto kib = number(*memory)) all["memory_bytes"] = static_cast<std::int64_t>(*kib) * 1024;
-  }
-  utsname name{};
-  if (uname(&name) == 0) {
-    all["system"] = fmt::format("{} {}", name.sysname, name.release);
-    all["machine"] = name.machine;
-  }
+  if (machine.memory_bytes) all["memory_bytes"] = *machine.memory_bytes;
+  if (machine.system) all["system"] = *machine.system;
+  if (machine.architecture) all["machine"] = *machine.architecture;
   return all;
 }
 

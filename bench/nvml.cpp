@@ -2,14 +2,9 @@
 
 #include <fmt/format.h>
 
-#if __has_include(<dlfcn.h>)
-#include <dlfcn.h>
-#define VKFUSE_BENCH_NVML 1
-#endif
+#include "os/system.hpp"
 
 namespace vkfuse::bench {
-
-#ifdef VKFUSE_BENCH_NVML
 
 namespace {
 
@@ -19,17 +14,16 @@ constexpr int kSuccess = 0;
 constexpr unsigned kClockOfProcessors = 1, kClockOfMemory = 2;
 constexpr unsigned kTemperatureOfChip = 0;
 
-/// The library, from its first call to the end of the process.
+/// The library, which stays loaded, between its initialisation and its end.
 class Library {
  public:
-  explicit Library(const char* name) : library_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
-    ready_ = library_ != nullptr && find(init_, "nvmlInit_v2") && find(by_uuid_, "nvmlDeviceGetHandleByUUID") &&
+  explicit Library(const char* name) : name_(name) {
+    ready_ = find(init_, "nvmlInit_v2") && find(by_uuid_, "nvmlDeviceGetHandleByUUID") &&
              find(clock_, "nvmlDeviceGetClockInfo") && find(power_, "nvmlDeviceGetPowerUsage") &&
              find(temperature_, "nvmlDeviceGetTemperature") && find(shutdown_, "nvmlShutdown") && init_() == kSuccess;
   }
   ~Library() {
     if (ready_) shutdown_();
-    if (library_ != nullptr) ::dlclose(library_);
   }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -56,11 +50,11 @@ class Library {
  private:
   template <typename Function>
   bool find(Function*& function, const char* name) const {
-    function = reinterpret_cast<Function*>(::dlsym(library_, name));
+    function = reinterpret_cast<Function*>(os::find_function(name_, name));
     return function != nullptr;
   }
 
-  void* library_ = nullptr;
+  std::string name_;
   bool ready_ = false;
   int (*init_)() = nullptr;
   int (*shutdown_)() = nullptr;
@@ -75,12 +69,6 @@ class Library {
 std::optional<Readings> nvml_readings(const std::string& uuid, const char* library) {
   return Library(library).read(uuid);
 }
-
-#else
-
-std::optional<Readings> nvml_readings(const std::string&, const char*) { return std::nullopt; }
-
-#endif
 
 std::string nvidia_uuid(const std::string& uuid) {
   return fmt::format("GPU-{}-{}-{}-{}-{}", uuid.substr(0, 8), uuid.substr(8, 4), uuid.substr(12, 4), uuid.substr(16, 4),

@@ -1,7 +1,5 @@
 #include "session.hpp"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -10,6 +8,7 @@
 #include "bound.hpp"
 #include "cut.hpp"
 #include "graph_analysis.hpp"
+#include "os/files.hpp"
 
 namespace vkfuse::bench {
 
@@ -116,12 +115,11 @@ Result<Case> case_at(const Session& session, const Row& row, std::vector<std::in
 }  // namespace
 
 Result<std::shared_ptr<const ScratchFolder>> ScratchFolder::create() {
-  std::error_code failed;
-  const auto root = std::filesystem::temp_directory_path(failed);
-  std::string path = (failed ? std::filesystem::path("/tmp") : root) / "vkfuse-bench-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr)
-    return make_error(ErrorCode::io, "No folder for compiled kernels can be made in '{}'.", root.string());
-  return std::shared_ptr<const ScratchFolder>(new ScratchFolder(std::move(path)));
+  const auto path = os::make_scratch_folder("vkfuse-bench-");
+  if (!path)
+    return make_error(ErrorCode::io, "No folder for compiled kernels can be made among temporary files: {}.",
+                      os::last_failure());
+  return std::shared_ptr<const ScratchFolder>(new ScratchFolder(path->string()));
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -1,14 +1,12 @@
 #include "suite.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "batch.hpp"
 #include "interrupt.hpp"
 #include "machine.hpp"
+#include "os/terminal.hpp"
 #include "page.hpp"
 #include "report.hpp"
 
@@ -40,7 +38,7 @@ class Progress {
   }
 
  private:
-  bool shown_ = isatty(STDERR_FILENO) != 0;
+  bool shown_ = os::is_terminal(os::Standard::error);
   std::size_t all_;
   Clock::time_point start_ = Clock::now();
 };
@@ -64,11 +62,7 @@ const json* measured_before(const json& rows, const Request& request) {
 }
 
 /// That a line may have: all of them where nobody's terminal shows it.
-int terminal_columns() {
-  if (isatty(STDOUT_FILENO) == 0) return kAllColumns;
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
+int terminal_columns() { return os::is_terminal(os::Standard::output) ? os::terminal_columns() : kAllColumns; }
 
 class Suite {
  public:

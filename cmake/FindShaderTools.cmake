@@ -33,7 +33,7 @@ find_library(VKFUSE_SPIRV_TOOLS NAMES SPIRV-Tools PATHS $ENV{VULKAN_SDK}/lib REQ
 
 set(CMAKE_REQUIRED_INCLUDES ${VKFUSE_SHADERC_INCLUDE})
 set(CMAKE_REQUIRED_LIBRARIES ${VKFUSE_SHADERC_SHARED})
-set(CMAKE_REQUIRED_LINK_OPTIONS ${CMAKE_EXE_LINKER_FLAGS})
+separate_arguments(CMAKE_REQUIRED_LINK_OPTIONS NATIVE_COMMAND "${CMAKE_EXE_LINKER_FLAGS}")
 check_cxx_source_compiles("#include <shaderc/shaderc.h>
 int main() { shaderc_compiler_t c = shaderc_compiler_initialize(); shaderc_compiler_release(c); }"
   VKFUSE_SHADERC_SHARED_LINKS)

@@ -24,6 +24,7 @@ STANDARD = """algorithm array atomic bit charconv chrono cmath condition_variabl
     unordered_map utility variant vector
     fmt/format.h fmt/ranges.h gtest/gtest.h nlohmann/json.hpp vulkan/vulkan.h""".split()
 APART = ["onnx/host_tensor.hpp"]  # hides a name of an outer namespace from sources that do not include it
+OTHER_SYSTEMS = re.compile(r"(^|/|_)(windows|macos)(_test)?\.[ch]pp$")
 
 
 def commands_of(build):
@@ -62,7 +63,7 @@ def headers():
     own = [os.path.relpath(name, "source") for name in sorted(glob.glob("source/**/*.hpp", recursive=True))]
     public = [os.path.relpath(name, "include") for name in sorted(glob.glob("include/vkfuse/*.hpp"))]
     shared = [os.path.relpath(name, "tests") for name in sorted(glob.glob("tests/support/*.hpp"))]
-    of_project = [name for name in own + public + shared if name not in APART]
+    of_project = [name for name in own + public + shared if name not in APART and not OTHER_SYSTEMS.search(name)]
     return [f"#include <{name}>" for name in STANDARD] + [f'#include "{name}"' for name in of_project]
 
 
@@ -112,6 +113,7 @@ def main():
     if not files:
         for folder in ("source", "bench", "examples", "tests"):
             files += sorted(glob.glob(folder + "/**/*.cpp", recursive=True))
+        files = [name for name in files if not OTHER_SYSTEMS.search(name)]
     commands = commands_of(options.build)
     work = [[name] for name in files] if options.file else groups_of(commands, files)
     with tempfile.TemporaryDirectory() as folder:

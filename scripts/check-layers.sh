@@ -7,34 +7,35 @@ cd "$(dirname "$0")/.."
 
 # layer: the layers it may include directly or through others
 declare -A allowed=(
-  [base]=""
-  [ops]="base"
-  [index]="base"
-  [ir]="ops index base"
-  [reference]="ir ops index base"
-  [passes]="reference ir ops index base"
-  [segment]="passes ir ops index base"
-  [device_model]="base"
-  [params]="segment device_model ir ops index base"
-  [schedule]="params segment device_model ir ops index base"
-  [templates]="schedule params segment device_model ir ops index base"
-  [planning]="templates schedule params segment device_model ir ops index base"
-  [partition]="planning schedule params segment device_model ir ops index base"
-  [plan]="partition planning schedule params segment device_model passes ir ops index base"
-  [kernel]="ir ops index base"
-  [lowering]="kernel schedule params segment ir ops index base"
-  [lower]="lowering kernel templates schedule params segment ir ops index base"
-  [emission]="lower lowering kernel schedule params segment ir ops index base"
-  [spirv]="base"
-  [store]="base"
-  [vulkan]="device_model base"
+  [os]=""
+  [base]="os"
+  [ops]="base os"
+  [index]="base os"
+  [ir]="ops index base os"
+  [reference]="ir ops index base os"
+  [passes]="reference ir ops index base os"
+  [segment]="passes ir ops index base os"
+  [device_model]="base os"
+  [params]="segment device_model ir ops index base os"
+  [schedule]="params segment device_model ir ops index base os"
+  [templates]="schedule params segment device_model ir ops index base os"
+  [planning]="templates schedule params segment device_model ir ops index base os"
+  [partition]="planning schedule params segment device_model ir ops index base os"
+  [plan]="partition planning schedule params segment device_model passes ir ops index base os"
+  [kernel]="ir ops index base os"
+  [lowering]="kernel schedule params segment ir ops index base os"
+  [lower]="lowering kernel templates schedule params segment ir ops index base os"
+  [emission]="lower lowering kernel schedule params segment ir ops index base os"
+  [spirv]="base os"
+  [store]="base os"
+  [vulkan]="device_model base os"
   [runtime]="vulkan spirv store emission lowering kernel plan partition planning schedule params segment device_model
-             passes ir ops index base"
+             passes ir ops index base os"
   [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment
-         passes ir ops index base"
-  [c]="api ir ops base"
-  [onnx]="api reference ir ops base"
-  [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base"
+         passes ir ops index base os"
+  [c]="api ir ops base os"
+  [onnx]="api reference ir ops base os"
+  [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base os"
 )
 
 # layer_of FILE: its folder; in a template's folder its params, what lowers it, and the rest, which plans it, are three
@@ -69,12 +70,13 @@ done < <(grep -rnE '#include "[a-z_]+/' source --include=*.cpp --include=*.hpp)
 # Third-party headers that only one layer may see.
 only() {
   local pattern=$1 layer=$2
-  if grep -rnE "#include <($pattern)" source include --include=*.cpp --include=*.hpp --include=*.h |
+  if grep -rnE "#include <($pattern)" source include bench --include=*.cpp --include=*.hpp --include=*.h |
     grep -v "^source/$layer/"; then
     echo "only source/$layer may include $pattern"; bad=1
   fi
 }
 only 'vulkan/' vulkan
+only 'unistd\.h|fcntl\.h|signal\.h|dlfcn\.h|link\.h|dirent\.h|pthread\.h|sys/|mach|windows\.h|io\.h|psapi\.h' os
 only 'shaderc/|spirv-tools/|spirv_cross' spirv
 
 # Code is put together and never read back (docs/design.md, "Code"): no search in text, and no text but by those that

@@ -2,7 +2,7 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability
-#       matrices, all without one; or sanitizers-quick, the part of the first that CI runs
+#       matrices windows, all without one; or sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -203,13 +203,17 @@ portability() {
   scripts/portability.sh || failed+=("scripts/portability.sh")
 }
 
+# The cross-build for Windows, its tests and the quick benchmark, under Wine.
+windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
+
 [ $# -gt 0 ] ||
-  set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices
+  set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices \
+    windows
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
-    graphs | fuzzers | mutations | exits | files | portability | matrices) "$tier" ;;
+    graphs | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

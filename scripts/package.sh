@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: a program that needs glibc, and a Vulkan driver when it runs.
-# SPIRV-Tools, SPIRV-Cross and libstdc++ are inside; beside it lies a shaderc that compiles cooperative matrices and bf16
-# (scripts/newer-shaderc.sh), which needs the system's libstdc++.
+# SPIRV-Tools, SPIRV-Cross and libstdc++ are inside; beside it lies a shaderc that compiles cooperative matrices and
+# bf16 (scripts/newer-shaderc.sh), which needs the system's libstdc++.
 #   usage: scripts/package.sh [x86_64|aarch64]...        (both, without any)
 # Packages for aarch64 are cross-built, in ten minutes on two cores, so not in CI; apt-get adds the architecture arm64
 # to this system for that. scripts/test-package.sh runs the package under qemu-user.
@@ -44,7 +44,8 @@ build() {
   scripts/newer-shaderc.sh "$tools" "$arch"
   local flags=(-DCMAKE_BUILD_TYPE=Release -DVKFUSE_BUILD_TESTS=OFF -DVKFUSE_BUILD_EXAMPLES=OFF -DVKFUSE_BUILD_ONNX=OFF
     -DVKFUSE_STATIC_TOOLS=ON "-DVKFUSE_SHADERC_LIBRARY=$tools/lib/libshaderc_shared.so.1"
-    -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$ORIGIN/lib' "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
+    -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON '-DCMAKE_INSTALL_RPATH=$ORIGIN/lib'
+    "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc -Wl,--gc-sections")
   if [ "$arch" = aarch64 ] && [ "$(uname -m)" != aarch64 ]; then
     local root=$PWD/build/aarch64-root
     flags+=("-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/aarch64-linux.cmake" "-DVKFUSE_CROSS_ROOT=$root")

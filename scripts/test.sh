@@ -14,6 +14,11 @@ fi
 need "${build_packages[@]}" libgtest-dev python3-numpy clang clang-format "${driver_packages[@]}"
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
+# A processor that has no such compiler or no Wine leaves windows/sample out, with a note.
+if apt-cache show g++-mingw-w64-x86-64-posix wine64 >/dev/null 2>&1; then
+  need g++-mingw-w64-x86-64-posix lld wine wine64
+fi
+
 scripts/check-layers.sh
 scripts/check-format.sh
 scripts/check-words.sh

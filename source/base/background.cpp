@@ -1,10 +1,5 @@
 #include "base/background.hpp"
 
-#ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +11,7 @@
 #include <vector>
 
 #include "base/forked.hpp"
+#include "os/system.hpp"
 
 namespace vkfuse {
 
@@ -87,19 +83,11 @@ void at_exit() {
   note_exiting();
 }
 
-bool is_main_thread() {
-#ifdef __linux__
-  return ::syscall(SYS_gettid) == ::getpid();
-#else
-  return false;
-#endif
-}
-
 /// Destructors of the exiting thread's own objects run before any handler, even before those that a driver registers
 /// while a thread in the background has it compile. Of other threads nobody knows whether they or the process ends.
 struct EndOfMain {
   ~EndOfMain() {
-    if (is_main_thread()) end_threads();
+    if (os::is_main_thread()) end_threads();
   }
 };
 

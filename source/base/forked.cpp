@@ -1,17 +1,15 @@
 #include "base/forked.hpp"
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
+#include "os/system.hpp"
 
 namespace vkfuse {
 
 unsigned process_epoch() {
-#ifndef _WIN32
-  static const int registered =
-      ::pthread_atfork(nullptr, nullptr, [] { detail::epoch.fetch_add(1, std::memory_order_relaxed); });
+  static const bool registered = [] {
+    os::on_fork([] { detail::epoch.fetch_add(1, std::memory_order_relaxed); });
+    return true;
+  }();
   static_cast<void>(registered);
-#endif
   return detail::epoch.load(std::memory_order_relaxed);
 }
 

@@ -1,19 +1,16 @@
 #include "onnx/external_data.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "onnx/text.hpp"
+#include "os/files.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -55,24 +52,6 @@ Result<Place> read_place(const pb::TensorProto& proto) {
   return place;
 }
 
-/// An open file or folder.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 Error not_a_file(const std::string& location, const std::string& tensor) {
   return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, which is not a file.", tensor,
                     in_quotes(location));
@@ -80,16 +59,13 @@ Error not_a_file(const std::string& location, const std::string& tensor) {
 
 /// Walks down from a folder one component at a time, without links: `below` has been resolved, and a link that is put
 /// in its place afterwards is not followed.
-Result<Descriptor> open_inside(const fs::path& folder, const fs::path& below, const std::string& location,
+Result<os::Handle> open_inside(const fs::path& folder, const fs::path& below, const std::string& location,
                                const std::string& tensor) {
-  Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  os::Handle at = os::open_folder(folder);
   for (auto component = below.begin(); component != below.end(); ++component) {
     const bool is_last = std::next(component) == below.end();
-    // A pipe would keep us waiting.
-    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (is_last ? O_NONBLOCK : O_DIRECTORY);
-    Descriptor next(::openat(at.number(), component->c_str(), flags));
-    if (next.number() < 0) return not_a_file(location, tensor);
-    at = std::move(next);
+    at = is_last ? os::open_file_in(at, *component) : os::open_folder_in(at, *component);
+    if (!at.is_open()) return not_a_file(location, tensor);
   }
   return at;
 }
@@ -107,7 +83,7 @@ std::vector<fs::path> cache_folders() {
   for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) {
     if (auto folder = folder_in(variable)) folders.push_back(*std::move(folder));
   }
-  if (const auto home = folder_in("HOME")) folders.push_back(*home / ".cache");
+  if (const auto home = os::home_folder()) folders.push_back(*home / ".cache");
   return folders;
 }
 
@@ -131,9 +107,9 @@ std::optional<fs::path> path_below(const fs::path& folder, const fs::path& path)
 
 /// Opens what the location names in the model's folder. Links are followed as long as they end below it, in the blobs
 /// that belong to it, or in the user's own cache. Where they lead is looked at first, and opened without following any.
-Result<Descriptor> open_allowed(const fs::path& folder, const std::string& location, const std::string& tensor) {
+Result<os::Handle> open_allowed(const fs::path& folder, const std::string& location, const std::string& tensor) {
   const fs::path relative(location);
-  if (location.find('\0') != std::string::npos || relative.is_absolute() || relative.has_root_name()) {
+  if (location.find('\0') != std::string::npos || relative.has_root_path()) {
     return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
                    in_quotes(location));
   }
@@ -141,32 +117,31 @@ Result<Descriptor> open_allowed(const fs::path& folder, const std::string& locat
     return invalid("The external data of tensor {} lies in {}; '..' is not allowed in it.", tensor,
                    in_quotes(location));
   }
-  std::error_code failed;
-  const fs::path root = fs::canonical(folder, failed);
-  const fs::path target = failed ? fs::path() : fs::canonical(root / relative, failed);
-  if (failed) return not_a_file(location, tensor);
-  if (const auto below = path_below(root, target)) return open_inside(root, *below, location, tensor);
+  const auto root = os::resolve(folder);
+  const auto target = root ? os::resolve(*root / relative) : std::nullopt;
+  if (!target) return not_a_file(location, tensor);
+  if (const auto below = path_below(*root, *target)) return open_inside(*root, *below, location, tensor);
   std::vector<fs::path> allowed;
   // Not resolved: it is beside the snapshots, and no link to elsewhere.
-  if (auto blobs = blobs_beside(root)) allowed.push_back(*std::move(blobs));
+  if (auto blobs = blobs_beside(*root)) allowed.push_back(*std::move(blobs));
   for (const fs::path& cache : cache_folders()) {
-    const fs::path resolved = fs::canonical(cache, failed);
-    if (!failed && resolved.has_relative_path()) allowed.push_back(resolved);
+    const auto resolved = os::resolve(cache);
+    if (resolved && resolved->has_relative_path()) allowed.push_back(*resolved);
   }
   for (const fs::path& other : allowed) {
-    if (const auto below = path_below(other, target)) return open_inside(other, *below, location, tensor);
+    if (const auto below = path_below(other, *target)) return open_inside(other, *below, location, tensor);
   }
   return invalid(
       "The external data of tensor {} lies in {}, a link to {}, which is neither below the model's folder nor in the "
       "user's cache.",
-      tensor, in_quotes(location), in_quotes(target.string()));
+      tensor, in_quotes(location), in_quotes(target->string()));
 }
 
 /// The size of what is open, if it is a file.
-Result<std::uintmax_t> size_of_file(const Descriptor& file, const std::string& location, const std::string& tensor) {
-  struct stat about {};
-  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode)) return not_a_file(location, tensor);
-  return static_cast<std::uintmax_t>(about.st_size);
+Result<std::uint64_t> size_of_file(const os::Handle& file, const std::string& location, const std::string& tensor) {
+  const auto size = os::size_of_regular(file);
+  if (!size) return not_a_file(location, tensor);
+  return *size;
 }
 
 Result<void> check_range(const Place& place, std::uintmax_t file_size, std::int64_t expected,
@@ -193,13 +168,11 @@ Result<std::vector<std::byte>> read_external_data(const pb::TensorProto& proto, 
   VKF_CHECK_OK(check_range(place, size, expected, tensor));
 
   std::vector<std::byte> bytes(static_cast<std::size_t>(expected));
-  for (std::size_t done = 0; done < bytes.size();) {
-    constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // Linux reads no more than 2 GiB
-    const ssize_t got = ::pread(file.number(), bytes.data() + done, std::min(bytes.size() - done, kAtOnce),
-                                place.offset + static_cast<std::int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
+  for (std::span<std::byte> rest = bytes; !rest.empty();) {
+    const std::size_t done = bytes.size() - rest.size();
+    const std::ptrdiff_t got = os::read_some_at(file, static_cast<std::uint64_t>(place.offset) + done, rest);
     if (got <= 0) return make_error(ErrorCode::io, "{} could not be read to its end.", in_quotes(place.location));
-    done += static_cast<std::size_t>(got);
+    rest = rest.subspan(static_cast<std::size_t>(got));
   }
   return bytes;
 }

@@ -1,9 +1,7 @@
 // The only file that includes shaderc.
 #include "spirv/compile.hpp"
 
-#include <link.h>
 #include <shaderc/shaderc.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "os/system.hpp"
 #include "spirv/tools.hpp"
 
 namespace vkfuse::spirv {
@@ -94,21 +93,15 @@ bool check_is_on() {
 std::atomic<std::uint64_t> calls = 0;
 
 // Where the compiler is a library of the system, an upgrade replaces it under the same name.
-int add_library(dl_phdr_info* library, std::size_t, void* text) {
-  const std::string_view path = library->dlpi_name == nullptr ? "" : library->dlpi_name;
-  const std::string_view file = path.substr(path.rfind('/') + 1);
-  struct stat facts {};
-  const bool compiles =
-      file.starts_with("libshaderc") || file.starts_with("libglslang") || file.starts_with("libSPIRV");
-  if (!compiles || ::stat(library->dlpi_name, &facts) != 0) return 0;
-  *static_cast<std::string*>(text) +=
-      fmt::format(", {} {} {}.{:09}", file, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
-  return 0;
-}
-
 std::string loaded_libraries() {
+  constexpr std::int64_t kSecond = 1'000'000'000;
   std::string text;
-  ::dl_iterate_phdr(add_library, &text);
+  for (const auto& [file, bytes, changed_ns] : os::loaded_libraries()) {
+    if (!file.starts_with("libshaderc") && !file.starts_with("libglslang") && !file.starts_with("libSPIRV") &&
+        !file.starts_with("shaderc"))
+      continue;
+    text += fmt::format(", {} {} {}.{:09}", file, bytes, changed_ns / kSecond, changed_ns % kSecond);
+  }
   return text;
 }
 

@@ -1,7 +1,5 @@
 #include "tool/commands.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "base/limit_text.hpp"
 #include "base/target.hpp"
 #include "onnx/program_watcher.hpp"
+#include "os/terminal.hpp"
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
 #include "tool/device_text.hpp"
@@ -359,7 +358,7 @@ void print_errors(const Outputs& got, const Outputs& want) {
 
 /// Words on stderr, where somebody is watching, about what takes seconds.
 void say(const std::string& what) {
-  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "%s ...\n", what.c_str());
+  if (os::is_terminal(os::Standard::error)) std::fprintf(stderr, "%s ...\n", what.c_str());
 }
 
 /// What the model makes of its inputs, in a line on stdout for each output.
@@ -440,7 +439,7 @@ Result<void> tune_model(const Executable& program, const Inputs& inputs, double 
       if (port.shape[i].is_symbol()) symbols[port.shape[i].name()] = given->second.sizes[i];
     }
   }
-  const bool watched = ::isatty(STDERR_FILENO) != 0;
+  const bool watched = os::is_terminal(os::Standard::error);
   const auto line = [](const TuneProgress& so_far) {
     return fmt::format("Tuning: {} of {} kernels, {} schedules measured, {} kernels faster, {:.0f} of {:.0f} ms",
                        so_far.segment, so_far.segments, so_far.candidates, so_far.adopted, so_far.spent_ms,

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "os/system.hpp"
 #include "page.hpp"
 #include "report_text.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 std::string scratch(const std::string& name) {
-  return ::testing::TempDir() + "/vkfuse-bench-" + std::to_string(getpid()) + name;
+  return ::testing::TempDir() + "/vkfuse-bench-" + std::to_string(os::process_id()) + name;
 }
 
 /// A line of CSV as its cells.

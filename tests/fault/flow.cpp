@@ -1,10 +1,9 @@
 #include "fault/flow.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "api/states.hpp"
+#include "os/system.hpp"
 
 namespace vkfuse::test {
 
@@ -38,7 +37,7 @@ std::vector<FlowGraph> flow_graphs() {
 std::string store_folder() {
   static const std::string made = [] {
     const std::filesystem::path path =
-        std::filesystem::temp_directory_path() / fmt::format("vkfuse-fault-{}", getpid());
+        std::filesystem::temp_directory_path() / fmt::format("vkfuse-fault-{}", os::process_id());
     std::filesystem::create_directory(path);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path.string();

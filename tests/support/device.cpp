@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/states.hpp"
+#include "support/environment.hpp"
 
 namespace vkfuse::test {
 
@@ -14,7 +15,10 @@ namespace {
 
 /// Every device of every test fills memory before each run, and Executable::run() is made twice
 /// (DeviceOptions::self_check).
-[[maybe_unused]] const int poisoned = setenv("VKFUSE_SELF_CHECK", "1", 0);
+[[maybe_unused]] const bool poisoned = [] {
+  if (std::getenv("VKFUSE_SELF_CHECK") == nullptr) set_variable("VKFUSE_SELF_CHECK", "1");
+  return true;
+}();
 
 /// After all tests: where the validation layer is on, it has said nothing.
 class SilentLayers : public testing::Environment {

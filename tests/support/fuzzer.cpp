@@ -1,11 +1,9 @@
 #include "support/fuzzer.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,10 +12,8 @@
 #include <optional>
 #include <stdexcept>
 
-extern "C" {
-/// Of the address sanitizer, where there is one: it has handlers of its own for what brings a process down.
-void __attribute__((weak)) __sanitizer_set_death_callback(void (*)());
-}
+#include "os/system.hpp"
+#include "support/watch.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -49,37 +45,11 @@ void save_current() {
                  current_file.c_str());
   }
 }
-void on_signal(int signal) {
-  std::fprintf(stderr,
-               signal == SIGALRM ? "An input took more than 20 seconds.\n" : "An input brought the process down.\n");
-  save_current();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-class Handlers {
- public:
-  Handlers() {
-    for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
-      if (__sanitizer_set_death_callback == nullptr || signal == SIGALRM) std::signal(signal, on_signal);
-    }
-    if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(save_current);
-  }
-  ~Handlers() {
-    ::alarm(0);
-    for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
-      if (__sanitizer_set_death_callback == nullptr || signal == SIGALRM) std::signal(signal, SIG_DFL);
-    }
-    current = nullptr;
-  }
-  Handlers(const Handlers&) = delete;
-  Handlers& operator=(const Handlers&) = delete;
-};
 
 /// What is wrong with it; empty if nothing is.
 std::string try_input(const Fuzzer& fuzzer, const std::string& bytes, long& accepted) {
   current = &bytes;
-  ::alarm(kMostSeconds);
+  set_alarm(kMostSeconds);
   std::string wrong;
   try {
     accepted += fuzzer.run(bytes) ? 1 : 0;
@@ -87,7 +57,7 @@ std::string try_input(const Fuzzer& fuzzer, const std::string& bytes, long& acce
     wrong = error.what();
     save_current();
   }
-  ::alarm(0);
+  set_alarm(0);
   current = nullptr;
   return wrong;
 }
@@ -164,8 +134,9 @@ std::string mutated_bytes(const std::string& bytes, const std::string& other, st
 void try_mutations(const Fuzzer& fuzzer) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   current_file =
-      (std::filesystem::path(testing::TempDir()) / fmt::format("vkfuse-{}-{}", test->name(), ::getpid())).string();
-  const Handlers handlers;
+      (std::filesystem::path(testing::TempDir()) / fmt::format("vkfuse-{}-{}", test->name(), os::process_id()))
+          .string();
+  const Watch watch(save_current);
   long accepted = 0;
   if (const char* file = std::getenv("VKFUSE_FUZZ_INPUT"); file != nullptr && *file != '\0') {
     EXPECT_EQ(try_input(fuzzer, read(file), accepted), "");

@@ -1,6 +1,7 @@
 // A host program with Vulkan of its own: its device, its buffers, its memory, its command buffers.
 #include "api/states.hpp"
 #include "support/device.hpp"
+#include "support/folder.hpp"
 #include "vkfuse/vkfuse.hpp"
 #include "vulkan/query.hpp"
 
@@ -479,7 +480,7 @@ TEST(Interop, TheLogHearsWhatErrorsDoNotSay) {
   std::mutex mutex;
   std::vector<std::pair<LogLevel, std::string>> heard;
   DeviceOptions options;
-  options.store.folder = "/proc/no such folder";
+  options.store.folder = (tests_folder() / "CMakeLists.txt" / "below a file").string();
   options.log = [&](LogLevel level, std::string_view sentence) {
     const std::lock_guard<std::mutex> lock(mutex);
     heard.emplace_back(level, sentence);

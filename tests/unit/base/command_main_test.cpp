@@ -25,28 +25,5 @@ TEST(CommandMainDeathTest, WhatEscapesIsASentence) {
   EXPECT_EXIT(end_with([] { return 7; }), testing::ExitedWithCode(7), "^$");
 }
 
-TEST(CommandMainDeathTest, OutputThatDoesNotArriveIsStatusOne) {
-  const auto to_full = [] {
-    if (std::freopen("/dev/full", "w", stdout) == nullptr) std::exit(9);
-    end_with([] {
-      std::printf("text\n");
-      return 0;
-    });
-  };
-  EXPECT_EXIT(to_full(), testing::ExitedWithCode(1), "^command: Standard output could not be written");
-}
-
-TEST(CommandMainDeathTest, ControlCharactersAreEscaped) {
-#ifdef __GLIBC__
-  EXPECT_EXIT(end_with([] {
-                std::fputs("a\x1b[2J\x7f\xc2\x9b\xc3\xa4\t\n", stderr);
-                return 0;
-              }),
-              testing::ExitedWithCode(0),
-              R"(^a\\x1b\[2J\\x7f\\x9b)"
-              "\xc3\xa4\t\n$");
-#endif
-}
-
 }  // namespace
 }  // namespace vkfuse

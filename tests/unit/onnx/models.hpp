@@ -9,6 +9,7 @@
 #include "base/shape.hpp"
 #include "onnx/graph_import.hpp"
 #include "onnx/schema.hpp"
+#include "os/files.hpp"
 
 namespace vkfuse::onnx {
 
@@ -98,10 +99,7 @@ inline Result<OnnxModel> import(const pb::ModelProto& model, const OnnxOptions& 
 /// A folder that goes away with the test.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "vkfuse-onnx-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
+  ScratchFolder() { path_ = os::make_scratch_folder("vkfuse-onnx-").value(); }
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "os/system.hpp"
 #include "partition/partition.hpp"
 #include "runtime/calibrate.hpp"
 #include "runtime/context.hpp"
@@ -20,7 +21,7 @@ class Calibrate : public testing::Test {
  protected:
   Calibrate() {
     const testing::TestInfo& own = *testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = testing::TempDir() + "vkfuse-" + own.name() + std::to_string(::getpid());
+    folder_ = testing::TempDir() + "vkfuse-" + own.name() + std::to_string(os::process_id());
     options_.store.folder = folder_;
   }
   ~Calibrate() override { std::filesystem::remove_all(folder_); }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "support/environment.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -146,8 +147,8 @@ constexpr const char* kDrivers[] = {"/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
 /// Both drivers, on two threads, and one of them lost meanwhile.
 void use_two_devices() {
   const std::string both = std::string(kDrivers[0]) + ":" + kDrivers[1];
-  setenv("VK_ICD_FILENAMES", both.c_str(), 1);
-  setenv("VK_DRIVER_FILES", both.c_str(), 1);
+  set_variable("VK_ICD_FILENAMES", both);
+  set_variable("VK_DRIVER_FILES", both);
   try {
     const Device one = must(Device::open({.name = "llvmpipe"}));
     const Device other = must(Device::open({.name = "SwiftShader"}));

@@ -9,6 +9,7 @@
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
 #include "spirv/walk.hpp"
+#include "support/environment.hpp"
 
 namespace vkfuse::spirv {
 namespace {
@@ -85,23 +86,6 @@ spirv_instruction(id = 129) uint float_add(uint x, uint y);
 void main() { a.w[0] = float_add(a.w[1], a.w[2]); }
 )";
 
-/// Sets an environment variable for the time of a test.
-class CheckSpirv {
- public:
-  explicit CheckSpirv(const char* value) {
-    const char* before = std::getenv(kName);
-    had_ = before != nullptr;
-    if (had_) before_ = before;
-    setenv(kName, value, 1);
-  }
-  ~CheckSpirv() { had_ ? setenv(kName, before_.c_str(), 1) : unsetenv(kName); }
-
- private:
-  static constexpr const char* kName = "VKFUSE_CHECK_SPIRV";
-  bool had_ = false;
-  std::string before_;
-};
-
 TEST(CompileTest, EveryTestRunsWithTheCheckOn) {
   const char* value = std::getenv("VKFUSE_CHECK_SPIRV");
   ASSERT_NE(value, nullptr) << "ctest sets VKFUSE_CHECK_SPIRV=1; set it by hand to run this program by itself";
@@ -109,7 +93,7 @@ TEST(CompileTest, EveryTestRunsWithTheCheckOn) {
 }
 
 TEST(CompileTest, TheCheckFindsAnInvalidModule) {
-  const CheckSpirv on("1");
+  const test::Variable on("VKFUSE_CHECK_SPIRV", "1");
   const auto result = compile_glsl(kInvalidModule, "wrong.comp");
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, ErrorCode::internal);
@@ -118,7 +102,7 @@ TEST(CompileTest, TheCheckFindsAnInvalidModule) {
 }
 
 TEST(CompileTest, WithoutTheCheckNobodyLooks) {
-  const CheckSpirv off("0");
+  const test::Variable off("VKFUSE_CHECK_SPIRV", "0");
   const auto result = compile_glsl(kInvalidModule, "wrong.comp");
   ASSERT_TRUE(result.ok()) << result.error().text();
   EXPECT_FALSE(validate(*result).ok());

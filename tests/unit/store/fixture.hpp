@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "os/system.hpp"
 #include "store/store.hpp"
 
 namespace vkfuse::store::test {
@@ -22,7 +22,7 @@ inline fs::path scratch() {
 struct ScratchFolder {
   ScratchFolder() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path = scratch() / (std::string("vkfuse-store-") + test->name() + "-" + std::to_string(::getpid()));
+    path = scratch() / (std::string("vkfuse-store-") + test->name() + "-" + std::to_string(os::process_id()));
     fs::remove_all(path);
   }
   ~ScratchFolder() {

@@ -1,6 +1,5 @@
 // Any bytes as a file of the store: exactly what was written, or nothing. Any bytes as a payload and as a key: they
 // come back.
-#include <unistd.h>
 
 #include "support/fuzzer.hpp"
 #include "unit/store/fixture.hpp"
@@ -26,7 +25,9 @@ std::vector<std::string> inputs() {
 
 /// A folder of this process, gone with it.
 struct Folder {
-  Folder() : path(scratch() / ("vkfuse-store-fuzzer-" + std::to_string(::getpid()))) { fs::create_directory(path); }
+  Folder() : path(scratch() / ("vkfuse-store-fuzzer-" + std::to_string(os::process_id()))) {
+    fs::create_directory(path);
+  }
   ~Folder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);

@@ -46,7 +46,7 @@ class OneAnswer : public testing::Test {
   }
   void give(const pb::TensorProto& tensor) {
     const std::string file =
-        folder_.write(fmt::format("case/test_data_set_0/input_{}.pb", count_++), tensor.SerializeAsString());
+        folder_.write(fmt::format("case/test_data_set_0/input_{}.pb", count_++), tensor.SerializeAsString()).string();
     inputs_.push_back(tensor.name() + "=" + file);
   }
   void expect(const pb::TensorProto& tensor) {
@@ -55,24 +55,24 @@ class OneAnswer : public testing::Test {
 
   Said run() {
     RunCommand command;
-    command.model = folder_ / "case/model.onnx";
+    command.model = (folder_ / "case/model.onnx").string();
     command.inputs = inputs_;
     return said([&] { return run_model(common_, command); });
   }
   Said plan() {
     PlanCommand command;
-    command.model = folder_ / "case/model.onnx";
+    command.model = (folder_ / "case/model.onnx").string();
     command.inputs = inputs_;
     return said([&] { return show_plan(common_, command); });
   }
   Said validate() {
     ValidateCommand command;
-    command.paths = {folder_ / "case"};
+    command.paths = {(folder_ / "case").string()};
     return said([&] { return validate_models(common_, command); });
   }
   Said validate_model_alone() {
     ValidateCommand command;
-    command.paths = {folder_ / "case/model.onnx"};
+    command.paths = {(folder_ / "case/model.onnx").string()};
     command.inputs = inputs_;
     return said([&] { return validate_models(common_, command); });
   }
@@ -296,7 +296,7 @@ TEST_F(CaseOptions, ConvertFloatsAndCompareWithTheReferenceAlone) {
 
 TEST_F(CaseOptions, HaveInputsOfTheirOwn) {
   ValidateCommand command;
-  command.paths = {folder_ / "case"};
+  command.paths = {(folder_ / "case").string()};
   command.inputs = inputs_;
   const Said refused = said([&] { return validate_models(common_, command); });
   EXPECT_NE(refused.error.message.find("is a folder, whose cases have inputs of their own"), std::string::npos)

@@ -54,7 +54,7 @@ class RunModel : public testing::Test {
         ->mutable_dim(0)
         ->set_dim_param("batch");
     output_ = model.graph().output(0).name();
-    command_.model = folder_.write("model.onnx", model.SerializeAsString());
+    command_.model = folder_.write("model.onnx", model.SerializeAsString()).string();
     common_.cache = "off";
   }
 
@@ -79,7 +79,7 @@ TEST_F(RunModel, TakesArraysAndWritesThem) {
   folder_.write("x.pb", proto.SerializeAsString());
   for (const char* file : {"x.npy", "x.pb"}) {
     command_.inputs = {"x=" + (folder_ / file).string()};
-    command_.output_dir = folder_ / "out";
+    command_.output_dir = (folder_ / "out").string();
     command_.top = 2;
     const std::string text = printed(common_, command_);
     EXPECT_NE(text.find("f32[2, 4] = {6, -2, 3, 0, -2, 2, ...}"), std::string::npos) << text;
@@ -94,7 +94,7 @@ TEST_F(RunModel, TakesArraysAndWritesThem) {
 
 TEST_F(RunModel, PrintsTheTimeOfEveryKernel) {
   command_.profile = true;
-  command_.trace = folder_ / "trace.json";
+  command_.trace = (folder_ / "trace.json").string();
   const std::string text = printed(common_, command_);
   EXPECT_NE(text.find("device us    share          bytes       GB/s\n"), std::string::npos) << text;
   EXPECT_NE(text.find("segment 0"), std::string::npos) << text;
@@ -115,7 +115,7 @@ TEST_F(RunModel, PrintsTheTimeOfEveryKernel) {
   EXPECT_EQ(kernels, 1);
   EXPECT_GT(end, 0);
   EXPECT_EQ(bytes, 4U * (4 + 16 + 4 + 4));
-  command_.trace = folder_ / "no such folder" / "trace.json";
+  command_.trace = (folder_ / "no such folder" / "trace.json").string();
   EXPECT_NE(refused(common_, command_).message.find("no such folder"), std::string::npos);
 }
 

@@ -1,6 +1,7 @@
 // Drivers that fail: every call in turn, machines without Vulkan, limits.
 #include <cstdlib>
 
+#include "support/environment.hpp"
 #include "unit/vulkan/fixture.hpp"
 
 namespace vkfuse::vulkan::test {
@@ -88,8 +89,8 @@ TEST(NoVulkanTest, NoLoaderIsASentence) {
 // The loader reads the environment when an instance is made; a child process keeps the change away
 // from the other tests.
 void expect_no_device(const char* manifest) {
-  setenv("VK_ICD_FILENAMES", manifest, 1);
-  setenv("VK_DRIVER_FILES", manifest, 1);
+  vkfuse::test::set_variable("VK_ICD_FILENAMES", manifest);
+  vkfuse::test::set_variable("VK_DRIVER_FILES", manifest);
   const auto instance = Instance::create();
   const bool as_expected = !instance.ok() && instance.error().code == ErrorCode::no_device;
   std::fprintf(stderr, "%s\n", instance.ok() ? "found a device" : instance.error().text().c_str());

@@ -1,0 +1,34 @@
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+#include "os/system.hpp"
+
+namespace vkfuse::os {
+
+std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
+
+void on_fork(void (*work)()) { static_cast<void>(::pthread_atfork(nullptr, nullptr, work)); }
+
+void ignore_closed_pipes() { ::signal(SIGPIPE, SIG_IGN); }
+
+void* find_function(const std::string& library, const char* name) {
+  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return handle == nullptr ? nullptr : ::dlsym(handle, name);
+}
+
+std::optional<std::string> first_line_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"), ::pclose);
+  std::array<char, 4096> line{};
+  if (pipe == nullptr || std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr)
+    return std::nullopt;
+  std::string text = line.data();
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+}  // namespace vkfuse::os

@@ -1,0 +1,46 @@
+// The process and the machine that it runs on, as the operating system tells of them.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vkfuse::os {
+
+std::uint64_t process_id();
+/// False, too, where the system does not tell.
+bool is_main_thread();
+/// Has `work` called in every child that is forked from now on; never where processes are not forked.
+void on_fork(void (*work)());
+/// Writing to a pipe that nobody reads becomes an error, and does not end the process.
+void ignore_closed_pipes();
+
+/// A library that the process has loaded, as a file.
+struct LoadedLibrary {
+  std::string name;  ///< without its folders
+  std::uint64_t bytes = 0;
+  std::int64_t changed_ns = 0;  ///< since 1970
+};
+std::vector<LoadedLibrary> loaded_libraries();
+/// The names of Vulkan's loader on this system, the likeliest first.
+std::vector<std::string> vulkan_loaders();
+/// A function of a library, which stays loaded; null where there is no such library or function.
+void* find_function(const std::string& library, const char* name);
+
+/// The first line that a command prints; nothing where it does not run, or prints none. What it complains of is not
+/// shown.
+std::optional<std::string> first_line_of(const std::string& command);
+
+struct Machine {
+  std::optional<std::string> processor;
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<std::string> system;        ///< with its version: "Linux 6.1.0"
+  std::optional<std::string> architecture;  ///< "x86_64"
+};
+Machine machine();
+
+}  // namespace vkfuse::os
