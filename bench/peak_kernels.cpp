@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel/printer.hpp"
 #include "lowering/components.hpp"
 
 namespace vkfuse::bench {
@@ -187,8 +188,13 @@ struct MatrixForm {
   std::uint32_t chains, subgroups;
 };
 
+/// The type of a cooperative matrix.
+std::string type_of(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use) {
+  return lowering::Printer({}, nullptr).text(lowering::fragment(dtype, rows, columns, use));
+}
+
 std::string glsl_of(const MatrixShape& shape, const MatrixForm& form, std::uint32_t threads) {
-  const std::string sum = lowering::fragment(shape.c, shape.m, shape.n, "Accumulator");
+  const std::string sum = type_of(shape.c, shape.m, shape.n, "Accumulator");
   std::string starts, step, sums;
   for (std::uint32_t i = 0; i < form.chains; ++i) {
     starts += fmt::format("  {0} s{1} = {0}({2}(start * {3}({1})));\n", sum, i, lowering::component(shape.c),
@@ -196,19 +202,18 @@ std::string glsl_of(const MatrixShape& shape, const MatrixForm& form, std::uint3
     step += fmt::format("    s{0} = coopMatMulAdd(a, b, s{0});\n", i);
   }
   const DType wide_type = is_float(shape.c) ? DType::f32 : shape.c;
-  const std::string wide = lowering::fragment(wide_type, shape.m, shape.n, "Accumulator");
+  const std::string wide = type_of(wide_type, shape.m, shape.n, "Accumulator");
   for (std::uint32_t i = 1; i < form.chains; ++i) sums += fmt::format("  all = all + {}(s{});\n", wide, i);
   std::string steps;
   for (std::uint32_t i = 0; i < kUnrolledMatrices; ++i) steps += step;
   const std::uint32_t tile = shape.m * shape.n / 4;
-  return fmt::format(kMatrices, fmt::arg("extension", lowering::component_extension(shape.a)),
-                     fmt::arg("four", lowering::component_vec4(shape.c)), fmt::arg("fours", tile * form.subgroups),
-                     fmt::arg("number", is_float(shape.a) ? "float" : "int"),
-                     fmt::arg("a", lowering::fragment(shape.a, shape.m, shape.k, "A")),
-                     fmt::arg("b", lowering::fragment(shape.b, shape.k, shape.n, "B")),
-                     fmt::arg("operand", lowering::component(shape.a)), fmt::arg("starts", starts),
-                     fmt::arg("steps", steps), fmt::arg("wide", wide), fmt::arg("sums", sums), fmt::arg("tile", tile),
-                     fmt::arg("n", shape.n), fmt::arg("threads", threads));
+  return fmt::format(
+      kMatrices, fmt::arg("extension", lowering::component_extension(shape.a)),
+      fmt::arg("four", lowering::component_vec4(shape.c)), fmt::arg("fours", tile * form.subgroups),
+      fmt::arg("number", is_float(shape.a) ? "float" : "int"), fmt::arg("a", type_of(shape.a, shape.m, shape.k, "A")),
+      fmt::arg("b", type_of(shape.b, shape.k, shape.n, "B")), fmt::arg("operand", lowering::component(shape.a)),
+      fmt::arg("starts", starts), fmt::arg("steps", steps), fmt::arg("wide", wide), fmt::arg("sums", sums),
+      fmt::arg("tile", tile), fmt::arg("n", shape.n), fmt::arg("threads", threads));
 }
 
 PeakKernel matrices_kernel(const MatrixShape& shape, const Caps& caps, const MatrixForm& form,

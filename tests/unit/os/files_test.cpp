@@ -43,7 +43,7 @@ class OsFiles : public testing::Test {
 };
 
 TEST_F(OsFiles, AreMadeOnceAndHoldEveryByte) {
-  const std::string text("one\ntwo\r\n\x1a\0three", 19);
+  constexpr std::string_view text("one\ntwo\r\n\x1a\0three", 16);
   EXPECT_TRUE(write("file", text));
   EXPECT_FALSE(create_file(folder_ / "file").is_open()) << "it is there";
   EXPECT_FALSE(was_missing()) << last_failure();
