@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,10 +38,12 @@ def flags_of(commands):
     """The macros and include paths of all C++ sources, which do not contradict each other."""
     flags = {}
     for entry in commands:
-        for flag in re.findall(r"-D\S+|-I\S+|-isystem \S+", entry["command"]):
-            flags.setdefault(flag.replace("\\", ""))
+        words = shlex.split(entry["command"])
+        pairs = [(word, words[i + 1]) if word == "-isystem" else (word,) for i, word in enumerate(words)]
+        for flag in (pair for pair in pairs if re.match(r"-D.|-I.|-isystem$", pair[0])):
+            flags.setdefault(flag)
     # Formats are checked by g++; doing so again takes a fifth of the time.
-    return [word for flag in flags for word in flag.split()] + ["-DFMT_CONSTEVAL="]
+    return [word for flag in flags for word in flag] + ["-DFMT_CONSTEVAL="]
 
 
 def groups_of(commands, files):
