@@ -67,7 +67,7 @@
   X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                 \
   X(views_never_stored, unit, "Partition.ViewsAreStored*")                                   \
   X(loops_left_early, differential, "*LongLoops*")                                           \
-  X(name_inside_a_name, differential, "Differential.RoundsToBothHalves")                     \
+  X(name_inside_a_name, unit, "Code.AFunctionWhoseNameEndsLike*")                            \
   X(wrong_tier_in_use, unit, "*SelfTest.FindsIt*/shuffles*")
 
 #ifdef VKFUSE_MUTATIONS

@@ -75,6 +75,12 @@ TEST(Code, APatternPutsOperandsInParenthesesWhereTheyNeedThem) {
   EXPECT_EQ(printed(fill_pattern("f32_min({0}, {1})", operands, forms)), "f32_min_bits(p.chunks, a + b, -c)");
 }
 
+TEST(Code, AFunctionWhoseNameEndsLikeAnothersKeepsItsForm) {
+  const Code operands[] = {"a", "b"};
+  const FunctionForm forms[] = {{"f32_min(", "f32_min_bits(p.chunks, "}};
+  EXPECT_EQ(printed(fill_pattern("packed_f32_min({0}, {1})", operands, forms)), "packed_f32_min(a, b)");
+}
+
 TEST(Code, APartOfADispatchCountsItsWorkgroupsFromItsFirst) {
   const Code at = code("uint at = {}.x;", "gl_WorkGroupID");
   EXPECT_EQ(printed(at), "uint at = gl_WorkGroupID.x;");

@@ -155,9 +155,9 @@ TEST_F(OneAnswer, WhereAConditionIsComputedFromData) {
   onnx::add_int(onnx::add_node(model, "ReduceSum", {"x"}, {"m"}), "keepdims", 0);
   onnx::add_node(model, "Greater", {"m", "k"}, {"c"});
   pb::NodeProto& node = onnx::add_node(model, "If", {"c"}, {"y"});
-  for (const char* name : {"then_branch", "else_branch"}) {
+  for (const auto& [name, op] : {std::pair("then_branch", "Neg"), std::pair("else_branch", "ReduceSum")}) {
     pb::GraphProto& branch = *onnx::add_attribute(node, name, pb::AttributeProto::GRAPH).mutable_g();
-    onnx::fill_node(*branch.add_node(), "Neg", {"x"}, {"r"});
+    onnx::fill_node(*branch.add_node(), op, {"x"}, {"r"});
     branch.add_output()->set_name("r");
   }
   onnx::add_output(model, "y");
@@ -165,8 +165,8 @@ TEST_F(OneAnswer, WhereAConditionIsComputedFromData) {
   give(floats("x", {3}, {1, 2, 3}));
   expect(floats("y", {3}, {-1, -2, -3}));
   expect_refused(
-      "The condition of operator 'If' is only known when the program runs; it must be a constant, or computed from "
-      "shapes.");
+      "The condition of operator 'If' is only known when the program runs, and output 0 is f32[3] of one branch and "
+      "f32[1] of the other; they must be equal.");
   // Asked for, the value becomes a constant; what is then computed on import is no pass.
   common_.known = {"x"};
   EXPECT_EQ(run().status, 0) << run().error.text();
