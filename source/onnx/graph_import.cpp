@@ -281,7 +281,10 @@ Result<void> ModelImport::import_outputs() {
   std::vector<std::string> notes = nodes_.notes();
   for (const pb::ValueInfoProto& info : graph_->output()) {
     VKF_TRY(value, nodes_.find(kMain, info.name(), "The list of graph outputs"));
-    check(value != nullptr, "an output of the main graph was left out");
+    if (value == nullptr) {
+      return unsupported("Output {} is an optional without an element, which is not supported.",
+                         in_quotes(info.name()));
+    }
     if (value->sequence) return unsupported("Output {} is a sequence, which is not supported.", in_quotes(info.name()));
     VKF_CHECK_OK(check_output(info, *value, sized_.floats, notes));
     result_.outputs.push_back(value->tensor);

@@ -261,6 +261,8 @@ TEST(OnnxControlFlow, OptionalsHaveAnElementOrNone) {
   add_output(model, "y");
   const std::vector<List> values = values_of(model, {{"x", {3, 4}}});
   EXPECT_EQ(values, (std::vector<List>{{0}, {3, 4}}));
+  add_output(model, "none");
+  expect_unsupported(import(model).error(), "Output 'none' is an optional without an element");
 }
 
 /// Scores of two keys, doubled by one graph; the weights it leaves are squared by another.
