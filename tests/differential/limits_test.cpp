@@ -193,7 +193,10 @@ TEST_P(LimitsSweep, AtEveryNumberResultsAreRightOrASentenceSaysWhyThereAreNone) 
   std::printf("%d right, %d refused; %.1f s at most, %ld MB\n", sweep.right, sweep.refused, sweep.slowest,
               used.ru_maxrss >> 10);
   EXPECT_LT(used.ru_maxrss, kMostKilobytes);
-  EXPECT_GT(sweep.right, !all ? 30 : requested() == "all" ? 100 : 0) << "limits that refuse everything show nothing";
+  const bool of_one_limit = all && requested() != "all";  // a part may have a number at which all is refused
+  if (!of_one_limit) {
+    EXPECT_GT(sweep.right, all ? 100 : 30) << "limits that refuse everything show nothing";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Limits, LimitsSweep, testing::Range<std::size_t>(0, parts()));
