@@ -1,6 +1,7 @@
 #include "kernel/code.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hpp"
 #include "base/mutations.hpp"
@@ -49,6 +50,8 @@ void Code::append(std::string_view text) {
     if (open) end_word(begin, at, c);
     open = false;
     spaced_ = spaced_ || c == ' ';
+    if (c == '{') symbols_.push_back({.kind = Symbol::Kind::block, .at = at + 1});
+    if (c == '}') symbols_.push_back({.kind = Symbol::Kind::end_of_block, .at = at + 1});
   }
   open_word_ = open ? begin : text_.size();
 }
@@ -59,7 +62,8 @@ Code& Code::operator+=(const Code& code) {
   known_ = Known::nothing;
   const bool begins_with_text = code.symbols_.empty() || code.symbols_[0].at > 0 || code.symbols_[0].length > 0;
   const char next = begins_with_text ? code.text_[0] : ' ';
-  if (open_word_ < text_.size() && in_name(next) && code.symbols_.empty()) {
+  const bool is_text = std::all_of(code.symbols_.begin(), code.symbols_.end(), std::mem_fn(&Symbol::is_scope));
+  if (open_word_ < text_.size() && in_name(next) && is_text) {
     // A word of two pieces is another word than the pieces are.
     const std::uint32_t needs = needs_ | code.needs_;
     append(code.text_);
@@ -108,12 +112,14 @@ Code Code::needing(Need need) && {
 
 Code Code::parenthesised() const { return spaced_ ? code("({})", *this) : *this; }
 
-bool Code::uses(std::string_view coordinate) const {
-  const Word word = word_of(coordinate);
-  check(word != kNoWord && !row_of(word).of_prelude, "a coordinate is a word of the vocabulary");
-  const bool last = std::string_view(text_).substr(open_word_) == coordinate;
-  return last || std::find(words_.begin(), words_.end(), word) != words_.end();
+bool Code::uses(std::string_view local) const {
+  const Word word = word_of(local);
+  check(word != kNoWord && row_of(word).is_local, "a variable is a word of the vocabulary");
+  const bool last = std::string_view(text_).substr(open_word_) == local;
+  return last || uses(word);
 }
+
+bool Code::uses(Word word) const { return std::find(words_.begin(), words_.end(), word) != words_.end(); }
 
 std::vector<std::string_view> Code::prelude_calls() const {
   std::vector<std::string_view> calls;

@@ -41,6 +41,8 @@ struct Symbol {
     remainder,     ///< what that leaves
     declarations,  ///< of the push constants for sizes
     workgroup,     ///< gl_WorkGroupID, of all workgroups of a dispatch
+    block,         ///< stands for nothing: names that are used from here on are of a block
+    end_of_block,
   };
   Kind kind = Kind::name;
   bool alone = false;  ///< a division that is all that is assigned
@@ -50,6 +52,7 @@ struct Symbol {
   std::shared_ptr<const Code> operand = nullptr;
 
   [[nodiscard]] bool divides() const { return kind == Kind::quotient || kind == Kind::remainder; }
+  [[nodiscard]] bool is_scope() const { return kind == Kind::block || kind == Kind::end_of_block; }
 };
 
 /// A piece of GLSL, from a name to all functions of a kernel, with the words that it uses.
@@ -88,8 +91,10 @@ class Code {
   [[nodiscard]] bool is_one_word() const { return !spaced_; }
   /// The code in parentheses, unless it is one word.
   [[nodiscard]] Code parenthesised() const;
-  /// Whether it has the coordinate.
-  [[nodiscard]] bool uses(std::string_view coordinate) const;
+  /// Whether it has the variable, which is one of the vocabulary.
+  [[nodiscard]] bool uses(std::string_view local) const;
+  [[nodiscard]] bool uses(Word word) const;
+  [[nodiscard]] std::span<const Symbol> symbols() const { return symbols_; }
   [[nodiscard]] bool needs(Need need) const { return (needs_ & (1U << static_cast<unsigned>(need))) != 0; }
   /// The functions of the prelude that it calls, in the order of their first calls.
   [[nodiscard]] std::vector<std::string_view> prelude_calls() const;

@@ -1,34 +1,36 @@
 #include "kernel/names.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
+#include <unordered_map>
 
 #include "kernel/printer.hpp"
+#include "kernel/scopes.hpp"
 
 namespace vkfuse::lowering {
 
 namespace {
 
-/// Names that templates give, in order.
-constexpr std::string_view kReserved[] = {
-    "added",      "base",       "batch",    "begin",   "block",     "chunk",     "column",
-    "count",      "d",          "element",  "end",     "fallen",    "first",     "first_k",
-    "first_m",    "first_n",    "four",     "g",       "highest",   "i",         "in_swizzle",
-    "in_tile",    "inside",     "j",        "k",       "kept",      "keys",      "larger",
-    "larger_of",  "last",       "lowest",   "m",       "n",         "nearest",   "next",
-    "order",      "own",        "p",        "part",    "place",     "position",  "power",
-    "power_of",   "prefetched", "product",  "reduced", "result_at", "row",       "scale",
-    "score",      "score_at",   "second",   "start",   "step",      "steps",     "subgroup",
-    "subgroup_m", "subgroup_n", "subtile",  "swizzle", "t",         "third",     "thread",
-    "thread_k",   "thread_m",   "thread_n", "tile",    "tile_m",    "tile_n",    "tile_operand",
-    "top",        "turned",     "u",        "unit",    "weight",    "weight_at", "whole",
-    "workgroup"};
-static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
+/// Which texts are names of which blocks.
+class Taken {
+ public:
+  Taken(const Code& code, const Scopes& scopes) : code_(code), scopes_(scopes) {}
 
-bool may_take(const std::string& name, std::set<std::string>& taken) {
-  return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken.insert(name).second;
-}
+  /// For a name whose uses are all in `block`: whether it may have the text, which then is taken.
+  bool take(const std::string& text, int block) {
+    const Word word = word_of(text);
+    if (word != kNoWord && (!row_of(word).is_local || code_.uses(word))) return false;
+    std::vector<int>& blocks = blocks_[text];
+    const auto hides = [&](int other) { return scopes_.overlap(block, other); };
+    if (std::any_of(blocks.begin(), blocks.end(), hides)) return false;
+    blocks.push_back(block);
+    return true;
+  }
+
+ private:
+  const Code& code_;
+  const Scopes& scopes_;
+  std::unordered_map<std::string, std::vector<int>> blocks_;
+};
 
 }  // namespace
 
@@ -42,21 +44,25 @@ Code Names::unique(const Code& requested) {
   return Code::symbol(Symbol::Kind::name, names_.size() - 1);
 }
 
-std::vector<std::string> Names::texts(Naming naming) const {
+std::vector<std::string> Names::texts(Naming naming, const Code& code) const {
   const auto column = static_cast<std::size_t>(naming);
-  std::set<std::string> taken;
+  const Scopes scopes(code, names_.size());
+  Taken taken(code, scopes);
   for (const Name& name : names_) {
-    if (name.requested.empty()) taken.insert(name.given[column]);
+    if (name.requested.empty()) taken.take(name.given[column], 0);
   }
   std::vector<std::string> texts;
-  for (const Name& name : names_) {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const Name& name = names_[i];
     if (name.requested.empty()) {
       texts.push_back(name.given[column]);
       continue;
     }
     const std::string requested = Printer(texts, nullptr).text(name.requested);
     std::string own = requested;
-    for (int i = 1; !may_take(own, taken); ++i) own = requested + std::to_string(i);
+    const int block = scopes.of_name(i);
+    for (int number = 1; block != Scopes::kUnused && !taken.take(own, block); ++number)
+      own = requested + std::to_string(number);
     texts.push_back(std::move(own));
   }
   return texts;

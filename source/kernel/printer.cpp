@@ -35,6 +35,8 @@ void Printer::print(const Symbol& symbol, std::string_view replaced, std::string
     case Symbol::Kind::workgroup:
       text += of_part_ ? "(gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u))" : replaced;
       break;
+    case Symbol::Kind::block:
+    case Symbol::Kind::end_of_block: break;
   }
 }
 

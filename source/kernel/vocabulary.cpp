@@ -39,20 +39,20 @@ constexpr WordRow kWords[] = {
     {"i8x4_dot", Need::integer_dots},
     {"unroll", Need::loop_control},
     {"dont_unroll", Need::loop_control},
-    {"batch", Need::nothing},
-    {"chunk", Need::nothing},
-    {"column", Need::nothing},
-    {"d", Need::nothing},
-    {"inside", Need::nothing},
-    {"j", Need::nothing},
-    {"k", Need::nothing},
-    {"m", Need::nothing},
-    {"n", Need::nothing},
-    {"part_of_row", Need::nothing},
-    {"position", Need::nothing},
-    {"row", Need::nothing},
-    {"tile", Need::nothing},
 };
+
+/// Names of variables that templates give. A name that is made of a value's is none of those that a kernel has.
+constexpr std::string_view kLocals[] = {
+    "added",    "base",       "batch",      "begin",    "block",      "chunk",   "column",       "count",
+    "d",        "element",    "end",        "fallen",   "first",      "first_k", "first_m",      "first_n",
+    "four",     "g",          "highest",    "i",        "in_swizzle", "in_tile", "inside",       "j",
+    "k",        "kept",       "keys",       "larger",   "larger_of",  "last",    "lowest",       "m",
+    "n",        "nearest",    "next",       "order",    "own",        "p",       "part",         "part_of_row",
+    "place",    "position",   "power",      "power_of", "prefetched", "product", "reduced",      "result_at",
+    "row",      "scale",      "score",      "score_at", "second",     "start",   "step",         "steps",
+    "subgroup", "subgroup_m", "subgroup_n", "subtile",  "swizzle",    "t",       "third",        "thread",
+    "thread_k", "thread_m",   "thread_n",   "tile",     "tile_m",     "tile_n",  "tile_operand", "top",
+    "turned",   "u",          "unit",       "weight",   "weight_at",  "whole",   "workgroup"};
 
 struct Vocabulary {
   std::vector<WordRow> rows;
@@ -60,6 +60,7 @@ struct Vocabulary {
 
   Vocabulary() {
     for (const WordRow& row : kWords) add(row);
+    for (const std::string_view local : kLocals) add({.name = local, .is_local = true});
     for (const std::string_view function : ops::prelude_functions()) {
       if (const auto known = numbers.find(function); known != numbers.end())
         rows[known->second].of_prelude = true;

@@ -1,5 +1,5 @@
 // The words of GLSL that mean something to who assembles a kernel: functions of the prelude, words that an extension or
-// a mode brings, and coordinates that functions of one element may take.
+// a mode brings, and names of variables that templates give.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ enum class Need : std::uint8_t {
 struct WordRow {
   std::string_view name;
   Need need = Need::nothing;
-  bool of_prelude = false;  ///< a function that the text then has to have; words that need nothing else are coordinates
+  bool of_prelude = false;  ///< a function that the text then has to have
+  bool is_local = false;    ///< a variable, coordinates among them: names that are made for a kernel are others
 };
 
 using Word = std::uint16_t;

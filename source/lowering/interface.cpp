@@ -253,8 +253,9 @@ Result<RelocatableKernel> Emitter::finish(const Code& summary, std::int64_t grou
   for (const auto& function : custom_functions_) body += function.second + "\n";
   body += functions_.take();
   body += main_.take();
-  std::vector<std::string> by_order = names_.all.texts(Naming::by_order);
-  relocatable.canonical_key = Printer(by_order, nullptr).text(interface(false) + body);
+  const Code all = interface(false) + body;
+  std::vector<std::string> by_order = names_.all.texts(Naming::by_order, all);
+  relocatable.canonical_key = Printer(by_order, nullptr).text(all);
   if (!options_.only_canonical_key) {
     const Code prelude = ops::prelude_of(body.prelude_calls());
     const Code needed = body + prelude;
@@ -263,8 +264,8 @@ Result<RelocatableKernel> Emitter::finish(const Code& summary, std::int64_t grou
     // from the calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
     kernel.code = std::make_shared<const KernelCode>(
         KernelCode{head(needed, summary, true) + interface(true) + prelude + gap + body,
-                   head(needed, summary, false) + interface(false) + prelude + body, names_.all.texts(Naming::of_graph),
-                   std::move(by_order)});
+                   head(needed, summary, false) + interface(false) + prelude + body,
+                   names_.all.texts(Naming::of_graph, all), std::move(by_order)});
   }
   if (body.needs(Need::subgroups) || body.needs(Need::matrices)) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);

@@ -63,7 +63,7 @@ NodeNames identifiers(const ir::Graph& graph, std::span<const ir::NodeId> nodes)
 std::string comment_text(std::string_view text) {
   std::string safe;
   for (char c : text.substr(0, 96)) {
-    const bool plain = std::isprint(static_cast<unsigned char>(c)) != 0 && c != '\\';
+    const bool plain = std::isprint(static_cast<unsigned char>(c)) != 0 && c != '\\' && c != '{' && c != '}';
     safe += plain ? c : '?';
   }
   return safe;

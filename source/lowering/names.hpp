@@ -19,10 +19,10 @@ struct KernelNames {
   NodeNames by_order;  ///< equal kernels then have equal text
 };
 
-/// "in_x" for input "x", "out_y" for output "y", else "v7". Unique among these nodes, never a keyword, never reserved.
+/// "in_x" for input "x", "out_y" for output "y", else "v7". Unique among these nodes, never a keyword.
 NodeNames identifiers(const ir::Graph& graph, std::span<const ir::NodeId> nodes);
 
-/// Text that is safe inside a one-line comment.
+/// Text that is safe inside a one-line comment, and begins and ends no block there.
 std::string comment_text(std::string_view text);
 
 }  // namespace vkfuse::lowering

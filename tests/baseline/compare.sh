@@ -7,7 +7,7 @@ kernels=$1
 compare=$(dirname "$0")/../../scripts/compare-kernels.py
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
-"$kernels" "$folder/before" goldens random=12
+"$kernels" "$folder/before" goldens random=200
 fail() { echo "$1" >&2 && exit 1; }
 fresh() { rm -rf "$folder/after" && cp -r "$folder/before" "$folder/after"; }
 expect() {  # expect STATUS PATTERN

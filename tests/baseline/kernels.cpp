@@ -29,6 +29,7 @@
 #include "support/described_device.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
+#include "support/hidden_names.hpp"
 #include "templates/lowering.hpp"
 #include "tool/model.hpp"
 
@@ -183,6 +184,10 @@ class Writer {
   Result<std::string> module_of(const lowering::Kernel& kernel) {
     const std::string hash = hash_of(kernel.glsl);
     if (!modules_.insert(hash).second) return hash;
+    if (const std::vector<std::string> hidden = hidden_names(kernel.glsl); !hidden.empty()) {
+      return make_error(ErrorCode::internal, "A kernel declares '{}' where another '{}' is visible:\n{}", hidden[0],
+                        hidden[0], kernel.glsl);
+    }
     auto spirv = spirv::compile_glsl(kernel.glsl, kernel.name);
     if (spirv) {
       const std::size_t bytes = spirv->size() * sizeof(std::uint32_t);

@@ -217,9 +217,9 @@ void main() {
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
       uint m = first_m;
       uint chunk = block * 64u + j * 16u;
-      uint q1 = chunk / 2u;
+      uint q = chunk / 2u;
       uint r = batch % 4u;
-      coopMatLoad(in_bias_e_beside[j], in_bias.w, m * 128u + q1 + r * 32768u, 128u, gl_CooperativeMatrixLayoutRowMajor);
+      coopMatLoad(in_bias_e_beside[j], in_bias.w, m * 128u + q + r * 32768u, 128u, gl_CooperativeMatrixLayoutRowMajor);
     }
     uint prefetched = min(block + 1u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {

@@ -120,17 +120,17 @@ void main() {
       uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w1[u] >> 16) | (in_x_e_w2[u] << 16) : in_x_e_w1[u]);
       uint in_x_e_2 = (in_x_e_odd[u] != 0u ? (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] << 16) : in_x_e_w2[u]);
       uint in_x_e_3 = (in_x_e_odd[u] != 0u ? (in_x_e_w3[u] >> 16) | (in_x_e_w4[u] << 16) : in_x_e_w3[u]);
-      uint q3 = k / 3u;
-      uint r3 = q3 % 3u;
-      uint q4 = chunk / 7u;
-      uint r4 = q4 % 56u;
-      bool v4_inside = ((r3 + r4 - 1u) < 56u);
-      uint r5 = k % 3u;
-      uint r6 = chunk % 7u;
-      uint v4_0 = (v4_inside && ((r5 + r6 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
+      uint q = k / 3u;
+      uint r = q % 3u;
+      uint q1 = chunk / 7u;
+      uint r1 = q1 % 56u;
+      bool v4_inside = ((r + r1 - 1u) < 56u);
+      uint r2 = k % 3u;
+      uint r3 = chunk % 7u;
+      uint v4_0 = (v4_inside && ((r2 + r3 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
       uint v4_1 = v4_inside ? in_x_e_1 : 0u;
       uint v4_2 = v4_inside ? in_x_e_2 : 0u;
-      uint v4_3 = (v4_inside ? in_x_e_3 & 0xffffu : 0u) | (v4_inside && ((r5 + r6 * 8u + 6u) < 56u) ? in_x_e_3 & 0xffff0000u : 0u);
+      uint v4_3 = (v4_inside ? in_x_e_3 & 0xffffu : 0u) | (v4_inside && ((r2 + r3 * 8u + 6u) < 56u) ? in_x_e_3 & 0xffff0000u : 0u);
       v4_tile[column * 9u + row] = uvec4(v4_0, v4_1, v4_2, v4_3);
     }
     barrier();
@@ -148,19 +148,19 @@ void main() {
       uint row = thread % 8u;
       uint chunk = tile_n * 8u + row;
       uint k = next * 64u + column;
-      uint q5 = k / 9u;
-      uint q6 = chunk / 392u;
-      uint r7 = k % 3u;
-      uint q7 = k / 3u;
-      uint r8 = q7 % 3u;
-      uint r9 = chunk % 392u;
-      int in_x_at1 = int(q5 * 3136u + q6 * 200704u + r7 + r8 * 56u + r9 * 8u - 57u);
-      in_x_e_w0[u] = in_x.w[min(uint(in_x_at1 >> 1), 802815u)];
-      in_x_e_w1[u] = in_x.w[min(uint(in_x_at1 >> 1) + 1u, 802815u)];
-      in_x_e_w2[u] = in_x.w[min(uint(in_x_at1 >> 1) + 2u, 802815u)];
-      in_x_e_w3[u] = in_x.w[min(uint(in_x_at1 >> 1) + 3u, 802815u)];
-      in_x_e_w4[u] = in_x.w[min(uint(in_x_at1 >> 1) + 4u, 802815u)];
-      in_x_e_odd[u] = uint(in_x_at1) & 1u;
+      uint q = k / 9u;
+      uint q1 = chunk / 392u;
+      uint r = k % 3u;
+      uint q2 = k / 3u;
+      uint r1 = q2 % 3u;
+      uint r2 = chunk % 392u;
+      int in_x_at = int(q * 3136u + q1 * 200704u + r + r1 * 56u + r2 * 8u - 57u);
+      in_x_e_w0[u] = in_x.w[min(uint(in_x_at >> 1), 802815u)];
+      in_x_e_w1[u] = in_x.w[min(uint(in_x_at >> 1) + 1u, 802815u)];
+      in_x_e_w2[u] = in_x.w[min(uint(in_x_at >> 1) + 2u, 802815u)];
+      in_x_e_w3[u] = in_x.w[min(uint(in_x_at >> 1) + 3u, 802815u)];
+      in_x_e_w4[u] = in_x.w[min(uint(in_x_at >> 1) + 4u, 802815u)];
+      in_x_e_odd[u] = uint(in_x_at) & 1u;
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_w_e_factor[2];
@@ -186,9 +186,9 @@ void main() {
     uint in_tile = subgroup_m * 32u + row;
     uint m = tile_m * 64u + in_tile;
     uint chunk = tile_n * 16u + subgroup_n * 8u + column;
-    uint q8 = chunk / 784u;
-    uint r10 = chunk % 784u;
-    in_residual_w0[u] = in_residual.w[m * 784u + q8 * 50176u + r10];
+    uint q = chunk / 784u;
+    uint r = chunk % 784u;
+    in_residual_w0[u] = in_residual.w[m * 784u + q * 50176u + r];
   }
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
     coopMatStore(v8_v_sums[i * 2u + 0u], v8_v_subtiles, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
@@ -203,9 +203,9 @@ void main() {
         uint in_tile = subgroup_m * 32u + next * 16u + row;
         uint m = tile_m * 64u + in_tile;
         uint chunk = tile_n * 16u + subgroup_n * 8u + column;
-        uint q9 = chunk / 784u;
-        uint r11 = chunk % 784u;
-        in_residual_w0[next % 2u * 4u + u] = in_residual.w[m * 784u + q9 * 50176u + r11];
+        uint q = chunk / 784u;
+        uint r = chunk % 784u;
+        in_residual_w0[next % 2u * 4u + u] = in_residual.w[m * 784u + q * 50176u + r];
       }
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -222,9 +222,9 @@ void main() {
       result_element(in_residual_0[1], v8_v_four.y, out_y_0[1]);
       result_element(in_residual_0[2], v8_v_four.z, out_y_0[2]);
       result_element(in_residual_0[3], v8_v_four.w, out_y_0[3]);
-      uint q10 = chunk / 784u;
-      uint r12 = chunk % 784u;
-      out_y.w[m * 784u + q10 * 50176u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      uint q = chunk / 784u;
+      uint r = chunk % 784u;
+      out_y.w[m * 784u + q * 50176u + r] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
   }

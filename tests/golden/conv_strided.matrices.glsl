@@ -97,14 +97,14 @@ void main() {
       uint k = step * 64u + column;
       uint in_x_e_0 = (in_x_e_odd[u] != 0u ? (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] & 0xffff0000u) : (in_x_e_w0[u] & 0xffffu) | (in_x_e_w1[u] << 16));
       uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] & 0xffff0000u) : (in_x_e_w2[u] & 0xffffu) | (in_x_e_w3[u] << 16));
-      uint q4 = k / 3u;
-      uint r4 = q4 % 3u;
-      uint q5 = chunk / 7u;
-      uint r5 = q5 % 28u;
-      bool v4_inside = ((r4 + r5 * 2u - 1u) < 56u);
-      uint r6 = k % 3u;
-      uint r7 = chunk % 7u;
-      uint v4_0 = (v4_inside && ((r6 + r7 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
+      uint q = k / 3u;
+      uint r = q % 3u;
+      uint q1 = chunk / 7u;
+      uint r1 = q1 % 28u;
+      bool v4_inside = ((r + r1 * 2u - 1u) < 56u);
+      uint r2 = k % 3u;
+      uint r3 = chunk % 7u;
+      uint v4_0 = (v4_inside && ((r2 + r3 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
       uint v4_1 = v4_inside ? in_x_e_1 : 0u;
       v4_tile[column * 6u + row] = uvec2(v4_0, v4_1);
     }
@@ -123,20 +123,20 @@ void main() {
       uint row = thread % 4u;
       uint chunk = tile_n * 4u + row;
       uint k = next * 64u + column;
-      uint q6 = k / 9u;
-      uint q7 = chunk / 196u;
-      uint r8 = k % 3u;
-      uint q8 = k / 3u;
-      uint r9 = q8 % 3u;
-      uint r10 = chunk % 7u;
-      uint q9 = chunk / 7u;
-      uint r11 = q9 % 28u;
-      int in_x_at1 = int(q6 * 3136u + q7 * 200704u + r8 + r9 * 56u + r10 * 8u + r11 * 112u - 57u);
-      in_x_e_w0[u] = in_x.w[min(uint(in_x_at1 >> 1), 802815u)];
-      in_x_e_w1[u] = in_x.w[min(uint(in_x_at1 >> 1) + 1u, 802815u)];
-      in_x_e_w2[u] = in_x.w[min(uint(in_x_at1 >> 1) + 2u, 802815u)];
-      in_x_e_w3[u] = in_x.w[min(uint(in_x_at1 >> 1) + 3u, 802815u)];
-      in_x_e_odd[u] = uint(in_x_at1) & 1u;
+      uint q = k / 9u;
+      uint q1 = chunk / 196u;
+      uint r = k % 3u;
+      uint q2 = k / 3u;
+      uint r1 = q2 % 3u;
+      uint r2 = chunk % 7u;
+      uint q3 = chunk / 7u;
+      uint r3 = q3 % 28u;
+      int in_x_at = int(q * 3136u + q1 * 200704u + r + r1 * 56u + r2 * 8u + r3 * 112u - 57u);
+      in_x_e_w0[u] = in_x.w[min(uint(in_x_at >> 1), 802815u)];
+      in_x_e_w1[u] = in_x.w[min(uint(in_x_at >> 1) + 1u, 802815u)];
+      in_x_e_w2[u] = in_x.w[min(uint(in_x_at >> 1) + 2u, 802815u)];
+      in_x_e_w3[u] = in_x.w[min(uint(in_x_at >> 1) + 3u, 802815u)];
+      in_x_e_odd[u] = uint(in_x_at) & 1u;
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_w_e_factor[1];
@@ -169,9 +169,9 @@ void main() {
     result_element(in_bias_e, v8_v_four.y, out_y_0[1]);
     result_element(in_bias_e, v8_v_four.z, out_y_0[2]);
     result_element(in_bias_e, v8_v_four.w, out_y_0[3]);
-    uint q10 = chunk / 196u;
-    uint r12 = chunk % 196u;
-    out_y.w[m * 196u + q10 * 12544u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+    uint q = chunk / 196u;
+    uint r = chunk % 196u;
+    out_y.w[m * 196u + q * 12544u + r] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
   }
   controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }

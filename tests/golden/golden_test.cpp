@@ -23,6 +23,7 @@
 #include "spirv/walk.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
+#include "support/hidden_names.hpp"
 #include "templates/lowering.hpp"
 #include "templates/matmul/tiles.hpp"
 
@@ -179,7 +180,10 @@ TEST_P(Goldens, PlanAndText) {
   std::string text;
   int dispatches = 0;
   for (const std::vector<lowering::Kernel>& step : made.kernels) {
-    for (const lowering::Kernel& kernel : step) text += (dispatches++ == 0 ? "" : "\n") + kernel.glsl;
+    for (const lowering::Kernel& kernel : step) {
+      text += (dispatches++ == 0 ? "" : "\n") + kernel.glsl;
+      EXPECT_EQ(hidden_names(kernel.glsl), std::vector<std::string>()) << kernel.glsl;
+    }
   }
   expect_same(kFolder / (base + ".glsl"), text);
   expect_same(kFolder / (base + ".json"), essentials(made));
@@ -362,6 +366,7 @@ TEST_P(UnitGoldens, PlanAndText) {
   EXPECT_TRUE(uses_cooperative_matrices(made.schedule()));
   EXPECT_EQ(made.kernels[0][0].subgroup, 32);
   expect_same(kFolder / (base + ".glsl"), made.kernels[0][0].glsl);
+  EXPECT_EQ(hidden_names(made.kernels[0][0].glsl), std::vector<std::string>());
   expect_same(kFolder / (base + ".json"), essentials(made));
 }
 

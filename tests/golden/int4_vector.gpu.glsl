@@ -39,15 +39,15 @@ vec4 field_values1(uint word, uvec4 bits) {
   return values;
 }
 
-void out_y_v1_join(inout float a, float b) {
+void out_y_v_join(inout float a, float b) {
   precise float joined = a + b;
   a = joined;
 }
 
 // One element of pass 0.
-void pass0(float in_a, float v15, inout float out_y_v1) {
-  precise float out_y_v1_more = fma(in_a, v15, out_y_v1);
-  out_y_v1 = out_y_v1_more;
+void pass0(float in_a, float v15, inout float out_y_v) {
+  precise float out_y_v_more = fma(in_a, v15, out_y_v);
+  out_y_v = out_y_v_more;
 }
 
 void main() {
@@ -61,7 +61,7 @@ void main() {
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
   uint column = reduction_thread;
-  float out_y_v1 = 0.0;
+  float out_y_v = 0.0;
   {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
@@ -72,61 +72,61 @@ void main() {
     uint in_scale_i = row * 4u + q;
     float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
     precise float v18 = in_scale_e * 0.03125;
-    float out_y_v1_item = 0.0;
+    float out_y_v_item = 0.0;
     vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0.x), f16x2_values_native(in_a_w0.y));
     vec4 v15_floats_0 = field_values(in_weights_w0.x, field_bits);
-    pass0(in_a_0[0], v15_floats_0[0], out_y_v1_item);
-    pass0(in_a_0[1], v15_floats_0[1], out_y_v1_item);
-    pass0(in_a_0[2], v15_floats_0[2], out_y_v1_item);
-    pass0(in_a_0[3], v15_floats_0[3], out_y_v1_item);
+    pass0(in_a_0[0], v15_floats_0[0], out_y_v_item);
+    pass0(in_a_0[1], v15_floats_0[1], out_y_v_item);
+    pass0(in_a_0[2], v15_floats_0[2], out_y_v_item);
+    pass0(in_a_0[3], v15_floats_0[3], out_y_v_item);
     vec4 in_a_1 = vec4(f16x2_values_native(in_a_w0.z), f16x2_values_native(in_a_w0.w));
     vec4 v15_floats_1 = field_values1(in_weights_w0.x, field_bits1);
-    pass0(in_a_1[0], v15_floats_1[0], out_y_v1_item);
-    pass0(in_a_1[1], v15_floats_1[1], out_y_v1_item);
-    pass0(in_a_1[2], v15_floats_1[2], out_y_v1_item);
-    pass0(in_a_1[3], v15_floats_1[3], out_y_v1_item);
+    pass0(in_a_1[0], v15_floats_1[0], out_y_v_item);
+    pass0(in_a_1[1], v15_floats_1[1], out_y_v_item);
+    pass0(in_a_1[2], v15_floats_1[2], out_y_v_item);
+    pass0(in_a_1[3], v15_floats_1[3], out_y_v_item);
     vec4 in_a_2 = vec4(f16x2_values_native(in_a_w1.x), f16x2_values_native(in_a_w1.y));
     vec4 v15_floats_2 = field_values(in_weights_w0.y, field_bits);
-    pass0(in_a_2[0], v15_floats_2[0], out_y_v1_item);
-    pass0(in_a_2[1], v15_floats_2[1], out_y_v1_item);
-    pass0(in_a_2[2], v15_floats_2[2], out_y_v1_item);
-    pass0(in_a_2[3], v15_floats_2[3], out_y_v1_item);
+    pass0(in_a_2[0], v15_floats_2[0], out_y_v_item);
+    pass0(in_a_2[1], v15_floats_2[1], out_y_v_item);
+    pass0(in_a_2[2], v15_floats_2[2], out_y_v_item);
+    pass0(in_a_2[3], v15_floats_2[3], out_y_v_item);
     vec4 in_a_3 = vec4(f16x2_values_native(in_a_w1.z), f16x2_values_native(in_a_w1.w));
     vec4 v15_floats_3 = field_values1(in_weights_w0.y, field_bits1);
-    pass0(in_a_3[0], v15_floats_3[0], out_y_v1_item);
-    pass0(in_a_3[1], v15_floats_3[1], out_y_v1_item);
-    pass0(in_a_3[2], v15_floats_3[2], out_y_v1_item);
-    pass0(in_a_3[3], v15_floats_3[3], out_y_v1_item);
+    pass0(in_a_3[0], v15_floats_3[0], out_y_v_item);
+    pass0(in_a_3[1], v15_floats_3[1], out_y_v_item);
+    pass0(in_a_3[2], v15_floats_3[2], out_y_v_item);
+    pass0(in_a_3[3], v15_floats_3[3], out_y_v_item);
     vec4 in_a_4 = vec4(f16x2_values_native(in_a_w2.x), f16x2_values_native(in_a_w2.y));
     vec4 v15_floats_4 = field_values(in_weights_w0.z, field_bits);
-    pass0(in_a_4[0], v15_floats_4[0], out_y_v1_item);
-    pass0(in_a_4[1], v15_floats_4[1], out_y_v1_item);
-    pass0(in_a_4[2], v15_floats_4[2], out_y_v1_item);
-    pass0(in_a_4[3], v15_floats_4[3], out_y_v1_item);
+    pass0(in_a_4[0], v15_floats_4[0], out_y_v_item);
+    pass0(in_a_4[1], v15_floats_4[1], out_y_v_item);
+    pass0(in_a_4[2], v15_floats_4[2], out_y_v_item);
+    pass0(in_a_4[3], v15_floats_4[3], out_y_v_item);
     vec4 in_a_5 = vec4(f16x2_values_native(in_a_w2.z), f16x2_values_native(in_a_w2.w));
     vec4 v15_floats_5 = field_values1(in_weights_w0.z, field_bits1);
-    pass0(in_a_5[0], v15_floats_5[0], out_y_v1_item);
-    pass0(in_a_5[1], v15_floats_5[1], out_y_v1_item);
-    pass0(in_a_5[2], v15_floats_5[2], out_y_v1_item);
-    pass0(in_a_5[3], v15_floats_5[3], out_y_v1_item);
+    pass0(in_a_5[0], v15_floats_5[0], out_y_v_item);
+    pass0(in_a_5[1], v15_floats_5[1], out_y_v_item);
+    pass0(in_a_5[2], v15_floats_5[2], out_y_v_item);
+    pass0(in_a_5[3], v15_floats_5[3], out_y_v_item);
     vec4 in_a_6 = vec4(f16x2_values_native(in_a_w3.x), f16x2_values_native(in_a_w3.y));
     vec4 v15_floats_6 = field_values(in_weights_w0.w, field_bits);
-    pass0(in_a_6[0], v15_floats_6[0], out_y_v1_item);
-    pass0(in_a_6[1], v15_floats_6[1], out_y_v1_item);
-    pass0(in_a_6[2], v15_floats_6[2], out_y_v1_item);
-    pass0(in_a_6[3], v15_floats_6[3], out_y_v1_item);
+    pass0(in_a_6[0], v15_floats_6[0], out_y_v_item);
+    pass0(in_a_6[1], v15_floats_6[1], out_y_v_item);
+    pass0(in_a_6[2], v15_floats_6[2], out_y_v_item);
+    pass0(in_a_6[3], v15_floats_6[3], out_y_v_item);
     vec4 in_a_7 = vec4(f16x2_values_native(in_a_w3.z), f16x2_values_native(in_a_w3.w));
     vec4 v15_floats_7 = field_values1(in_weights_w0.w, field_bits1);
-    pass0(in_a_7[0], v15_floats_7[0], out_y_v1_item);
-    pass0(in_a_7[1], v15_floats_7[1], out_y_v1_item);
-    pass0(in_a_7[2], v15_floats_7[2], out_y_v1_item);
-    pass0(in_a_7[3], v15_floats_7[3], out_y_v1_item);
-    out_y_v1 = fma(out_y_v1_item, v18, out_y_v1);
+    pass0(in_a_7[0], v15_floats_7[0], out_y_v_item);
+    pass0(in_a_7[1], v15_floats_7[1], out_y_v_item);
+    pass0(in_a_7[2], v15_floats_7[2], out_y_v_item);
+    pass0(in_a_7[3], v15_floats_7[3], out_y_v_item);
+    out_y_v = fma(out_y_v_item, v18, out_y_v);
   }
   for (uint mask = 8u; mask > 0u; mask >>= 1) {
-    out_y_v1_join(out_y_v1, subgroupShuffleXor(out_y_v1, mask));
+    out_y_v_join(out_y_v, subgroupShuffleXor(out_y_v, mask));
   }
   if (inside && reduction_thread == 0u) {
-    out_y.w[row] = uint16_t(f16x2_bits_native(vec2(out_y_v1)));
+    out_y.w[row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));
   }
 }

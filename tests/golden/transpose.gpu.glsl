@@ -68,8 +68,8 @@ void main() {
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint chunk = u * gl_WorkGroupSize.x + thread;
     uint q3 = chunk / 8u;
-    uint r4 = chunk % 8u;
-    uint in_x_from = q3 * 33u + r4 * 4u;
+    uint r3 = chunk % 8u;
+    uint in_x_from = q3 * 33u + r3 * 4u;
     vec4 in_x_0 = vec4(f16x2_values_native(in_x_tile[in_x_from]), f16x2_values_native(in_x_tile[in_x_from + 1u]));
     vec4 in_b_0 = vec4(f16x2_values_native(in_b_w0[u].x), f16x2_values_native(in_b_w0[u].y));
     vec4 out_y_0;
@@ -84,6 +84,6 @@ void main() {
     element(in_x_1[1], in_b_1[1], out_y_1[1]);
     element(in_x_1[2], in_b_1[2], out_y_1[2]);
     element(in_x_1[3], in_b_1[3], out_y_1[3]);
-    out_y.w[q3 * p.size2 + q * p.size1 + r4 + r * 8u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+    out_y.w[q3 * p.size2 + q * p.size1 + r3 + r * 8u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
   }
 }

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "kernel/names.hpp"
 #include "kernel/printer.hpp"
 #include "kernel/writer.hpp"
 
@@ -86,23 +85,6 @@ TEST(Code, APartOfADispatchCountsItsWorkgroupsFromItsFirst) {
   EXPECT_EQ(printed(at), "uint at = gl_WorkGroupID.x;");
   EXPECT_EQ(printed(at, true), "uint at = (gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u)).x;");
   EXPECT_NE(printed(Code::symbol(Symbol::Kind::declarations), true).find("base_y"), std::string::npos);
-}
-
-TEST(Names, AKernelIsPrintedWithEitherNames) {
-  Names names;
-  const Code x = names.given("in_x", "v0");
-  const Code at = names.unique(x + "_at"), again = names.unique(x + "_at"), reserved = names.unique("row");
-  const Code line = code("{} = {}[{} + {}];", at, x, again, reserved);
-  EXPECT_EQ(Printer(names.texts(Naming::of_graph), nullptr).text(line), "in_x_at = in_x[in_x_at1 + row1];");
-  EXPECT_EQ(Printer(names.texts(Naming::by_order), nullptr).text(line), "v0_at = v0[v0_at1 + row1];");
-}
-
-TEST(Names, AGivenNameIsNotGivenAgain) {
-  Names names;
-  const Code sum = names.unique("sum");
-  static_cast<void>(names.given("sum", "v0"));
-  EXPECT_EQ(Printer(names.texts(Naming::of_graph), nullptr).text(sum), "sum1");
-  EXPECT_EQ(Printer(names.texts(Naming::by_order), nullptr).text(sum), "sum");
 }
 
 }  // namespace
