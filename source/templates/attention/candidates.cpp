@@ -194,7 +194,7 @@ ElementAccess element_access(const Problem& problem, const MatrixShape& mma) {
   if (first == ElementAccess::functions && problem.target.has(FeatureTier::cooperative_matrix2)) return first;
   const auto& shapes = problem.target.caps.matrix.shapes;
   const bool has_narrow_sums = std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) {
-    return shape.m == mma.m && shape.n == mma.n && shape.c == mma.a && shape.result == mma.a;
+    return shape.m == mma.m && shape.n == mma.n && shape.c == DType::f16 && shape.result == DType::f16;
   });
   return has_narrow_sums && first != ElementAccess::shared_memory_rounded ? ElementAccess::shared_memory
                                                                           : ElementAccess::shared_memory_rounded;

@@ -55,6 +55,14 @@ Result<void> CooperativeAttentionEmitter::softmax_functions() {
 
 Result<void> CooperativeAttentionEmitter::rounding_function() {
   if (!rounds_weights()) return {};
+  if (!called_by_device()) {
+    functions_.line(
+        "// The bits of a bf16 as those of an f16: sums of that type, which weights pass through, are common.");
+    return value_function("rounded", "const in float weight", [&]() -> Result<void> {
+      main_.line("return unpackHalf2x16((floatBitsToUint(weight) + 0x8000u) >> 16).x;");
+      return {};
+    });
+  }
   functions_.line(
       "// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
   return value_function("rounded", "const in float weight", [&]() -> Result<void> {

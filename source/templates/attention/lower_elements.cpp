@@ -100,7 +100,7 @@ void CooperativeAttentionEmitter::load_weights() {
   Code at = code("scratch + j % 2u * {}u", words);
   if (mapping_.elements == schedule::ElementAccess::shared_memory) {
     main_.line("coopMatStore({}({}[j]), {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);",
-               fragment(fragment_.a, fragment_.m, fragment_.n, "Accumulator"), scores_, tiles_, at, row);
+               fragment(DType::f16, fragment_.m, fragment_.n, "Accumulator"), scores_, tiles_, at, row);
   } else {
     at = code("scratch + {}u", fragment_.m * schedule::sum_row_words(static_cast<int>(fragment_.n)));
     round_weights(at, row);
