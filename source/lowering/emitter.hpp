@@ -10,8 +10,8 @@
 #include "lowering/expressions.hpp"
 #include "lowering/input.hpp"
 #include "lowering/packing.hpp"
+#include "lowering/sub_byte_fields.hpp"
 #include "lowering/value_forms.hpp"
-#include "schedule/sub_byte.hpp"
 
 namespace vkfuse::lowering {
 
@@ -100,13 +100,6 @@ class Emitter {
   [[nodiscard]] bool is_contracted(ValueId id) const { return found_.contracted.count(id) != 0; }
 
   // --- bits of bytes as floats (sub_byte.cpp) ------------------------------------------------------------
-  /// One of a chunk's.
-  struct SubByteElement {
-    int word = 0;   ///< of the chunk's
-    int place = 0;  ///< of its lowest bit, once the word is shifted
-    int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
-    std::uint32_t mask = 0;
-  };
   /// What tells groups apart.
   struct SubByteNumbers {
     struct Taken {
@@ -122,16 +115,6 @@ class Emitter {
   struct SubByteGroup {
     Code function, bits;
   };
-  /// Whose float is made from the bits.
-  struct UnpackedField : schedule::SubByteField {
-    std::vector<SubByteElement> elements;  ///< of a chunk
-    std::vector<SubByteGroup> groups;
-  };
-  [[nodiscard]] std::vector<SubByteElement> sub_byte_elements(const UnpackedField& field, const Scope& scope,
-                                                              index::AxisId element_axis) const;
-  /// Fills found_.sub_byte_fields: casts to floats of chunks whose loads are vectors. `scope` knows the axes of an
-  /// element, of which one counts those of a chunk.
-  void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
   [[nodiscard]] bool is_sub_byte(ValueId id) const { return found_.sub_byte_fields.count(id) != 0; }
   [[nodiscard]] SubByteNumbers sub_byte_numbers(const UnpackedField& field, int group) const;
   [[nodiscard]] Code sub_byte_value(const SubByteNumbers& numbers) const;
@@ -231,9 +214,10 @@ class Emitter {
   IntegerRanges ranges_;
   ValueForms forms_;
   struct {
-    std::map<ValueId, UnpackedField> sub_byte_fields;  ///< by the cast
-    std::map<ValueId, ValueId> contracted;             ///< product -> the sum it is part of
-  } found_;                                            ///< values that are computed otherwise than one by one
+    UnpackedFields sub_byte_fields;
+    std::map<ValueId, std::vector<SubByteGroup>> sub_byte_groups;  ///< by the cast
+    std::map<ValueId, ValueId> contracted;                         ///< product -> the sum it is part of
+  } found_;                                                        ///< values that are computed otherwise than one by one
   struct {
     int elements = 1;
     int group = 1;   ///< elements that are computed together

@@ -1,19 +1,11 @@
 // Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power
 // of two they need no conversion, and nothing shifts them down: one bitwise instruction and one difference for each,
 // where GPUs do few of the former at a time.
-#include <algorithm>
-#include <bit>
-#include <cstdlib>
-
 #include "lowering/emitter.hpp"
 
 namespace vkfuse::lowering {
 
-using schedule::AccessKind;
-
 namespace {
-
-constexpr int kFraction = 23;  // bits of an f32 below its leading one
 
 Code float_literal(float value, const Dialect& dialect) {
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&value), dialect);
@@ -29,60 +21,15 @@ Code vector_of(const char* type, const std::vector<Code>& values) {
 
 }  // namespace
 
-/// Where the float of each of a chunk's elements comes from; nothing where that is not the same for all chunks.
-std::vector<Emitter::SubByteElement> Emitter::sub_byte_elements(const UnpackedField& field, const Scope& scope,
-                                                                index::AxisId element_axis) const {
-  const int repeat = schedule_.loads[field.load].repeat;
-  std::vector<SubByteElement> elements;
-  int lowest = 32;  // that is among the bits of the exponent
-  for (int e = 0; e < chunk_.elements; ++e) {
-    const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {
-      const index::Expr at = index::substitute(in_scope(scope, offset), {{element_axis, index::Expr(e)}});
-      return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
-    };
-    const auto shift = field.shift ? schedule::number_at(graph_, loops_, *field.shift, in_chunk) : 0;
-    const std::uint32_t mask = shift && *shift >= 0 && *shift < 8 ? field.mask & (0xffU >> *shift) : 0;
-    if (mask == 0) return {};
-    elements.push_back({e / repeat / 4, e / repeat % 4 * 8 + static_cast<int>(*shift), 0, mask});
-    if (elements.back().place + std::bit_width(mask | field.flip) > kFraction)
-      lowest = std::min(lowest, elements.back().place);
-  }
-  for (SubByteElement& element : elements) {
-    if (element.place < lowest) continue;
-    element.down = lowest;
-    element.place -= lowest;
-  }
-  return elements;
-}
-
-void Emitter::find_sub_byte_fields(const Scope& scope, index::AxisId element_axis) {
-  for (ValueId id = 0; id < loops_.values.size(); ++id) {
-    const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->role != ops::Role::cast ||
-        !loops_.per_element(value))
-      continue;
-    if (!ranges_.holds_exactly(dtype_of(value), value.operands[0])) continue;
-    const auto bits = schedule::sub_byte_field_of(graph_, loops_, value.operands[0]);
-    if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
-    UnpackedField field{*bits, {}, {}};
-    if (field.mask == 0xff && !field.shift)
-      continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
-    std::vector<SubByteElement> elements = sub_byte_elements(field, scope, element_axis);
-    if (elements.empty()) continue;
-    field.elements = std::move(elements);
-    found_.sub_byte_fields[id] = std::move(field);
-  }
-}
-
 /// What the function takes out of a word, and what its constant is, for each element of a group.
 Emitter::SubByteNumbers Emitter::sub_byte_numbers(const UnpackedField& field, int group) const {
   SubByteNumbers numbers;
   for (int e = group * chunk_.group; e < (group + 1) * chunk_.group; ++e) {
     const SubByteElement& element = field.elements[static_cast<std::size_t>(e)];
-    const int exponent = kFraction - element.place;
+    const int exponent = kFractionBits - element.place;
     const double difference = static_cast<double>(std::int64_t{1} << exponent) - static_cast<double>(field.offset);
     numbers.taken.push_back({element.down, element.mask << element.place, static_cast<float>(difference)});
-    numbers.bits.push_back((static_cast<std::uint32_t>(127 + exponent) << kFraction) | (field.flip << element.place));
+    numbers.bits.push_back((static_cast<std::uint32_t>(127 + exponent) << kFractionBits) | (field.flip << element.place));
   }
   return numbers;
 }
@@ -121,7 +68,7 @@ void Emitter::write_sub_byte_functions() {
     if (first) name = unique(stem);
     return std::pair(name, first);
   };
-  for (auto& [id, field] : found_.sub_byte_fields) {
+  for (const auto& [id, field] : found_.sub_byte_fields) {
     for (int g = 0; g < chunk_.groups; ++g) {
       const SubByteNumbers numbers = sub_byte_numbers(field, g);
       const auto [function, first_function] = named(functions, numbers.taken, "field_values");
@@ -139,7 +86,7 @@ void Emitter::write_sub_byte_functions() {
         for (const std::uint32_t one : numbers.bits) bits.push_back(code("0x{:08x}u", one));
         main_.line("{} {} = {} + {};", uints_type(chunk_.group), constant, vector_of("uvec", bits), nan_.barrier);
       }
-      field.groups.push_back({function, constant});
+      found_.sub_byte_groups[id].push_back({function, constant});
     }
   }
 }
@@ -150,7 +97,7 @@ Code Emitter::sub_byte_group(ValueId id, int group, const Code& register_index) 
   const int word =
       field.elements[static_cast<std::size_t>(group * chunk_.group)].word;  // of bytes, a group is in one word
   const Code raw = raw_name(field.load, word / vector_words) + register_index;
-  const SubByteGroup& text = field.groups[static_cast<std::size_t>(group)];
+  const SubByteGroup& text = found_.sub_byte_groups.at(id)[static_cast<std::size_t>(group)];
   return code("{}({}, {})", text.function, vector_words == 1 ? raw : code("{}.{}", raw, "xyzw"[word % vector_words]),
               text.bits);
 }

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "kernel/vocabulary.hpp"
+
 namespace vkfuse::test {
 namespace {
 
@@ -44,6 +46,12 @@ bool is_type(const std::string& token) {
   return scalars.count(token) != 0 || (vec != std::string::npos && vec + 4 == token.size());
 }
 
+/// One that templates spell themselves.
+bool is_of_template(const std::string& name) {
+  const lowering::Word word = lowering::word_of(name);
+  return word != lowering::kNoWord && lowering::row_of(word).is_local;
+}
+
 class Blocks {
  public:
   void open() { blocks_.emplace_back(); }
@@ -80,7 +88,7 @@ std::vector<std::string> hidden_names(std::string_view glsl) {
     if (token == "}") blocks.close();
     const bool declares = i > 0 && i + 1 < all.size() && is_type(all[i - 1]) && std::isalpha(token[0]) != 0 &&
                           std::string_view("=;,)[:").find(all[i + 1][0]) != std::string_view::npos;
-    if (declares && !blocks.declare(token)) hidden.push_back(token);
+    if (declares && !blocks.declare(token) && !is_of_template(token)) hidden.push_back(token);
   }
   return hidden;
 }

@@ -307,10 +307,10 @@ void MatmulEmitter::join_block(const Reduction& epilogue, const Code& register_i
   main_.line("{} whole = {}[first];", epilogue.type, epilogue.slots);
   if (in_two_parts(epilogue.id)) {  // sums of four equal elements are exact
     main_.line("float low = 0.0;");
-    main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4,
+    main_.line("for (uint g = 1u; g < {}u; ++g) f32_add_term(whole, low, {}[first + g]);", tile_.block / 4,
                epilogue.slots);
   } else {
-    main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, epilogue.function,
+    main_.line("for (uint g = 1u; g < {}u; ++g) whole = {}(whole, {}[first + g]);", tile_.block / 4, epilogue.function,
                epilogue.slots);
   }
   main_.line("{}[{}] = {};", epilogue.array, register_index, mean_of_block(epilogue, "whole", "low"));

@@ -89,7 +89,8 @@ TEST(HiddenNames, AreThoseThatAreDeclaredWhereAnotherIsVisible) {
   using Hidden = std::vector<std::string>;
   EXPECT_EQ(test::hidden_names("void f(float x) { float y = x; } void g(float x) { if (a(x)) { uint y; } }"), Hidden());
   EXPECT_EQ(test::hidden_names("void f(float x) { float x = 1.0; }"), Hidden{"x"});
-  EXPECT_EQ(test::hidden_names("for (uint i = 0u; i < 3u; ++i) { if (c) { uvec4 i[2]; } }"), Hidden{"i"});
+  EXPECT_EQ(test::hidden_names("for (uint e = 0u; e < 3u; ++e) { if (c) { uvec4 e[2]; } }"), Hidden{"e"});
+  EXPECT_EQ(test::hidden_names("void f(uint row) { uint row = 1u; }"), Hidden()) << "of the vocabulary";
   EXPECT_EQ(test::hidden_names("shared float s[4];\nvoid main() { // float t;\n  float t; bool s; }"), Hidden{"s"});
 }
 
