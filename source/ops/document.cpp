@@ -16,7 +16,7 @@ struct Group {
 constexpr Group kGroups[] = {{kAll, "all"},       {kNumbers, "numbers"},
                              {kFloats, "floats"}, {kIntegers, "integers"},
                              {kSigned, "signed"}, {kUnsigned, "unsigned"},
-                             {kBool, "bool"},     {kFloats & static_cast<TypeSet>(~bit(DType::f64)), "f32 f16 bf16"}};
+                             {kBool, "bool"}};
 
 std::string types_text(TypeSet types) {
   std::string all;
