@@ -108,7 +108,9 @@ std::optional<fs::path> path_below(const fs::path& folder, const fs::path& path)
 /// Opens what the location names in the model's folder. Links are followed as long as they end below it, in the blobs
 /// that belong to it, or in the user's own cache. Where they lead is looked at first, and opened without following any.
 Result<os::Handle> open_allowed(const fs::path& folder, const std::string& location, const std::string& tensor) {
-  const fs::path relative(location);
+  const std::optional<fs::path> named = os::to_path(location);
+  if (!named) return not_a_file(location, tensor);
+  const fs::path& relative = *named;
   if (location.find('\0') != std::string::npos || relative.has_root_path()) {
     return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
                    in_quotes(location));

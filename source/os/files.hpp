@@ -40,6 +40,9 @@ std::string last_failure();
 /// Whether it failed because there is no such file.
 bool was_missing();
 
+/// The path that a text in UTF-8 names; nothing where the system's paths cannot hold it.
+std::optional<std::filesystem::path> to_path(const std::string& text);
+
 /// The functions that open leave a Handle that is not open where they fail. None waits for a pipe's other end.
 
 /// To read; links are followed.

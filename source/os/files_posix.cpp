@@ -41,6 +41,8 @@ bool Handle::close() {
 std::string last_failure() { return std::generic_category().message(errno); }
 bool was_missing() { return errno == ENOENT || errno == ENOTDIR; }
 
+std::optional<fs::path> to_path(const std::string& text) { return fs::path(text); }  // bytes, whatever they are
+
 // Without O_NONBLOCK a pipe's other end would be waited for.
 Handle open_file(const fs::path& path) {
   return Handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -142,6 +142,16 @@ bool was_missing() {
   return reason == ERROR_FILE_NOT_FOUND || reason == ERROR_PATH_NOT_FOUND || reason == ERROR_INVALID_NAME;
 }
 
+std::optional<fs::path> to_path(const std::string& text) {
+  const auto size = static_cast<int>(text.size());
+  if (size == 0) return fs::path();
+  const int length = ::MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text.data(), size, nullptr, 0);
+  if (length <= 0) return std::nullopt;
+  std::wstring wide(static_cast<std::size_t>(length), L'\0');
+  ::MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text.data(), size, wide.data(), length);
+  return fs::path(wide);
+}
+
 Handle open_file(const fs::path& path) { return open_path(path, GENERIC_READ); }
 
 Handle open_in_place(const fs::path& path) { return open_path(path, GENERIC_WRITE); }

@@ -58,6 +58,16 @@ TEST_F(OsFiles, AreMadeOnceAndHoldEveryByte) {
   EXPECT_FALSE(open_folder(folder_ / "file").is_open()) << "it is no folder";
 }
 
+TEST_F(OsFiles, HaveNamesInUtf8) {
+  const std::string name =
+      "gr\xc3\xb6\xc3\x9f"
+      "e \xe6\xa8\xa1";
+  ASSERT_TRUE(write(to_path(name).value().string(), "large"));
+  const std::vector<Entry> all = list_files(open_folder(folder_));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].name, name);
+}
+
 TEST_F(OsFiles, AreReadFromAnyPosition) {
   ASSERT_TRUE(write("file", "0123456789"));
   const Handle file = open_file(folder_ / "file");

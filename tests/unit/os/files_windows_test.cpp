@@ -50,6 +50,16 @@ TEST(OsFilesOfWindows, NamesOfAFolderAreNoPathsStreamsOrDevices) {
   fs::remove_all(path);
 }
 
+TEST(OsFilesOfWindows, WhatIsNoUtf8NamesNoPath) {
+  EXPECT_EQ(to_path("\xff.bin"), std::nullopt);
+  EXPECT_EQ(to_path("cut off \xc3"), std::nullopt);
+  EXPECT_EQ(to_path("gr\xc3\xb6\xc3\x9f"
+                    "e")
+                .value(),
+            fs::path(L"gr\u00f6\u00dfe"));
+  EXPECT_EQ(to_path("").value(), fs::path());
+}
+
 TEST(OsFilesOfWindows, DevicesAreNoFiles) {
   EXPECT_EQ(size_of_regular(open_file("NUL")), std::nullopt);
   EXPECT_TRUE(write_all(open_in_place("NUL"), {}));
