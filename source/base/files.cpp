@@ -35,7 +35,7 @@ std::pair<os::Handle, fs::path> create_beside(const fs::path& path) {
   os::Handle file;
   for (int attempt = 0; attempt < 8 && !file.is_open(); ++attempt) {
     const std::uint64_t number = (std::uint64_t{device()} << 32) | device();
-    beside = path.parent_path() / fmt::format(".vkfuse-{:016x}.tmp", number);
+    beside = path.parent_path() / os::to_path(fmt::format(".vkfuse-{:016x}.tmp", number));
     file = os::create_file(beside);
   }
   return {std::move(file), beside};

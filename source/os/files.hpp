@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,10 @@ std::string last_failure();
 /// Whether it failed because there is no such file.
 bool was_missing();
 
-/// The path that a text in UTF-8 names; nothing where the system's paths cannot hold it.
-std::optional<std::filesystem::path> to_path(const std::string& text);
+/// The path that a text in UTF-8 names. Every path that is not made of others comes from here: what the constructor of
+/// std::filesystem::path makes of a text is another name on Windows, where it has letters beyond ASCII. Where paths are
+/// no bytes, what is no UTF-8 becomes U+FFFD.
+std::filesystem::path to_path(std::string_view text);
 
 /// The functions that open leave a Handle that is not open where they fail. None waits for a pipe's other end.
 

@@ -41,7 +41,7 @@ bool Handle::close() {
 std::string last_failure() { return std::generic_category().message(errno); }
 bool was_missing() { return errno == ENOENT || errno == ENOTDIR; }
 
-std::optional<fs::path> to_path(const std::string& text) { return fs::path(text); }  // bytes, whatever they are
+fs::path to_path(std::string_view text) { return text; }  // bytes, whatever they are
 
 // Without O_NONBLOCK a pipe's other end would be waited for.
 Handle open_file(const fs::path& path) {

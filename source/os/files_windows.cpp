@@ -142,14 +142,12 @@ bool was_missing() {
   return reason == ERROR_FILE_NOT_FOUND || reason == ERROR_PATH_NOT_FOUND || reason == ERROR_INVALID_NAME;
 }
 
-std::optional<fs::path> to_path(const std::string& text) {
+fs::path to_path(std::string_view text) {
   const auto size = static_cast<int>(text.size());
-  if (size == 0) return fs::path();
-  const int length = ::MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text.data(), size, nullptr, 0);
-  if (length <= 0) return std::nullopt;
+  const int length = size == 0 ? 0 : ::MultiByteToWideChar(CP_UTF8, 0, text.data(), size, nullptr, 0);
   std::wstring wide(static_cast<std::size_t>(length), L'\0');
-  ::MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text.data(), size, wide.data(), length);
-  return fs::path(wide);
+  if (length > 0) ::MultiByteToWideChar(CP_UTF8, 0, text.data(), size, wide.data(), length);
+  return wide;
 }
 
 Handle open_file(const fs::path& path) { return open_path(path, GENERIC_READ); }
@@ -180,7 +178,7 @@ Handle open_file_in(const Handle& folder, const fs::path& name) {
 Handle create_file_in(const Handle& folder, const std::string& name) {
   const PrivateSecurity security;
   if (!security.is_valid()) return Handle();
-  return open_in(folder, fs::path(name).native(),
+  return open_in(folder, to_path(name).native(),
                  {.access = FILE_GENERIC_WRITE,
                   .disposition = FILE_CREATE,
                   .options = FILE_NON_DIRECTORY_FILE,
@@ -188,12 +186,12 @@ Handle create_file_in(const Handle& folder, const std::string& name) {
 }
 
 bool replace_in(const Handle& folder, const std::string& from, const std::string& to) {
-  const Handle file = open_in(folder, fs::path(from).native(), {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE});
-  return file.is_open() && rename_open(file, folder, fs::path(to).native());
+  const Handle file = open_in(folder, to_path(from).native(), {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE});
+  return file.is_open() && rename_open(file, folder, to_path(to).native());
 }
 
 void remove_in(const Handle& folder, const std::string& name) {
-  static_cast<void>(open_in(folder, fs::path(name).native(),
+  static_cast<void>(open_in(folder, to_path(name).native(),
                             {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE | FILE_DELETE_ON_CLOSE}));
 }
 
@@ -255,7 +253,7 @@ std::optional<fs::path> make_scratch_folder(const std::string& prefix) {
   SECURITY_ATTRIBUTES attributes{sizeof attributes, security.descriptor(), FALSE};
   std::random_device device;
   for (int attempt = 0; attempt < 8; ++attempt) {
-    fs::path path = parent / fmt::format("{}{:08x}", prefix, device());
+    fs::path path = parent / to_path(fmt::format("{}{:08x}", prefix, device()));
     if (::CreateDirectoryW(path.c_str(), &attributes) != 0) return path;
   }
   return std::nullopt;

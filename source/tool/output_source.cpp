@@ -4,6 +4,7 @@
 
 #include "api/program.hpp"
 #include "api/states.hpp"
+#include "os/files.hpp"
 #include "tool/output_names.hpp"
 
 namespace vkfuse::tool {
@@ -16,7 +17,7 @@ namespace {
 Result<fs::path> find_output(const fs::path& folder, const std::string& stem, const std::string& name) {
   std::error_code ignored;
   for (const char* extension : {".npy", ".pb"}) {
-    const fs::path path = folder / (stem + extension);
+    const fs::path path = folder / os::to_path(stem + extension);
     if (fs::exists(path, ignored)) return path;
   }
   return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(), stem, stem,

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "os/files.hpp"
+#include "os/system.hpp"
 #include "os/windows.hpp"
 #include "support/environment.hpp"
 #include "unit/store/fixture.hpp"
@@ -50,14 +51,15 @@ TEST(OsFilesOfWindows, NamesOfAFolderAreNoPathsStreamsOrDevices) {
   fs::remove_all(path);
 }
 
-TEST(OsFilesOfWindows, WhatIsNoUtf8NamesNoPath) {
-  EXPECT_EQ(to_path("\xff.bin"), std::nullopt);
-  EXPECT_EQ(to_path("cut off \xc3"), std::nullopt);
-  EXPECT_EQ(to_path("gr\xc3\xb6\xc3\x9f"
-                    "e")
-                .value(),
-            fs::path(L"gr\u00f6\u00dfe"));
-  EXPECT_EQ(to_path("").value(), fs::path());
+TEST(OsFilesOfWindows, TextsAreUtf8) {
+  EXPECT_EQ(to_path("k\xc3\xbchl \xe6\xa8\xa1"), fs::path(L"k\u00fchl \u6a21"));
+  EXPECT_EQ(to_path("\xff.bin"), fs::path(L"\ufffd.bin"));
+  EXPECT_EQ(to_path("cut off \xc3"), fs::path(L"cut off \ufffd"));
+  EXPECT_EQ(to_path(""), fs::path());
+  const vkfuse::test::Variable unset("VKFUSE_TEST_VARIABLE", std::nullopt);
+  EXPECT_EQ(variable("VKFUSE_TEST_VARIABLE"), std::nullopt);
+  ASSERT_EQ(::_wputenv_s(L"VKFUSE_TEST_VARIABLE", L"k\u00fchl"), 0);
+  EXPECT_EQ(variable("VKFUSE_TEST_VARIABLE"), "k\xc3\xbchl");
 }
 
 TEST(OsFilesOfWindows, DevicesAreNoFiles) {
