@@ -48,7 +48,7 @@ graph "devices" {
   output "nul" = %1
 }
 GRAPH
-"$vkfuse" run "$files/devices.vkf" --output-dir "$files/outputs" > "$files/out" || fail "An output 'nul' is not written."
+"$vkfuse" run "$files/devices.vkf" --output-dir "$files/outputs" > "$files/out" || fail "An output 'nul' is lost."
 [ -s "$files/outputs/nul_.npy" ] || fail "There is $(ls "$files/outputs") and no nul_.npy."
 
 # Status and standard output of a pipe that closes.
