@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
+source scripts/drivers.sh
 
 home=${VKFUSE_WINDOWS:-$HOME/.cache/vkfuse-windows}
 prefix=$home/prefix
@@ -145,8 +146,8 @@ build() {
 wine_environment() {
   need wine64 wine xvfb mesa-vulkan-drivers
   export WINEPREFIX=${WINEPREFIX:-$home/wine} WINEDEBUG=${WINEDEBUG:--all} WINEPATH
-  export VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json VK_DRIVER_FILES
-  VK_DRIVER_FILES=$VK_ICD_FILENAMES
+  VK_ICD_FILENAMES=$(icd_of lavapipe)
+  export VK_ICD_FILENAMES VK_DRIVER_FILES=$VK_ICD_FILENAMES
   export VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CHECK_SPIRV=1 VKFUSE_CACHE=off
   export LC_ALL=C.UTF-8  # names of files are what Wine takes them for
   WINEPATH="Z:${PWD//\//\\}\\${build//\//\\}"
