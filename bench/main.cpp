@@ -233,6 +233,7 @@ CLI::App* add_submit(CLI::App& app, Arguments& arguments) {
 
 int run_command(int argc, char** argv) {
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
+  app.allow_windows_style_options(false);  // a path may begin with '/'
   app.set_version_flag("--version", VKFUSE_VERSION);
   Arguments arguments;
   add_measuring(app, arguments);

@@ -85,6 +85,8 @@ std::optional<std::filesystem::path> make_scratch_folder(const std::string& pref
 /// A sentence about who else might change what is in the folder; nothing where only this user can.
 std::optional<std::string> objection_to_folder(const Handle& folder, const std::string& path);
 
+/// Whether a pipe or a device is there, which holds nothing that a new file could replace.
+bool is_pipe_or_device(const std::filesystem::path& path);
 /// The size of a regular file; nothing for what is none.
 std::optional<std::uint64_t> size_of_regular(const Handle& file);
 /// Whether the kernel makes the file while it is read, as those of /proc.

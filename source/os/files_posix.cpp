@@ -131,6 +131,12 @@ std::optional<std::string> objection_to_folder(const Handle& folder, const std::
   return std::nullopt;
 }
 
+bool is_pipe_or_device(const fs::path& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
 std::optional<std::uint64_t> size_of_regular(const Handle& file) {
   struct stat facts {};
   if (::fstat(number(file), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size < 0) return std::nullopt;

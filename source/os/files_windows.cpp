@@ -263,6 +263,11 @@ std::optional<std::string> objection_to_folder(const Handle& folder, const std::
   return objection_to(handle_of(folder), path);
 }
 
+bool is_pipe_or_device(const fs::path& path) {
+  const Handle there = open_path(path, 0);
+  return there.is_open() && ::GetFileType(handle_of(there)) != FILE_TYPE_DISK;
+}
+
 std::optional<std::uint64_t> size_of_regular(const Handle& file) {
   const auto facts = information(file);
   if (!facts || (facts->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0) return std::nullopt;

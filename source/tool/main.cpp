@@ -190,6 +190,7 @@ void CommandLine::add_validate() {
 
 int run_command(int argc, char** argv) {
   CommandLine line;
+  line.app.allow_windows_style_options(false);  // a path may begin with '/'
   line.app.require_subcommand(1);
   line.app.set_version_flag("--version", VKFUSE_VERSION);
   line.add_devices();

@@ -40,7 +40,7 @@ refused "name one file" plan "$windows_path" -o "$folder/größe.vkf"
 # NUL takes what is written, and no file of that name appears.
 "$vkfuse" plan "$graphs/bias_gelu.vkf" -o NUL > "$files/out" || fail "NUL cannot be written."
 [ ! -e NUL ] || fail "NUL became a file."
-refused "is not a regular file" run NUL.vkf --input x=NUL
+refused "'NUL' is not a regular file." run "$graphs/bias_gelu.vkf" --input x=NUL
 cat > "$files/devices.vkf" <<'GRAPH'
 graph "devices" {
   %0 = input "x" : f32[4]

@@ -50,6 +50,7 @@ TEST_F(OsFiles, AreMadeOnceAndHoldEveryByte) {
   EXPECT_EQ(read("file"), text);
   EXPECT_EQ(size_of_regular(open_file(folder_ / "file")), text.size());
   EXPECT_EQ(size_of_regular(open_folder(folder_)), std::nullopt);
+  for (const fs::path& path : {folder_ / "file", folder_, folder_ / "none"}) EXPECT_FALSE(is_pipe_or_device(path));
   for (const char* name : {"none", "none/inside"}) {
     EXPECT_FALSE(open_file(folder_ / name).is_open());
     EXPECT_TRUE(was_missing()) << name << ": " << last_failure();

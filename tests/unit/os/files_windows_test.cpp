@@ -65,6 +65,7 @@ TEST(OsFilesOfWindows, TextsAreUtf8) {
 TEST(OsFilesOfWindows, DevicesAreNoFiles) {
   EXPECT_EQ(size_of_regular(open_file("NUL")), std::nullopt);
   EXPECT_TRUE(write_all(open_in_place("NUL"), {}));
+  EXPECT_TRUE(is_pipe_or_device("NUL"));
 }
 
 TEST(OsFilesOfWindows, TheStoreIsInTheLocalFolder) {
