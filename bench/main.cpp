@@ -9,6 +9,7 @@
 #include "base/files.hpp"
 #include "base/limit_text.hpp"
 #include "compare.hpp"
+#include "os/files.hpp"
 #include "page.hpp"
 #include "peaks.hpp"
 #include "report.hpp"
@@ -108,7 +109,7 @@ Result<int> measure(Arguments& arguments) {
       {"--json", arguments.run.json}, {"--csv", arguments.run.csv}, {"--html", arguments.run.html}};
   for (std::size_t i = 0; i < std::size(files); ++i) {
     for (std::size_t j = i + 1; j < std::size(files); ++j) {
-      if (is_same_file(files[i].second, files[j].second))
+      if (is_same_file(os::to_path(files[i].second), os::to_path(files[j].second)))
         return invalid("The files of {} and {} are one, '{}'.", files[i].first, files[j].first, files[j].second);
     }
   }
@@ -175,7 +176,7 @@ Result<int> submit(Arguments& arguments) {
   VKF_TRY(report, report_to_submit(arguments, status));
   VKF_TRY(text, to_submission(report, arguments.submitted));
   const std::string path = arguments.submission.empty() ? submission_name(report) : arguments.submission;
-  if (is_same_file(path, arguments.submitted))
+  if (is_same_file(os::to_path(path), os::to_path(arguments.submitted)))
     return invalid("The submission and the report are one file, '{}'.", path);
   VKF_CHECK_OK(write_file(path, text));
   fmt::print("{}: {} bytes, to be sent with an issue of the project\n", path, text.size());
@@ -232,6 +233,7 @@ CLI::App* add_submit(CLI::App& app, Arguments& arguments) {
 
 int run_command(int argc, char** argv) {
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
+  app.allow_windows_style_options(false);  // a path may begin with '/'
   app.set_version_flag("--version", VKFUSE_VERSION);
   Arguments arguments;
   add_measuring(app, arguments);

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/files.hpp"
+#include "os/files.hpp"
 #include "report.hpp"
 
 namespace vkfuse::bench {
@@ -155,7 +156,7 @@ std::string to_csv(const json& report) {
 }
 
 Result<json> read_report(const std::string& path) {
-  VKF_TRY(text, read_whole_file(path, kMostText));
+  VKF_TRY(text, read_whole_file(os::to_path(path), kMostText));
   json report = json::parse(text, nullptr, false);
   if (report.is_discarded()) return invalid("The file '{}' is no JSON.", path);
   if (!report.is_object()) return invalid("The file '{}' is no report of vkfuse-bench: it holds no object.", path);
@@ -173,7 +174,7 @@ Result<json> read_report(const std::string& path) {
 
 Result<void> write_file(const std::string& path, const std::string& text) {
   if (path.empty()) return {};
-  return write_whole_file(path, text);
+  return write_whole_file(os::to_path(path), text);
 }
 
 }  // namespace vkfuse::bench

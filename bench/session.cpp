@@ -124,7 +124,7 @@ Result<std::shared_ptr<const ScratchFolder>> ScratchFolder::create() {
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(os::to_path(path_), ignored);
 }
 
 TimingOptions Session::timing() const {

@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
+. scripts/drivers.sh
 need "${build_packages[@]}" libgtest-dev mesa-vulkan-drivers
 
 failed=0
@@ -14,7 +15,7 @@ if [ "${1-}" != --report ]; then
   cmake --preset coverage -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
   cmake --build --preset coverage -j "$jobs" --target vkfuse-test-{unit,golden,error,differential,fuzz} >/dev/null
   find build/coverage -name '*.gcda' -delete
-  icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+  icd=$(icd_of lavapipe)
   export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=lavapipe
   export VKFUSE_CACHE=off VKFUSE_CHECK_SPIRV=1 VKFUSE_TEST_SLOWNESS=10
   export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}

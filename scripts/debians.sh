@@ -59,9 +59,11 @@ add_packages() {
     >>"$log" 2>&1 || { tail "$log" >&2 && exit 1; }
 }
 
-# The sources as they are here, also what is not committed, as /vkfuse of $debian.
+# The sources as they are here, also what is not committed, as /vkfuse of $debian. Builds stay; a file that went away
+# does not, as CMake would find it.
 copy_sources() {
   mkdir -p "$debian/vkfuse"
+  find "$debian/vkfuse" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
   git ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
     tar -c --null -T - | tar -x -C "$debian/vkfuse"

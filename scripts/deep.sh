@@ -6,10 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
+. scripts/drivers.sh
 need "${build_packages[@]}" libgtest-dev mesa-vulkan-drivers chromium-common vulkan-validationlayers
 
-lavapipe=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
-swiftshader=/usr/lib/chromium/vk_swiftshader_icd.json
+lavapipe=$(icd_of lavapipe)
+swiftshader=$(icd_of swiftshader)
 export VKFUSE_CACHE=off VKFUSE_CHECK_SPIRV=1
 failed=()
 

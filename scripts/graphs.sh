@@ -10,11 +10,11 @@
 # undecided: a reference that decides nothing would pass everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/drivers.sh
 
 usage() { sed -n '/^#   usage: / { N; s/^#   usage: //; s/\n#  */      /p }' scripts/graphs.sh >&2 && exit 2; }
 case ${1-} in
-  lavapipe) icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json ;;
-  swiftshader) icd=/usr/lib/chromium/vk_swiftshader_icd.json ;;
+  lavapipe | swiftshader) icd=$(icd_of "$1") ;;
   *) usage ;;
 esac
 [ $# -ge 3 ] || usage

@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
+. scripts/drivers.sh
 
 usage="scripts/mutations.sh [--filter REGEX] [--part K/N] [--write]"
 filter=. part=1 parts=1 write=false
@@ -28,8 +29,8 @@ done
   { echo "--write is of all faults: leave --filter and --part out." >&2; exit 2; }
 
 case ${DRIVER:=lavapipe} in
-  lavapipe) icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json driver_package=mesa-vulkan-drivers ;;
-  swiftshader) icd=/usr/lib/chromium/vk_swiftshader_icd.json driver_package=chromium-common ;;
+  lavapipe) driver_package=mesa-vulkan-drivers ;;
+  swiftshader) driver_package=chromium-common ;;
   *) echo "DRIVER is '$DRIVER', which is neither lavapipe nor swiftshader." >&2 && exit 2 ;;
 esac
 if [ -z "${PROGRAMS-}" ]; then
@@ -38,6 +39,7 @@ if [ -z "${PROGRAMS-}" ]; then
   cmake --build --preset release -j "$jobs" --target vkfuse-faulty-{unit,differential,fuzz} >/dev/null
   PROGRAMS=build/release/tests
 fi
+icd=$(icd_of "$DRIVER")
 export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off
 export VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}

@@ -2,13 +2,15 @@
 # Cross-builds vkfuse for 64-bit Windows with mingw-w64 on Debian, and tests it under Wine over lavapipe.
 #   usage: scripts/windows.sh                             all of the following
 #          scripts/windows.sh dependencies                what is linked; $VKFUSE_WINDOWS, else ~/.cache/vkfuse-windows
-#          scripts/windows.sh build [--target TARGET]     into build/windows
-#          scripts/windows.sh test [golden|error|unit|c|bench ...]
+#          scripts/windows.sh build [TARGET ...]          into build/windows
+#          scripts/windows.sh test [golden|error|unit|c|python|command|bench ...]
 #          scripts/windows.sh sample                      the Windows side of source/os alone, in half a minute
-#          scripts/windows.sh zip                         build/windows/package/vkfuse-VERSION-windows-x86_64.zip
+#          scripts/windows.sh zip                         build/windows/package/vkfuse-VERSION-windows-x86_64.zip, and
+#                                                         runs what is in it, by itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
+source scripts/drivers.sh
 
 home=${VKFUSE_WINDOWS:-$HOME/.cache/vkfuse-windows}
 prefix=$home/prefix
@@ -16,18 +18,25 @@ build=build/windows
 mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
 mirror=${mirror:-http://deb.debian.org/debian}
 lwjgl=3.3.6  # LWJGL's packages hold shaderc and SPIRV-Cross as DLLs with their C interfaces
+# JavaCPP's packages hold Python for Windows. Later NumPys call functions of C's library that Wine 8 does not have.
+python=3.12.1-1.5.10 numpy=1.26.4
 
 cross() {
   cmake -G Ninja -S "$1" -B "$2" --toolchain "$PWD/cmake/mingw-w64.cmake" -DVKFUSE_WINDOWS_PREFIX="$prefix" \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" "${@:3}"
 }
 
-# A DLL of a Maven package, and an import library for it.
+# maven GROUP:ARTIFACT:VERSION CLASSIFIER: the file of a Maven package, into $home/maven.
+maven() {
+  mkdir -p "$home/maven"
+  mvn -q dependency:copy -Dartifact="$1:jar:$2" -DoutputDirectory="$home/maven" -Dmdep.useBaseVersion=true
+}
+
+# A DLL of LWJGL's, and an import library for it.
 dll() {
   local artifact=$1 file=$2 name=${2%.dll}
-  mkdir -p "$home/maven" "$prefix/bin" "$prefix/lib"
-  mvn -q dependency:copy -Dartifact="org.lwjgl:$artifact:$lwjgl:jar:natives-windows" \
-    -DoutputDirectory="$home/maven" -Dmdep.useBaseVersion=true
+  mkdir -p "$prefix/bin" "$prefix/lib"
+  maven "org.lwjgl:$artifact:$lwjgl" natives-windows
   unzip -qoj "$home/maven/$artifact-$lwjgl-natives-windows.jar" "windows/x64/*/$file" -d "$prefix/bin"
   {
     echo "LIBRARY $file"
@@ -48,16 +57,16 @@ apt_of() {
   apt-get "${options[@]}" "${@:2}"
 }
 
-# The upstream source of a package of a release, into $home/source/PACKAGE.
+# The upstream source of a package of a release, into $home/source/PACKAGE-RELEASE.
 debian_source() {
-  local release=$1 package=$2 uri file size hash
-  [ -d "$home/source/$package" ] && return
-  mkdir -p "$home/source/$package.part"
+  local release=$1 package=$2 folder=$home/source/$2-$1 uri file size hash
+  [ -d "$folder" ] && return
+  mkdir -p "$folder.part"
   read -r uri file size hash < <(apt_of "$release" source --print-uris "$package" | tr -d "'" | grep '\.orig\.tar')
   echo "Fetching $file, $size bytes"
   /usr/lib/apt/apt-helper download-file "$uri" "$home/source/$file" "$hash"
-  tar xf "$home/source/$file" -C "$home/source/$package.part" --strip-components=1
-  mv "$home/source/$package.part" "$home/source/$package"
+  tar xf "$home/source/$file" -C "$folder.part" --strip-components=1
+  mv "$folder.part" "$folder"
 }
 
 headers() {
@@ -88,15 +97,29 @@ spirv_tools() {
     dpkg -x "$(ls -t "$home"/source/spirv-headers_*.deb | head -1)" "$home/spirv-headers.part"
     mv "$home/spirv-headers.part" "$home/spirv-headers"
   fi
-  cross "$home/source/spirv-tools" "$home/spirv-tools" -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON \
+  cross "$home/source/spirv-tools-trixie" "$home/spirv-tools" -DSPIRV_SKIP_EXECUTABLES=ON -DSPIRV_SKIP_TESTS=ON \
     -DSPIRV-Headers_SOURCE_DIR="$home/spirv-headers/usr" -DSPIRV_WERROR=OFF
   cmake --build "$home/spirv-tools" --target SPIRV-Tools-static -j "$jobs"
   cp "$home/spirv-tools/source/libSPIRV-Tools.a" "$prefix/lib/"
-  cp -r "$home/source/spirv-tools/include/spirv-tools" "$prefix/include/"
+  cp -r "$home/source/spirv-tools-trixie/include/spirv-tools" "$prefix/include/"
+}
+
+# Python for Windows with NumPy, which runs the tests of vkfuse.py: $home/python/python.exe.
+python_of_windows() {
+  [ -e "$home/python/python.exe" ] && return
+  maven "org.bytedeco:cpython:$python" windows-x86_64
+  rm -rf "$home/python.part"
+  unzip -q "$home/maven/cpython-$python-windows-x86_64.jar" 'org/bytedeco/cpython/windows-x86_64/*' \
+    -d "$home/python.part"
+  python3 -m pip download -q --no-deps --platform win_amd64 --python-version 312 --only-binary=:all: \
+    "numpy==$numpy" -d "$home/maven"
+  unzip -q "$home"/maven/numpy-$numpy-*.whl -d "$home/python.part/org/bytedeco/cpython/windows-x86_64/lib/site-packages"
+  rm -rf "$home/python"
+  mv "$home/python.part/org/bytedeco/cpython/windows-x86_64" "$home/python"
 }
 
 dependencies() {
-  need "${build_packages[@]}" g++-mingw-w64-x86-64-posix lld maven unzip googletest python3
+  need "${build_packages[@]}" g++-mingw-w64-x86-64-posix lld maven unzip googletest python3 python3-pip
   headers
   dll lwjgl-shaderc shaderc.dll shaderc_shared
   dll lwjgl-spvc spirv-cross.dll spirv-cross-c-shared
@@ -104,14 +127,18 @@ dependencies() {
   cmake --build "$home/googletest" --target install -j "$jobs"
   spirv_tools
   debian_source bookworm protobuf  # the release of the host's protoc
-  cross "$home/source/protobuf" "$home/protobuf" -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF \
-    -Dprotobuf_WITH_ZLIB=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF
+  cross "$home/source/protobuf-bookworm" "$home/protobuf" -Dprotobuf_BUILD_TESTS=OFF \
+    -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF
   cmake --build "$home/protobuf" --target install -j "$jobs"
+  python_of_windows
 }
 
+# The commands, the library with its C interface, and the tests that run under Wine; or the targets that are named.
 build() {
+  local targets=(vkfuse-command vkfuse-bench vkfuse_shared vkfuse-test-{golden,error,unit,c})
+  [ $# = 0 ] || targets=("$@")
   cross . $build
-  cmake --build $build -j "$jobs" "$@"
+  cmake --build $build -j "$jobs" --target "${targets[@]}" -- -k 0
   cp -u "$prefix"/bin/*.dll $build/
 }
 
@@ -119,13 +146,15 @@ build() {
 wine_environment() {
   need wine64 wine xvfb mesa-vulkan-drivers
   export WINEPREFIX=${WINEPREFIX:-$home/wine} WINEDEBUG=${WINEDEBUG:--all} WINEPATH
-  export VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json VK_DRIVER_FILES
-  VK_DRIVER_FILES=$VK_ICD_FILENAMES
+  VK_ICD_FILENAMES=$(icd_of lavapipe)
+  export VK_ICD_FILENAMES VK_DRIVER_FILES=$VK_ICD_FILENAMES
   export VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CHECK_SPIRV=1 VKFUSE_CACHE=off
+  export LC_ALL=C.UTF-8  # names of files are what Wine takes them for
   WINEPATH="Z:${PWD//\//\\}\\${build//\//\\}"
   if [ -z "${DISPLAY-}" ]; then
     Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 &
-    trap "kill $! 2>/dev/null || true" EXIT
+    display=$!
+    trap 'kill "$display" 2>/dev/null || true' EXIT
     export DISPLAY=:77
     sleep 1
   fi
@@ -134,18 +163,41 @@ wine_environment() {
 # What Wine lacks, by test: its Vulkan reads the host's environment, which a program inside does not change.
 not_under_wine=NoVulkanDeathTest.NoDriverIsASentence:TwoDevicesDeathTest.WorkInOneProcess
 
-# test [golden] [unit] [error] [c] [bench]
+# A program that runs vkfuse.exe, for tests that are scripts.
+command_as_script() {
+  printf '#!/bin/sh\nexec wine "%s" "$@"\n' "$PWD/$build/vkfuse.exe" >$build/vkfuse
+  chmod +x $build/vkfuse
+}
+
+test_command() {
+  command_as_script
+  local vkfuse=$PWD/$build/vkfuse
+  tests/tool/windows.sh "$vkfuse" examples/graphs && tests/tool/cache.sh "$vkfuse" examples/graphs &&
+    tests/tool/switches.sh "$vkfuse" && tests/tool/validate.sh "$vkfuse" examples/graphs 1
+}
+
+# Under Wine 8 it does not start where what it prints goes to a file.
+run_python() { VKFUSE_LIBRARY=$1 wine "$home/python/python.exe" -B "$2" 2>&1 | cat; }
+
+test_kind() {
+  case $1 in
+    bench) wine $build/vkfuse-bench.exe --suite quick ;;
+    c) wine $build/tests/vkfuse-test-c.exe ;;
+    python) run_python $build/vkfuse.dll examples/python/demo.py ;;
+    command) test_command ;;
+    *) wine "$build/tests/vkfuse-test-$1.exe" "--gtest_filter=-$not_under_wine" --gtest_brief=1 ;;
+  esac
+}
+
+# test [golden] [error] [unit] [c] [python] [command] [bench]: all of them, also where one fails.
 run_tests() {
   wine_environment
-  local kind
-  for kind in ${*:-golden error unit c bench}; do
+  local kind failed=()
+  for kind in ${*:-golden error unit c python command bench}; do
     echo "== $kind"
-    case $kind in
-      bench) wine $build/vkfuse-bench.exe --suite quick ;;
-      c) wine $build/tests/vkfuse-test-c.exe ;;
-      *) wine "$build/tests/vkfuse-test-$kind.exe" "--gtest_filter=-$not_under_wine" --gtest_brief=1 ;;
-    esac
+    test_kind "$kind" || failed+=("$kind")
   done
+  [ ${#failed[@]} = 0 ] || { echo "Failed under Wine: ${failed[*]}" >&2 && return 1; }
 }
 
 # What ctest runs as windows/sample: source/os and the store by themselves. Without the compiler or Wine it is left out
@@ -199,6 +251,27 @@ package() {
   cp docs/windows.md "$folder/README.md"
   (cd $build/package && zip -qr "vkfuse-$version-windows-x86_64.zip" "vkfuse-$version-windows-x86_64")
   ls -l $build/package/*.zip
+  test_package "$PWD/$folder.zip"
+}
+
+# What was packed, in a folder with nothing else: commands, a program in C, and Python.
+test_package() {
+  wine_environment
+  unset WINEPATH
+  unpacked=$(mktemp -d)  # not local: the trap runs at the end
+  trap 'rm -rf "$unpacked"; kill ${display-} 2>/dev/null || true' EXIT
+  unzip -q "$1" -d "$unpacked"
+  local graph=$PWD/examples/graphs/bias_gelu.vkf program=$PWD/examples/readme.c demo=$PWD/examples/python/demo.py
+  cd "$unpacked"/*/
+  wine bin/vkfuse.exe devices
+  wine bin/vkfuse.exe run "$graph"
+  wine bin/vkfuse.exe validate "$graph"
+  wine bin/vkfuse-bench.exe --suite quick --filter '^textbook f32$'
+  x86_64-w64-mingw32-gcc-posix -Iinclude "$program" lib/libvkfuse.dll.a -o bin/readme.exe
+  wine bin/readme.exe
+  mkdir "$unpacked/demo"
+  cp "$demo" python/vkfuse.py "$unpacked/demo/"
+  run_python bin/vkfuse.dll "$unpacked/demo/demo.py"
 }
 
 step=${1-all}

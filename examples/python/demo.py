@@ -66,6 +66,7 @@ refused("'unheard_of' is not the name of an op", lambda: x.unheard_of())
 refused("No Vulkan device matches", lambda: vkfuse.Device("no such device"))
 integers = vkfuse.Graph("integers")
 steps = integers.input("steps", np.int64, [4]).cumsum(axis=0, reverse=True)
-compare("sums", device.compile(integers, strict=True, y=steps)(steps=np.arange(4))["y"], np.array([6, 6, 5, 3]))
+compare("sums", device.compile(integers, strict=True, y=steps)(steps=np.arange(4, dtype=np.int64))["y"],
+        np.array([6, 6, 5, 3], np.int64))
 refused("is a value of another graph", lambda: x + steps)
 sys.exit(failures != 0)

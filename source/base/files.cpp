@@ -35,7 +35,7 @@ std::pair<os::Handle, fs::path> create_beside(const fs::path& path) {
   os::Handle file;
   for (int attempt = 0; attempt < 8 && !file.is_open(); ++attempt) {
     const std::uint64_t number = (std::uint64_t{device()} << 32) | device();
-    beside = path.parent_path() / fmt::format(".vkfuse-{:016x}.tmp", number);
+    beside = path.parent_path() / os::to_path(fmt::format(".vkfuse-{:016x}.tmp", number));
     file = os::create_file(beside);
   }
   return {std::move(file), beside};
@@ -93,10 +93,9 @@ Result<std::string> read_whole_file(const fs::path& path, std::uint64_t most) {
 
 Result<void> write_whole_file(const fs::path& path, std::string_view bytes) {
   std::error_code failed;
-  const fs::file_status status = fs::status(path, failed);
-  if (fs::is_directory(status))
+  if (os::is_pipe_or_device(path)) return write_in_place(path, bytes);
+  if (fs::is_directory(path, failed))
     return make_error(ErrorCode::io, "'{}' is a folder, and no file can be written in its place.", path.string());
-  if (fs::exists(status) && !fs::is_regular_file(status)) return write_in_place(path, bytes);
   auto [file, beside] = create_beside(path);
   if (!file.is_open()) return not_written(path);
   const bool whole = os::write_all(file, std::as_bytes(std::span(bytes))) && file.close();
@@ -109,11 +108,7 @@ Result<void> write_whole_file(const fs::path& path, std::string_view bytes) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  const auto holds_nothing = [&](const fs::path& path) {
-    const fs::file_status status = fs::status(path, failed);
-    return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-  };
-  if (a.empty() || b.empty() || holds_nothing(a) || holds_nothing(b)) return false;
+  if (a.empty() || b.empty() || os::is_pipe_or_device(a) || os::is_pipe_or_device(b)) return false;
   if (fs::equivalent(a, b, failed) && !failed) return true;
   const auto whole = [&](const fs::path& path) {
     const fs::path full = fs::weakly_canonical(path, failed);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "onnx/text.hpp"
 #include "os/files.hpp"
+#include "os/system.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -72,9 +72,8 @@ Result<os::Handle> open_inside(const fs::path& folder, const fs::path& below, co
 
 /// Nothing where the variable is not set, or names no absolute path.
 std::optional<fs::path> folder_in(const char* variable) {
-  const char* const value = std::getenv(variable);
-  if (value == nullptr || !fs::path(value).is_absolute()) return std::nullopt;
-  return fs::path(value);
+  const fs::path folder = os::to_path(os::variable(variable).value_or(""));
+  return folder.is_absolute() ? std::optional(folder) : std::nullopt;
 }
 
 /// The folders of the user's own that hold what downloads share.
@@ -108,7 +107,7 @@ std::optional<fs::path> path_below(const fs::path& folder, const fs::path& path)
 /// Opens what the location names in the model's folder. Links are followed as long as they end below it, in the blobs
 /// that belong to it, or in the user's own cache. Where they lead is looked at first, and opened without following any.
 Result<os::Handle> open_allowed(const fs::path& folder, const std::string& location, const std::string& tensor) {
-  const fs::path relative(location);
+  const fs::path relative = os::to_path(location);
   if (location.find('\0') != std::string::npos || relative.has_root_path()) {
     return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
                    in_quotes(location));

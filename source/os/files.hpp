@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,11 @@ class Handle {
 std::string last_failure();
 /// Whether it failed because there is no such file.
 bool was_missing();
+
+/// The path that a text in UTF-8 names. Every path that is not made of others comes from here: what the constructor of
+/// std::filesystem::path makes of a text is another name on Windows, where it has letters beyond ASCII. Where paths are
+/// no bytes, what is no UTF-8 becomes U+FFFD.
+std::filesystem::path to_path(std::string_view text);
 
 /// The functions that open leave a Handle that is not open where they fail. None waits for a pipe's other end.
 
@@ -79,6 +85,8 @@ std::optional<std::filesystem::path> make_scratch_folder(const std::string& pref
 /// A sentence about who else might change what is in the folder; nothing where only this user can.
 std::optional<std::string> objection_to_folder(const Handle& folder, const std::string& path);
 
+/// Whether a pipe or a device is there, which holds nothing that a new file could replace.
+bool is_pipe_or_device(const std::filesystem::path& path);
 /// The size of a regular file; nothing for what is none.
 std::optional<std::uint64_t> size_of_regular(const Handle& file);
 /// Whether the kernel makes the file while it is read, as those of /proc.

@@ -41,6 +41,8 @@ bool Handle::close() {
 std::string last_failure() { return std::generic_category().message(errno); }
 bool was_missing() { return errno == ENOENT || errno == ENOTDIR; }
 
+fs::path to_path(std::string_view text) { return text; }  // bytes, whatever they are
+
 // Without O_NONBLOCK a pipe's other end would be waited for.
 Handle open_file(const fs::path& path) {
   return Handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -127,6 +129,12 @@ std::optional<std::string> objection_to_folder(const Handle& folder, const std::
     return fmt::format("The folder '{}' has the mode {:o}: others than its owner may write to it.", path,
                        facts.st_mode & 07777);
   return std::nullopt;
+}
+
+bool is_pipe_or_device(const fs::path& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
 std::optional<std::uint64_t> size_of_regular(const Handle& file) {

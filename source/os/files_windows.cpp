@@ -142,6 +142,14 @@ bool was_missing() {
   return reason == ERROR_FILE_NOT_FOUND || reason == ERROR_PATH_NOT_FOUND || reason == ERROR_INVALID_NAME;
 }
 
+fs::path to_path(std::string_view text) {
+  const auto size = static_cast<int>(text.size());
+  const int length = size == 0 ? 0 : ::MultiByteToWideChar(CP_UTF8, 0, text.data(), size, nullptr, 0);
+  std::wstring wide(static_cast<std::size_t>(length), L'\0');
+  if (length > 0) ::MultiByteToWideChar(CP_UTF8, 0, text.data(), size, wide.data(), length);
+  return wide;
+}
+
 Handle open_file(const fs::path& path) { return open_path(path, GENERIC_READ); }
 
 Handle open_in_place(const fs::path& path) { return open_path(path, GENERIC_WRITE); }
@@ -170,7 +178,7 @@ Handle open_file_in(const Handle& folder, const fs::path& name) {
 Handle create_file_in(const Handle& folder, const std::string& name) {
   const PrivateSecurity security;
   if (!security.is_valid()) return Handle();
-  return open_in(folder, fs::path(name).native(),
+  return open_in(folder, to_path(name).native(),
                  {.access = FILE_GENERIC_WRITE,
                   .disposition = FILE_CREATE,
                   .options = FILE_NON_DIRECTORY_FILE,
@@ -178,12 +186,12 @@ Handle create_file_in(const Handle& folder, const std::string& name) {
 }
 
 bool replace_in(const Handle& folder, const std::string& from, const std::string& to) {
-  const Handle file = open_in(folder, fs::path(from).native(), {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE});
-  return file.is_open() && rename_open(file, folder, fs::path(to).native());
+  const Handle file = open_in(folder, to_path(from).native(), {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE});
+  return file.is_open() && rename_open(file, folder, to_path(to).native());
 }
 
 void remove_in(const Handle& folder, const std::string& name) {
-  static_cast<void>(open_in(folder, fs::path(name).native(),
+  static_cast<void>(open_in(folder, to_path(name).native(),
                             {.access = DELETE, .options = FILE_NON_DIRECTORY_FILE | FILE_DELETE_ON_CLOSE}));
 }
 
@@ -245,7 +253,7 @@ std::optional<fs::path> make_scratch_folder(const std::string& prefix) {
   SECURITY_ATTRIBUTES attributes{sizeof attributes, security.descriptor(), FALSE};
   std::random_device device;
   for (int attempt = 0; attempt < 8; ++attempt) {
-    fs::path path = parent / fmt::format("{}{:08x}", prefix, device());
+    fs::path path = parent / to_path(fmt::format("{}{:08x}", prefix, device()));
     if (::CreateDirectoryW(path.c_str(), &attributes) != 0) return path;
   }
   return std::nullopt;
@@ -253,6 +261,11 @@ std::optional<fs::path> make_scratch_folder(const std::string& prefix) {
 
 std::optional<std::string> objection_to_folder(const Handle& folder, const std::string& path) {
   return objection_to(handle_of(folder), path);
+}
+
+bool is_pipe_or_device(const fs::path& path) {
+  const Handle there = open_path(path, 0);
+  return there.is_open() && ::GetFileType(handle_of(there)) != FILE_TYPE_DISK;
 }
 
 std::optional<std::uint64_t> size_of_regular(const Handle& file) {

@@ -4,11 +4,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 
 #include "os/system.hpp"
 
 namespace vkfuse::os {
+
+std::optional<std::string> variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
 

@@ -4,10 +4,16 @@
 #include <filesystem>
 #include <memory>
 
+#include "os/files.hpp"
 #include "os/system.hpp"
 #include "os/windows.hpp"
 
 namespace vkfuse::os {
+
+std::optional<std::string> variable(const char* name) {
+  const wchar_t* const value = ::_wgetenv(to_path(name).c_str());
+  return value == nullptr ? std::nullopt : std::optional(std::filesystem::path(value).string());
+}
 
 std::uint64_t process_id() { return ::GetCurrentProcessId(); }
 
@@ -18,7 +24,7 @@ void on_fork(void (*)()) {}
 void ignore_closed_pipes() {}  // writing to one is an error
 
 void* find_function(const std::string& library, const char* name) {
-  const std::filesystem::path path(library);
+  const std::filesystem::path path = to_path(library);
   // A name alone is not looked for in the working folder, where anybody may have put a file.
   const DWORD where = path.has_parent_path() ? LOAD_WITH_ALTERED_SEARCH_PATH : LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
   const HMODULE handle = ::LoadLibraryExW(path.c_str(), nullptr, where);

@@ -11,6 +11,8 @@
 
 namespace vkfuse::os {
 
+/// A variable of the environment, in UTF-8; nothing where it is not set.
+std::optional<std::string> variable(const char* name);
 std::uint64_t process_id();
 /// False, too, where the system does not tell.
 bool is_main_thread();

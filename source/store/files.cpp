@@ -25,7 +25,7 @@ std::string temporary_name() {
 }  // namespace
 
 std::optional<std::vector<std::byte>> read_file(const Folder& folder, const std::string& name, std::uint64_t limit) {
-  const os::Handle file = os::open_file_in(folder.handle(), name);
+  const os::Handle file = os::open_file_in(folder.handle(), os::to_path(name));
   const auto size = file.is_open() ? os::size_of_regular(file) : std::nullopt;
   if (!size || *size > limit) return std::nullopt;
   std::vector<std::byte> bytes(static_cast<std::size_t>(*size));

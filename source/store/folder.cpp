@@ -1,21 +1,16 @@
 #include "store/folder.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "base/error.hpp"
+#include "os/system.hpp"
 
 namespace vkfuse::store {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 /// Each missing folder on the way, for its owner alone, as the XDG specification asks.
 Result<void> make_folders(const fs::path& path) {
@@ -31,7 +26,7 @@ Result<void> make_folders(const fs::path& path) {
 Result<std::string> folder_for(const StoreOptions& options) {
   if (!options.enabled) return unsupported("The kernel store is switched off by an option.");
   if (!options.folder.empty()) return options.folder;
-  const std::string named = variable("VKFUSE_CACHE");
+  const std::string named = os::variable("VKFUSE_CACHE").value_or("");
   if (named == "off") return unsupported("The kernel store is switched off by VKFUSE_CACHE.");
   if (!named.empty()) return named;
   if (const auto cache = os::cache_folder()) return *cache + "/vkfuse";
@@ -41,9 +36,9 @@ Result<std::string> folder_for(const StoreOptions& options) {
 }
 
 Result<Folder> Folder::open(const std::string& path) {
-  VKF_CHECK_OK(make_folders(path));
+  VKF_CHECK_OK(make_folders(os::to_path(path)));
   Folder folder;
-  folder.handle_ = os::open_folder(path);
+  folder.handle_ = os::open_folder(os::to_path(path));
   if (!folder.is_open())
     return make_error(ErrorCode::io, "The folder '{}' could not be opened: {}.", path, os::last_failure());
   if (const auto objection = os::objection_to_folder(folder.handle_, path)) return unsupported("{}", *objection);

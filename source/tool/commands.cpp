@@ -11,6 +11,7 @@
 #include "base/limit_text.hpp"
 #include "base/target.hpp"
 #include "onnx/program_watcher.hpp"
+#include "os/files.hpp"
 #include "os/terminal.hpp"
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
@@ -90,7 +91,7 @@ Result<Executable> compile_model(const Common& common, const Device& device, ir:
                                  const std::string& plan = "") {
   VKF_TRY(options, compile_options(common));
   if (plan.empty()) return api::compile_graph(device, std::move(graph), options);
-  VKF_TRY(text, read_text(plan));
+  VKF_TRY(text, read_text(os::to_path(plan)));
   if (text.empty()) return invalid("The plan '{}' is an empty file.", plan);
   options.plan = std::move(text);
   auto program = api::compile_graph(device, std::move(graph), options);
@@ -131,7 +132,7 @@ Result<NamedInputs> read_inputs(const std::vector<std::string>& arguments) {
         return invalid("'{}' names no seed.", value);
       continue;
     }
-    VKF_TRY(tensor, read_tensor(value));
+    VKF_TRY(tensor, read_tensor(os::to_path(value)));
     one.tensor = std::move(tensor);
   }
   return given;
@@ -223,14 +224,15 @@ std::string summary(const StoreReport& store) {
   return fmt::format("Shaders compiled: {}. {}", store.compiler_calls, kept);
 }
 
-Result<void> write_outputs(const Outputs& outputs, const std::string& folder) {
+Result<void> write_outputs(const Outputs& outputs, const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
-  if (failed) return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", folder, failed.message());
+  if (failed)
+    return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", folder.string(), failed.message());
   std::set<std::string> names;
   for (const auto& entry : outputs) names.insert(entry.first);
   for (const auto& [name, stem] : file_stems(names)) {
-    VKF_CHECK_OK(write_npy(fs::path(folder) / (stem + ".npy"), outputs.at(name)));
+    VKF_CHECK_OK(write_npy(folder / os::to_path(stem + ".npy"), outputs.at(name)));
     if (stem != name) std::printf("  %s is in %s.npy\n", name.c_str(), stem.c_str());
   }
   return {};
@@ -370,7 +372,7 @@ void print_outputs(const Outputs& outputs, int top) {
 Result<void> show_times(const RunCommand& command, const Device& device, const std::string& model,
                         const std::vector<KernelTime>& times) {
   if (!command.trace.empty())
-    VKF_CHECK_OK(write_file(command.trace, to_trace(times, model, device.description().name)));
+    VKF_CHECK_OK(write_file(os::to_path(command.trace), to_trace(times, model, device.description().name)));
   if (!command.profile) return {};
   print_times(times);
   std::printf("%s\n", summary(device.store()).c_str());
@@ -382,7 +384,7 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
   say("Compiling");
-  VKF_TRY(program, load_in_parts(device, command.model, how, options));
+  VKF_TRY(program, load_in_parts(device, os::to_path(command.model), how, options));
   VKF_TRY(graph, graph_of(program.inputs()));
   VKF_TRY(inputs, inputs_for(graph, given, how.known));
   onnx::Watcher watcher;
@@ -393,19 +395,19 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
     outputs = std::move(made);
   }
   print_notes(program.notes());
-  const std::string name = fs::path(command.model).stem().string();
+  const std::string name = os::to_path(command.model).stem().string();
   std::printf("%s on %s: %d kernel%s, %d step%s of the host\n", name.c_str(), device.description().name.c_str(),
               watcher.kernels, watcher.kernels == 1 ? "" : "s", watcher.host_steps, watcher.host_steps == 1 ? "" : "s");
   print_outputs(outputs, command.top);
   if (how.floats) {
     how.floats.reset();
-    VKF_TRY(plain, load_in_parts(device, command.model, how, options));
+    VKF_TRY(plain, load_in_parts(device, os::to_path(command.model), how, options));
     VKF_TRY(plain_graph, graph_of(plain.inputs()));
     VKF_TRY(plain_inputs, inputs_for(plain_graph, given, how.known));
     VKF_TRY(wanted, plain.run(views(plain_inputs)));
     print_errors(outputs, wanted);
   }
-  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
+  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, os::to_path(command.output_dir)));
   if (!command.profile && command.trace.empty()) return 0;
   VKF_TRY(times, program.profile(views(inputs)));
   VKF_CHECK_OK(show_times(command, device, name, times));
@@ -421,7 +423,7 @@ Result<std::string> plan_in_parts(const Common& common, const PlanCommand& comma
   }
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
-  VKF_TRY(program, load_in_parts(device, command.model, how, options));
+  VKF_TRY(program, load_in_parts(device, os::to_path(command.model), how, options));
   print_notes(program.notes());
   return program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan);
 }
@@ -459,8 +461,8 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(given, read_inputs(command.inputs));
   VKF_TRY(how, model_options(common, given));
   say(fmt::format("Reading {}", command.model));
-  auto loaded = load_model(command.model, how);
-  if (!loaded && may_load_in_parts(command.model, how, loaded.error()))
+  auto loaded = load_model(os::to_path(command.model), how);
+  if (!loaded && may_load_in_parts(os::to_path(command.model), how, loaded.error()))
     return run_in_parts(common, command, std::move(how), given);
   if (!loaded) return std::move(loaded).error();
   VKF_CHECK_OK(check_given(*loaded, given));
@@ -480,13 +482,13 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   print_outputs(outputs, command.top);
   if (how.floats) {
     how.floats.reset();
-    VKF_TRY(plain, load_model(command.model, how));
+    VKF_TRY(plain, load_model(os::to_path(command.model), how));
     VKF_TRY(plain_inputs, inputs_for(plain.graph, given, without_graph(plain)));
     VKF_TRY(plain_program, compile_model(common, device, plain.graph));
     VKF_TRY(wanted, plain_program.run(views(plain_inputs)));
     print_errors(outputs, wanted);
   }
-  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
+  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, os::to_path(command.output_dir)));
   if (command.profile || !command.trace.empty()) {
     VKF_TRY(times, program.profile_host(views(inputs)));
     VKF_CHECK_OK(show_times(command, device, graph.name, times));
@@ -519,7 +521,7 @@ Result<std::string> plan_whole(const Common& common, const PlanCommand& command,
   VKF_TRY(program, compile_model(common, device, graph, command.plan));
   if (!command.save.empty()) {
     VKF_TRY(plan, program.save_plan());
-    VKF_CHECK_OK(write_file(command.save, plan));
+    VKF_CHECK_OK(write_file(os::to_path(command.save), plan));
   }
   const Stage stage = command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan;
   if (!command.profile) return program.explain(stage);
@@ -532,15 +534,15 @@ Result<std::string> plan_whole(const Common& common, const PlanCommand& command,
 Result<int> show_plan(const Common& common, const PlanCommand& command) {
   VKF_TRY(given, read_inputs(command.inputs));
   VKF_TRY(how, model_options(common, given));
-  auto model = load_model(command.model, how);
-  const bool in_parts = !model && may_load_in_parts(command.model, how, model.error());
+  auto model = load_model(os::to_path(command.model), how);
+  const bool in_parts = !model && may_load_in_parts(os::to_path(command.model), how, model.error());
   if (!model && !in_parts) return std::move(model).error();
   if (model) VKF_CHECK_OK(check_given(*model, given));
   VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, model->graph));
   if (command.output.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {
-    VKF_CHECK_OK(write_file(command.output, text));
+    VKF_CHECK_OK(write_file(os::to_path(command.output), text));
   }
   return 0;
 }
@@ -548,7 +550,7 @@ Result<int> show_plan(const Common& common, const PlanCommand& command) {
 Result<int> show_code(const Common& common, const CodeCommand& command) {
   VKF_TRY(given, read_inputs(command.inputs));
   VKF_TRY(how, model_options(common, given));
-  VKF_TRY(model, load_model(command.model, how));
+  VKF_TRY(model, load_model(os::to_path(command.model), how));
   VKF_CHECK_OK(check_given(model, given));
   VKF_TRY(device, open_device(common));
   VKF_TRY(program, compile_model(common, device, std::move(model.graph)));
@@ -556,9 +558,10 @@ Result<int> show_code(const Common& common, const CodeCommand& command) {
   if (command.segment && (*command.segment < 0 || *command.segment >= count)) {
     return invalid("There is no segment {}: the plan has {}.", *command.segment, count);
   }
+  const fs::path folder = os::to_path(command.output);
   if (!command.output.empty()) {
     std::error_code failed;
-    fs::create_directories(command.output, failed);
+    fs::create_directories(folder, failed);
     if (failed)
       return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", command.output, failed.message());
   }
@@ -568,7 +571,7 @@ Result<int> show_code(const Common& common, const CodeCommand& command) {
     if (command.output.empty()) {
       std::printf("%s%s\n", i > 0 && !command.segment ? "\n" : "", text.c_str());
     } else {
-      VKF_CHECK_OK(write_file(fs::path(command.output) / fmt::format("segment{}.{}", i, command.extension), text));
+      VKF_CHECK_OK(write_file(folder / os::to_path(fmt::format("segment{}.{}", i, command.extension)), text));
     }
   }
   return 0;

@@ -145,14 +145,6 @@ Result<HostTensor> read_tensor(const fs::path& path) {
   return HostTensor{tensor->dtype, std::move(tensor->sizes), std::move(tensor->bytes)};
 }
 
-std::string file_stem(const std::string& name) {
-  std::string safe = name;
-  std::replace_if(
-      safe.begin(), safe.end(),
-      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
-  return safe;
-}
-
 HostTensor converted(const HostTensor& tensor, DType dtype) {
   HostTensor result{dtype, tensor.sizes, {}};
   for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(size_of(tensor.dtype))) {

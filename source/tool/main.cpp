@@ -8,6 +8,7 @@
 #include "api/tensor_node.hpp"
 #include "base/command_main.hpp"
 #include "base/files.hpp"
+#include "os/files.hpp"
 #include "tool/commands.hpp"
 
 namespace {
@@ -55,7 +56,7 @@ using NamedFiles = std::vector<std::pair<const char*, std::string>>;
 Result<void> check_distinct(const NamedFiles& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (std::size_t j = i + 1; j < files.size(); ++j) {
-      if (!is_same_file(files[i].second, files[j].second)) continue;
+      if (!is_same_file(os::to_path(files[i].second), os::to_path(files[j].second))) continue;
       return invalid("The {} and {} name one file, '{}'.", files[i].first, files[j].first, files[j].second);
     }
   }
@@ -189,6 +190,7 @@ void CommandLine::add_validate() {
 
 int run_command(int argc, char** argv) {
   CommandLine line;
+  line.app.allow_windows_style_options(false);  // a path may begin with '/'
   line.app.require_subcommand(1);
   line.app.set_version_flag("--version", VKFUSE_VERSION);
   line.add_devices();

@@ -57,8 +57,6 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view byte
 Result<HostTensor> read_npy(const std::filesystem::path& path);
 /// The same from a .npy file or from one that holds a TensorProto (.pb).
 Result<HostTensor> read_tensor(const std::filesystem::path& path);
-/// A file name for an output: whatever the graph calls it stays inside the folder.
-std::string file_stem(const std::string& name);
 /// The same numbers in another float dtype.
 HostTensor converted(const HostTensor& tensor, DType dtype);
 Result<void> write_npy(const std::filesystem::path& path, const HostTensor& tensor);

@@ -4,6 +4,8 @@
 
 #include "api/program.hpp"
 #include "api/states.hpp"
+#include "os/files.hpp"
+#include "tool/output_names.hpp"
 
 namespace vkfuse::tool {
 
@@ -11,16 +13,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// NAME.npy or NAME.pb, of the dtype and the sizes that the graph says.
-Result<HostTensor> read_output(const fs::path& folder, const ir::Graph& graph, const ir::Output& output,
+/// STEM.npy or STEM.pb.
+Result<fs::path> find_output(const fs::path& folder, const std::string& stem, const std::string& name) {
+  std::error_code ignored;
+  for (const char* extension : {".npy", ".pb"}) {
+    const fs::path path = folder / os::to_path(stem + extension);
+    if (fs::exists(path, ignored)) return path;
+  }
+  return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(), stem, stem,
+                     name);
+}
+
+/// Of the dtype and the sizes that the graph says.
+Result<HostTensor> read_output(const fs::path& path, const ir::Graph& graph, const ir::Output& output,
                                const SymbolValues& symbols) {
   const TensorType& type = graph.node(output.value).type;
-  std::error_code ignored;
-  fs::path path = folder / (file_stem(output.name) + ".npy");
-  if (!fs::exists(path, ignored)) path.replace_extension(".pb");
-  if (!fs::exists(path, ignored))
-    return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(),
-                       path.stem().string(), path.stem().string(), output.name);
   VKF_TRY(tensor, read_tensor(path));
   if (type.dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = type.dtype;  // NumPy has no bfloat16
   VKF_TRY(sizes, resolve(type.shape, symbols));
@@ -40,9 +47,13 @@ Result<Outputs> computed_outputs(const Device& device, const GraphRun& run, Vali
 }
 
 Result<Outputs> read_outputs(const fs::path& folder, const GraphRun& run) {
+  std::set<std::string> names;
+  for (const ir::Output& output : run.graph.outputs()) names.insert(output.name);
+  const std::map<std::string, std::string> stems = file_stems(names);
   Outputs outputs;
   for (const ir::Output& output : run.graph.outputs()) {
-    VKF_TRY(tensor, read_output(folder, run.graph, output, run.inputs.symbols));
+    VKF_TRY(path, find_output(folder, stems.at(output.name), output.name));
+    VKF_TRY(tensor, read_output(path, run.graph, output, run.inputs.symbols));
     outputs.emplace(output.name, std::move(tensor));
   }
   return outputs;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "os/files.hpp"
 #include "tool/commands.hpp"
 #include "tool/validate.hpp"
 
@@ -24,24 +25,25 @@ Result<std::vector<DeviceDescription>> requested_devices(const Common& common, c
 /// The files of --json and --report.
 Result<void> write_reports(const ValidateCommand& command, const ValidateOptions& options,
                            const std::vector<DeviceReport>& reports) {
-  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
-  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
+  if (!command.json.empty()) VKF_CHECK_OK(write_file(os::to_path(command.json), to_json(reports)));
+  if (!command.report.empty()) VKF_CHECK_OK(write_file(os::to_path(command.report), to_html(reports, options)));
   return {};
 }
 
 /// Outputs of another program: one report without a device.
 Result<int> compare_outputs(const ValidateCommand& command, const ValidateOptions& options) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(command.outputs, ignored))
+  const std::filesystem::path outputs = os::to_path(command.outputs);
+  if (!std::filesystem::is_directory(outputs, ignored))
     return make_error(ErrorCode::not_found, "There is no folder '{}'.", command.outputs);
   if (command.paths.size() != 1)
     return invalid("--outputs takes one model or case folder, but {} were given.", command.paths.size());
-  const std::filesystem::path path = command.paths[0];
+  const std::filesystem::path path = os::to_path(command.paths[0]);
   if (!std::filesystem::exists(path, ignored))
     return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
   std::vector<DeviceReport> reports(1);
   reports[0].device.name = "outputs of " + command.outputs;
-  const CaseResult& result = reports[0].report.cases.emplace_back(validate_outputs(path, command.outputs, options));
+  const CaseResult& result = reports[0].report.cases.emplace_back(validate_outputs(path, outputs, options));
   std::fputs(to_text(result).c_str(), stdout);
   VKF_CHECK_OK(write_reports(command, options, reports));
   return result.verdict == Verdict::failed ? 1 : result.verdict == Verdict::passed ? 0 : 2;
@@ -74,9 +76,10 @@ void print_case(const CaseResult& result) {
 /// Validates every path on a device. `usage` takes why a path could not be; an error is one of the command line.
 Result<void> validate_paths(const Device& device, const ValidateCommand& command, const ValidateOptions& options,
                             ValidateReport& into, std::optional<Error>& usage) {
-  for (const std::string& path : command.paths) {
+  for (const std::string& text : command.paths) {
+    const std::filesystem::path path = os::to_path(text);
     if (!command.inputs.empty() && std::filesystem::is_directory(path))
-      return invalid("'{}' is a folder, whose cases have inputs of their own: --input is for models.", path);
+      return invalid("'{}' is a folder, whose cases have inputs of their own: --input is for models.", text);
     auto report = validate_path(device, path, options, print_case);
     if (!report) {
       usage = std::move(report).error();

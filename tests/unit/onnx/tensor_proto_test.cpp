@@ -99,7 +99,7 @@ TEST_F(ExternalData, IsNamedFromTheFolderOn) {
     EXPECT_EQ(data.error().code, ErrorCode::invalid_argument) << data.error().text();
     EXPECT_NE(data.error().message.find(location), std::string::npos) << data.error().text();
   }
-  for (const char* location : {"none.bin", "below"})
+  for (const char* location : {"none.bin", "below", "\xff.bin"})
     EXPECT_EQ(read(location).error().code, ErrorCode::not_found) << location;
 }
 

@@ -31,11 +31,11 @@ class OsFiles : public testing::Test {
     fs::remove_all(folder_, ignored);
   }
   [[nodiscard]] bool write(const std::string& name, std::string_view text) const {
-    const Handle file = create_file(folder_ / name);
+    const Handle file = create_file(folder_ / to_path(name));
     return file.is_open() && write_all(file, bytes_of(text));
   }
   [[nodiscard]] std::string read(const std::string& name) const {
-    const Handle file = open_file(folder_ / name);
+    const Handle file = open_file(folder_ / to_path(name));
     return file.is_open() ? all_of(file) : "not open";
   }
 
@@ -50,12 +50,23 @@ TEST_F(OsFiles, AreMadeOnceAndHoldEveryByte) {
   EXPECT_EQ(read("file"), text);
   EXPECT_EQ(size_of_regular(open_file(folder_ / "file")), text.size());
   EXPECT_EQ(size_of_regular(open_folder(folder_)), std::nullopt);
+  for (const fs::path& path : {folder_ / "file", folder_, folder_ / "none"}) EXPECT_FALSE(is_pipe_or_device(path));
   for (const char* name : {"none", "none/inside"}) {
     EXPECT_FALSE(open_file(folder_ / name).is_open());
     EXPECT_TRUE(was_missing()) << name << ": " << last_failure();
     EXPECT_NE(last_failure(), "");
   }
   EXPECT_FALSE(open_folder(folder_ / "file").is_open()) << "it is no folder";
+}
+
+TEST_F(OsFiles, HaveNamesInUtf8) {
+  const std::string name = "k\xc3\xbchl \xe6\xa8\xa1";
+  ASSERT_TRUE(write(name, "cool"));
+  EXPECT_EQ(read(name), "cool");
+  EXPECT_EQ((folder_ / to_path(name)).filename().string(), name);
+  const std::vector<Entry> all = list_files(open_folder(folder_));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].name, name);
 }
 
 TEST_F(OsFiles, AreReadFromAnyPosition) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "os/files.hpp"
+#include "os/system.hpp"
 #include "os/windows.hpp"
 #include "support/environment.hpp"
 #include "unit/store/fixture.hpp"
@@ -50,9 +51,21 @@ TEST(OsFilesOfWindows, NamesOfAFolderAreNoPathsStreamsOrDevices) {
   fs::remove_all(path);
 }
 
+TEST(OsFilesOfWindows, TextsAreUtf8) {
+  EXPECT_EQ(to_path("k\xc3\xbchl \xe6\xa8\xa1"), fs::path(L"k\u00fchl \u6a21"));
+  EXPECT_EQ(to_path("\xff.bin"), fs::path(L"\ufffd.bin"));
+  EXPECT_EQ(to_path("cut off \xc3"), fs::path(L"cut off \ufffd"));
+  EXPECT_EQ(to_path(""), fs::path());
+  const vkfuse::test::Variable unset("VKFUSE_TEST_VARIABLE", std::nullopt);
+  EXPECT_EQ(variable("VKFUSE_TEST_VARIABLE"), std::nullopt);
+  ASSERT_EQ(::_wputenv_s(L"VKFUSE_TEST_VARIABLE", L"k\u00fchl"), 0);
+  EXPECT_EQ(variable("VKFUSE_TEST_VARIABLE"), "k\xc3\xbchl");
+}
+
 TEST(OsFilesOfWindows, DevicesAreNoFiles) {
   EXPECT_EQ(size_of_regular(open_file("NUL")), std::nullopt);
   EXPECT_TRUE(write_all(open_in_place("NUL"), {}));
+  EXPECT_TRUE(is_pipe_or_device("NUL"));
 }
 
 TEST(OsFilesOfWindows, TheStoreIsInTheLocalFolder) {

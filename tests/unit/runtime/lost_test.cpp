@@ -1,5 +1,6 @@
 // Devices that are lost and memory that is not to be had, seen from the public interface; and two devices in one
 // process.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -141,12 +142,16 @@ TEST(Lost, ARunInFlightIsAnErrorAndNothingCrashes) {
   EXPECT_EQ(program.run({{"x", HostView(data())}}).error().code, ErrorCode::device_lost);
 }
 
-constexpr const char* kDrivers[] = {"/usr/share/vulkan/icd.d/lvp_icd.x86_64.json",
-                                    "/usr/lib/chromium/vk_swiftshader_icd.json"};
+/// lavapipe's manifest, which has the processor in its name or has not, and SwiftShader's.
+std::vector<std::string> manifests() {
+  std::string mesa = "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json";
+  if (!std::filesystem::exists(mesa)) mesa = "/usr/share/vulkan/icd.d/lvp_icd.json";
+  return {mesa, "/usr/lib/chromium/vk_swiftshader_icd.json"};
+}
 
 /// Both drivers, on two threads, and one of them lost meanwhile.
 void use_two_devices() {
-  const std::string both = std::string(kDrivers[0]) + ":" + kDrivers[1];
+  const std::string both = fmt::format("{}", fmt::join(manifests(), ":"));
   set_variable("VK_ICD_FILENAMES", both);
   set_variable("VK_DRIVER_FILES", both);
   try {
@@ -177,7 +182,7 @@ void use_two_devices() {
 }
 
 TEST(TwoDevicesDeathTest, WorkInOneProcess) {
-  for (const char* manifest : kDrivers) {
+  for (const std::string& manifest : manifests()) {
     if (!std::filesystem::exists(manifest)) GTEST_SKIP() << manifest << " is not there.";
   }
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -34,20 +34,22 @@ TEST(StoppableMutex, AreOneAtATime) {
 TEST(StoppableMutex, AreNotWaitedForByThoseWhoWereStopped) {
   StoppableMutex turns;
   std::atomic<int> got = 0, refused = 0;
-  auto first = turns.take({});
-  ASSERT_TRUE(first);
   const auto wait = [&](const std::stop_token& stop) {
     const auto turn = turns.take(stop);
     ++(turn ? got : refused);
   };
-  std::jthread stays(wait);
+  std::jthread stays;
   {
-    std::jthread goes(wait);
-    goes.request_stop();
-  }  // joined, while somebody else still has the turn
-  EXPECT_EQ(refused, 1);
-  EXPECT_EQ(got, 0);
-  first.reset();
+    const auto first = turns.take({});
+    ASSERT_TRUE(first);
+    stays = std::jthread(wait);
+    {
+      std::jthread goes(wait);
+      goes.request_stop();
+    }  // joined, while somebody else still has the turn
+    EXPECT_EQ(refused, 1);
+    EXPECT_EQ(got, 0);
+  }
   stays.join();
   EXPECT_EQ(got, 1);
   std::stop_source stopped;

@@ -58,6 +58,13 @@ TEST(Files, OutputsHaveFilesOfTheirOwn) {
   EXPECT_EQ(file_stems({"a.b", "a_b_2", "a_b"}), (Stems{{"a_b", "a_b"}, {"a_b_2", "a_b_2"}, {"a.b", "a_b_3"}}));
   EXPECT_EQ(file_stems({"Y", "y"}), (Stems{{"Y", "Y"}, {"y", "y_2"}}));
   EXPECT_EQ(file_stems({"", "..", "."}), (Stems{{"", "output"}, {".", "_"}, {"..", "__"}}));
+  EXPECT_EQ(file_stems({"Con", "com1", "lpt0", "con.npy", "com", "com12"}), (Stems{{"Con", "Con_"},
+                                                                                   {"com1", "com1_"},
+                                                                                   {"lpt0", "lpt0_"},
+                                                                                   {"con.npy", "con_npy"},
+                                                                                   {"com", "com"},
+                                                                                   {"com12", "com12"}}))
+      << "devices of Windows";
   const std::string longer(300, 'a');
   const Stems stems = file_stems({longer, longer + "b"});
   EXPECT_EQ(stems.at(longer).size(), 100U);

@@ -537,6 +537,24 @@ TEST_F(GivenOutputs, OfAModelWithInputs) {
   EXPECT_NE(validated(), 0) << printed_;
 }
 
+/// As run --output-dir has called them.
+TEST_F(GivenOutputs, HaveTheFilesThatARunWrites) {
+  const std::string model = graph("names.vkf",
+                                  "graph \"g\" {\n  %0 = input \"x\" : f32[5]\n  %1 = exp %0 : f32[5]\n"
+                                  "  %2 = neg %0 : f32[5]\n  output \"a.b\" = %1\n  output \"a_b\" = %2\n"
+                                  "  output \"nul\" = %1\n}");
+  RunCommand run;
+  run.model = model;
+  run.output_dir = (folder_ / "theirs").string();
+  testing::internal::CaptureStdout();
+  const Result<int> ran = run_model(common_, run);
+  testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(ran.ok()) << ran.error().text();
+  command_.paths = {model};
+  command_.outputs = run.output_dir;
+  EXPECT_EQ(validated(), 0) << printed_;
+}
+
 TEST_F(GivenOutputs, OfDataSetsAreInFoldersOfTheirNames) {
   std::filesystem::copy(folder_ / "case/test_data_set_0", folder_ / "case/test_data_set_1");
   command_.outputs = (folder_ / "theirs").string();
