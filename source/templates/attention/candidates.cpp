@@ -20,10 +20,12 @@ using segment::ValueId;
 
 namespace {
 
-/// Threads along m and along k, and what one of them has.
+/// Threads along m and along k, and what one of them has; of how its operands are staged, what fits the device unless
+/// it is said.
 struct ThreadGrid {
   int m, k;
   int rows = 4, keys = 4;
+  std::optional<bool> slices = std::nullopt;
 };
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
 /// On a GPU whose threads have registers for them: a read of shared memory serves 16 multiply-adds, and of those of
@@ -174,7 +176,7 @@ bool shares_rows_in_subgroups(const Target& target, const ThreadGrid& threads) {
 std::optional<Schedule> with_threads(const Problem& problem, AttentionParams tile, const ThreadGrid& threads) {
   const bool low_register = has_few_registers(problem.target);
   const bool has_banks = problem.target.type != DeviceType::cpu && !low_register;
-  const bool slices = has_banks && threads.m * threads.k >= kFewestThreadsOfSlices;
+  const bool slices = threads.slices.value_or(has_banks && threads.m * threads.k >= kFewestThreadsOfSlices);
   tile.mapping = SimtAttention{.threads_m = threads.m,
                                .threads_k = threads.k,
                                .rows = threads.rows,
@@ -399,7 +401,8 @@ class AttentionSearch {
     }
     if (tuning.attention && tuning.attention->subgroups == 0) {
       const AttentionShape& shape = *tuning.attention;
-      if (auto requested = with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys}))
+      if (auto requested = with_threads(
+              problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices}))
         return requested;
     }
     for (const ThreadGrid& threads : kThreads) consider(threads);
@@ -470,6 +473,7 @@ void describe_attention(const Schedule& schedule, Description& description) {
   if (const SimtAttention* simt = params.simt()) {
     choices.push_back(simt->rows);
     choices.push_back(simt->keys);
+    choices.push_back(simt->slice);
   }
 }
 

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "schedule/access.hpp"
 #include "schedule/limits.hpp"
 #include "templates/attention/candidates.hpp"
@@ -9,9 +7,13 @@ namespace vkfuse::schedule {
 
 namespace {
 
-/// Rows and keys of a thread. Many of them are worth little without other threads to share what is staged.
-constexpr std::pair<int, int> kOfThread[] = {{4, 4}, {8, 4}, {4, 8}, {8, 8}};
-constexpr int kFewestWideThreads = 64;
+/// Rows and keys of a thread, and how operands are staged: slices serve many threads.
+struct OfThread {
+  int rows, keys;
+  bool slices;
+};
+constexpr OfThread kOfThreads[] = {{4, 4, false}, {4, 4, true}, {8, 4, true}, {4, 8, true}, {8, 8, true}};
+constexpr int kFewestThreads = 32;
 
 }  // namespace
 
@@ -20,11 +22,14 @@ std::vector<Tuning> attention_tunings(const Schedule& standard, const Caps& caps
   for (int threads_m = 1; threads_m <= 16; threads_m *= 2) {
     for (int threads_k = 2; threads_k <= 32; threads_k *= 2) {
       if (threads_m * threads_k > largest_workgroup(caps)) continue;
-      for (const auto& [rows, keys] : kOfThread) {
-        if (rows * keys > 16 && threads_m * threads_k < kFewestWideThreads) continue;
-        all.push_back(
-            {.attention = AttentionShape{.threads_m = threads_m, .threads_k = threads_k, .rows = rows, .keys = keys},
-             .cooperative_matrix = false});
+      for (const OfThread& of : kOfThreads) {
+        if (of.slices && threads_m * threads_k < kFewestThreads) continue;
+        all.push_back({.attention = AttentionShape{.threads_m = threads_m,
+                                                   .threads_k = threads_k,
+                                                   .rows = of.rows,
+                                                   .keys = of.keys,
+                                                   .slices = of.slices},
+                       .cooperative_matrix = false});
       }
     }
   }
