@@ -277,13 +277,17 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
                      : 0;
       } else {
         EXPECT_EQ(tile.cooperative(), nullptr);
-        lanes += tile.simt()->threads_m == asked.threads_m && tile.simt()->threads_k == asked.threads_k ? 1 : 0;
+        lanes += tile.simt()->threads_m == asked.threads_m && tile.simt()->threads_k == asked.threads_k &&
+                         tile.simt()->rows == asked.rows && tile.simt()->keys == asked.keys &&
+                         (tile.simt()->slice != 0) == asked.slices
+                     ? 1
+                     : 0;
       }
       const segment::Loops run = schedule::scheduled_loops(made.graph, loops, tuned);
       EXPECT_FALSE(must(lowering::lower({made.graph, made.steps[0].segment, run, tuned, target, {}})).empty())
           << schedule::to_text(tuning);
     }
-    EXPECT_GE(lanes, 12);
+    EXPECT_GE(lanes, 40);
     EXPECT_EQ(units, target.has(FeatureTier::cooperative_matrix) ? 12 : 0);  // all fit
   }
 }

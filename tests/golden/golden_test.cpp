@@ -91,6 +91,7 @@ const Golden kGoldens[] = {
     {"matmul_in_parts", "gpu", gpu, 2},
     {"attention_causal", "gpu", gpu, 1},
     {"attention_causal", "minimum", minimum_device, 1},
+    {"attention_heads", "gpu", gpu, 1},
     // Lanes of few registers; of the kernels whose tiles spill there (scripts/portability.sh).
     {"matmul_bytes", "mali", mali, 1},
     {"matmul_bias_silu", "mali", mali, 1},
