@@ -288,7 +288,7 @@ std::vector<AttentionShape> cooperative_attention_shapes() {
   std::vector<AttentionShape> all;
   for (const int subgroups : kSubgroups) {
     for (const int keys : kKeyFragments) {
-      for (const bool prefetched : {true, false}) all.push_back({0, 0, subgroups, keys, prefetched});
+      for (const bool prefetched : {true, false}) all.push_back({.subgroups = subgroups, .key_fragments = keys, .pipelined_scores = prefetched});
     }
   }
   return all;
