@@ -64,6 +64,11 @@ class Attention : public AttentionBase {
       main_.close();
     }
   }
+  /// Over what is much code already.
+  void open_long_loop(const char* counter, const Code& begin, const Code& end) {
+    main_.open("{}for (uint {} = {}; {} < {}; ++{}) {{", simt_.slice == 0 ? "" : "[[dont_unroll]] ", counter, begin,
+               counter, end, counter);
+  }
   void open_steps(const char* counter, int count);
   void close_steps();
 
@@ -167,7 +172,7 @@ Result<void> Attention::main_function() {
   if (first_ && slices_d_ == 1) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
   VKF_CHECK_OK(fetch_first(walk));
-  main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
+  open_long_loop("block", walk.begin, walk.end);
   VKF_CHECK_OK(find_scores(walk));
   if (third_.staging.prefetched) {
     main_.line("// The first values are in flight while scores become weights.");
@@ -207,7 +212,7 @@ Result<void> Attention::find_scores(const Walk& walk) {
   main_.close();
   const bool slices = slices_d_ > 1;
   if (slices) {
-    main_.open("for (uint slice = 0u; slice < {0}u; ++slice) {{", slices_d_);
+    open_long_loop("slice", "0u", code("{}u", slices_d_));
     VKF_CHECK_OK(stage(*first_, "tile_m", "slice"));
   }
   VKF_CHECK_OK(stage(*second_, "block", slices ? "slice" : ""));
@@ -407,7 +412,7 @@ Result<void> Attention::add_up() {
     main_.line("barrier();");
     return {};
   }
-  main_.open("for (uint slice = 0u; slice < {}u; ++slice) {{", slices_k_);
+  open_long_loop("slice", "0u", code("{}u", slices_k_));
   main_.line("uint values = block * {}u + slice;", slices_k_);
   VKF_CHECK_OK(stage(third_, "", "values"));
   main_.line("barrier();");
