@@ -135,11 +135,11 @@ double unhurried_registers(const DeviceModel& model, const SimtAttention& simt) 
   return model.pressure.attention_registers * std::sqrt(simt.rows * simt.keys / 16.0);
 }
 
-/// Of accesses of shared memory, the part that a kernel waits for. Fragments are prefetched. Threads wait where reads
-/// meet in the same banks, and half the time else (bench/results/h200-sweep-matmul.json: tiles of 4 x 4 and 8 x 4).
+/// Of accesses of shared memory, the part that a kernel waits for: as matmuls do, whose slices are staged likewise, but
+/// for all of it where stores meet in the same banks.
 double share_waited_for(const Target& target, const AttentionParams& tile) {
-  if (target.type == DeviceType::cpu) return 1;
-  return tile.cooperative() != nullptr ? 0.25 : tile.simt()->slice != 0 ? 0.5 : 1;
+  const bool waits = target.type == DeviceType::cpu || (tile.simt() != nullptr && tile.simt()->slice == 0);
+  return waits ? 1 : 0.25;
 }
 
 /// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
