@@ -301,7 +301,8 @@ TEST(Attention, OfAnyTileOfThreadsIsRight) {
         return params != nullptr && params->simt() != nullptr && params->simt()->rows == asked.rows &&
                params->simt()->keys == asked.keys && (params->simt()->slice != 0) == asked.slices;
       };
-      EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), is_asked)) << what;
+      const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
+      EXPECT_TRUE(!has_registers || std::any_of(steps.begin(), steps.end(), is_asked)) << what;
       compare_with_reference(program, graph, data_for({graph, {}, 62, false}), what);
     }
   }

@@ -39,6 +39,8 @@ constexpr ThreadGrid kLowRegisterThreads[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}
 constexpr int kSlice = 16;
 /// Fewer threads hardly meet, and would bring queries again for every few keys.
 constexpr int kFewestThreadsOfSlices = 32;
+/// Rows times keys of a thread that every device has registers for.
+constexpr int kOfSmallTile = 16;
 /// What estimates of large tiles leave of the registers that a thread can have.
 constexpr int kRegistersToSpare = 16;
 
@@ -124,6 +126,24 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
 }
 
+/// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.
+bool fits_device(const Problem& problem, const AttentionParams& tile, int workgroup) {
+  const auto fits = [](const AttentionOperand& side, int across, int deep) {
+    return (side.along_k ? deep : across) % side.elements == 0;
+  };
+  const int d = tile.values.contract ? tile.staged_d(problem.loops) : 0;
+  if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d))) return false;
+  return fits(tile.value, tile.extent_n(problem.loops), tile.staged_k()) &&
+         workgroup <= static_cast<int>(usable_invocations(problem.target.caps)) &&
+         shared_bytes(problem.loops, tile) <= problem.target.caps.workgroup.shared_memory_bytes;
+}
+
+/// The threads of the subgroups that the tile's kernel counts on; 0 if on none.
+int subgroup_of(const Target& target, const AttentionParams& tile, int workgroup) {
+  if (tile.cooperative()) return workgroup / tile.cooperative()->subgroups;
+  return tile.simt()->shuffles ? static_cast<int>(target.caps.subgroup.size) : 0;
+}
+
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
 std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
@@ -132,23 +152,13 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
     tile.mask.upper.clear();
     tile.mask.lower.clear();
   }
-  const auto limit = static_cast<int>(usable_invocations(problem.target.caps));
-  const auto fits = [](const AttentionOperand& side, int across, int deep) {
-    return (side.along_k ? deep : across) % side.elements == 0;
-  };
-  const int d = tile.values.contract ? tile.staged_d(problem.loops) : 0;
-  if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d)))
-    return std::nullopt;
-  if (!fits(tile.value, tile.extent_n(problem.loops), tile.staged_k()) || workgroup > limit ||
-      shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes)
-    return std::nullopt;
+  if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();
   schedule.wide = problem.loops.count() >= (std::int64_t{1} << 31);
   schedule.full_chunks = true;
   schedule.workgroup = workgroup;
-  if (tile.cooperative()) schedule.subgroup = workgroup / tile.cooperative()->subgroups;
-  if (tile.simt() && tile.simt()->shuffles) schedule.subgroup = static_cast<int>(problem.target.caps.subgroup.size);
+  schedule.subgroup = subgroup_of(problem.target, tile, workgroup);
   schedule.vector_axis = tile.axes.n.back();
   schedule.chunk_size = tile.elements;
   schedule.launch.workgroups = problem.loops.empty ? 0
@@ -175,6 +185,8 @@ bool shares_rows_in_subgroups(const Target& target, const ThreadGrid& threads) {
 
 std::optional<Schedule> with_threads(const Problem& problem, AttentionParams tile, const ThreadGrid& threads) {
   const bool low_register = has_few_registers(problem.target);
+  const bool wide = threads.rows * threads.keys > kOfSmallTile;
+  if (low_register && wide) return std::nullopt;
   const bool has_banks = problem.target.type != DeviceType::cpu && !low_register;
   const bool slices = threads.slices.value_or(has_banks && threads.m * threads.k >= kFewestThreadsOfSlices);
   tile.mapping = SimtAttention{.threads_m = threads.m,
@@ -185,8 +197,8 @@ std::optional<Schedule> with_threads(const Problem& problem, AttentionParams til
                                .shuffles = !low_register && shares_rows_in_subgroups(problem.target, threads),
                                .low_register = low_register};
   auto schedule = with_tile(problem, std::move(tile), threads.m * threads.k);
-  const int most = static_cast<int>(device_model(problem.target).units.registers_per_thread) - kRegistersToSpare;
-  if (schedule && threads.rows * threads.keys > 16 && schedule->cost.registers > most) return std::nullopt;
+  const double most = device_model(problem.target).units.registers_per_thread - kRegistersToSpare;
+  if (schedule && wide && schedule->cost.registers > most) return std::nullopt;
   return schedule;
 }
 
@@ -288,7 +300,8 @@ std::vector<AttentionShape> cooperative_attention_shapes() {
   std::vector<AttentionShape> all;
   for (const int subgroups : kSubgroups) {
     for (const int keys : kKeyFragments) {
-      for (const bool prefetched : {true, false}) all.push_back({.subgroups = subgroups, .key_fragments = keys, .pipelined_scores = prefetched});
+      for (const bool prefetched : {true, false})
+        all.push_back({.subgroups = subgroups, .key_fragments = keys, .pipelined_scores = prefetched});
     }
   }
   return all;
@@ -401,21 +414,25 @@ class AttentionSearch {
     }
     if (tuning.attention && tuning.attention->subgroups == 0) {
       const AttentionShape& shape = *tuning.attention;
-      if (auto requested = with_threads(
-              problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices}))
+      if (auto requested =
+              with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices}))
         return requested;
     }
+    consider_threads();
+    return std::move(best_);
+  }
+
+ private:
+  void consider_threads() {
     for (const ThreadGrid& threads : kThreads) consider(threads);
-    if (problem_.target.type != DeviceType::cpu && !has_few_registers(problem_.target)) {
+    if (problem_.target.type != DeviceType::cpu) {
       for (const ThreadGrid& threads : kWideThreads) consider(threads);
     }
     for (const ThreadGrid& threads : kLowRegisterThreads) {
       if (best_ && registers_over_limit(*best_) > 0) consider(threads);
     }
-    return std::move(best_);
   }
 
- private:
   /// The product that the device offers for these operands, of which scores can become an operand.
   [[nodiscard]] std::optional<MatrixShape> fragment_for() const {
     if (!problem_.target.has(FeatureTier::cooperative_matrix) ||

@@ -116,11 +116,9 @@ Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.
 Result<std::vector<RelocatableKernel>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
-  const Code thread = simt_.rows * simt_.keys == 16
-                          ? Code()
-                          : code("; {} x {} per thread", simt_.rows, simt_.keys);
-  return finish_one(code("{} rows per workgroup, {} positions of the softmax at a time{}", tile_.tile_m(),
-                         tile_.tile_k(), thread));
+  const Code thread = simt_.rows * simt_.keys == 16 ? Code() : code("; {} x {} per thread", simt_.rows, simt_.keys);
+  return finish_one(
+      code("{} rows per workgroup, {} positions of the softmax at a time{}", tile_.tile_m(), tile_.tile_k(), thread));
 }
 
 void Attention::locate_thread() {
@@ -230,8 +228,8 @@ Result<void> Attention::fetch_next(const Walk& walk) {
   const bool slices = slices_d_ > 1;
   main_.line("// The next {} is in flight while this one is multiplied.", slices ? "slice" : "block");
   if (slices) main_.line("uint next_slice = (slice + 1u) % {}u;", slices_d_);
-  main_.line("uint next_block = min(block + {}, {} - 1u);",
-             slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"), walk.end);
+  main_.line("uint next_block = min(block + {}, {} - 1u);", slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"),
+             walk.end);
   if (first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", "next_slice"));
   if (second_->staging.prefetched) VKF_CHECK_OK(fetch(*second_, "next_block", slices ? "next_slice" : ""));
   return {};
@@ -265,7 +263,7 @@ std::vector<Code> Attention::load_registers(const char* name, int count, const s
 /// The vec4s of a thread's rows: neighbours.
 Code Attention::rows_at(int i) const {
   if (simt_.rows == 4) return "thread_m";
-  return code("thread_m * {}u + {}u", simt_.rows / 4, i);
+  return code("thread_m * {}u{}", simt_.rows / 4, i == 0 ? Code() : code(" + {}u", i));
 }
 
 void Attention::multiply_scores() {
@@ -291,8 +289,8 @@ Result<void> Attention::finish_scores() {
   use_chunks_of(score_);
   open_low_register_loop("i", simt_.rows);
   main_.line("float top = uintBitsToFloat(0xff800000u);");
-  main_.line("uint m = {};", limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()),
-                                     extent(tile_.axes.m), tile_.tile_m()));
+  main_.line("uint m = {};",
+             limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()), extent(tile_.axes.m), tile_.tile_m()));
   open_low_register_loop("g", simt_.keys);
   VKF_CHECK_OK(finish_score());
   main_.close();
@@ -366,8 +364,8 @@ Result<void> Attention::weigh() {
   open_low_register_loop("g", simt_.keys);
   main_.line("uint own = {};", key_of_thread());
   if (changes_weight()) {
-    main_.line("uint chunk = {};", limited(code("block * {}u + own", tile_.tile_k()), extent(tile_.axes.k),
-                                           tile_.tile_k()));
+    main_.line("uint chunk = {};",
+               limited(code("block * {}u + own", tile_.tile_k()), extent(tile_.axes.k), tile_.tile_k()));
   }
   const bool several = simt_.rows > 4;
   if (several) open_loop("q", simt_.rows / 4);
@@ -390,8 +388,8 @@ Result<void> Attention::weigh_score(const Code& weight) {
     main_.line("{} = power;", weight);
     return {};
   }
-  main_.line("uint m = {};", limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()),
-                                     extent(tile_.axes.m), tile_.tile_m()));
+  main_.line("uint m = {};",
+             limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()), extent(tile_.axes.m), tile_.tile_m()));
   Scope scope = part_scope(weight_);
   VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
   for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
