@@ -205,9 +205,7 @@ Result<void> Attention::fetch_first(const Walk& walk) {
 /// The products that scores are computed from.
 Result<void> Attention::find_scores(const Walk& walk) {
   if (!first_) return {};
-  open_loop("i", simt_.rows * simt_.keys / 4);
-  main_.line("{}[i] = vec4(0.0);", scores_);
-  main_.close();
+  main_.line("{}for (uint i = 0u; i < {}u; ++i) {}[i] = vec4(0.0);", unrolled(), simt_.rows * simt_.keys / 4, scores_);
   const bool slices = slices_d_ > 1;
   if (slices) {
     open_long_loop("slice", "0u", code("{}u", slices_d_));
