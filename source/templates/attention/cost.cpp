@@ -135,11 +135,16 @@ double unhurried_registers(const DeviceModel& model, const SimtAttention& simt) 
   return model.pressure.attention_registers * std::sqrt(simt.rows * simt.keys / 16.0);
 }
 
-/// Of accesses of shared memory, the part that a kernel waits for: as matmuls do, whose slices are staged likewise, but
-/// for all of it where stores meet in the same banks.
-double share_waited_for(const Target& target, const AttentionParams& tile) {
-  const bool waits = target.type == DeviceType::cpu || (tile.simt() != nullptr && tile.simt()->slice == 0);
-  return waits ? 1 : 0.25;
+/// Of accesses of shared memory, those that a kernel waits for beside its arithmetic. Fragments are prefetched. Threads
+/// wait for all where stores meet in the same banks; of slices, multiply-adds and accesses go on at the same time, but
+/// not all of the time.
+double accesses_waited_for(const Target& target, const AttentionParams& tile, double accesses, double compute) {
+  if (target.type == DeviceType::cpu) return accesses;
+  if (tile.cooperative() != nullptr) return accesses / 4;
+  if (tile.simt()->slice == 0) return accesses;
+  const CostModel costs = costs_of(target);
+  const double compute_us = compute / (costs.gflops * 1e3);
+  return (std::hypot(compute_us, accesses / costs.accesses_per_us) - compute_us) * costs.accesses_per_us;
 }
 
 /// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
@@ -172,9 +177,6 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   cost.loads_executed = static_cast<std::int64_t>(reads.loads);
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
   cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
-  const double accesses = reads.loads + query_loads_again(loops, of, schedule) +
-                          static_cast<double>(cost.stores_executed) +
-                          shared_accesses(tile, of) * share_waited_for(target, tile);
   const double share = busy_share(target, model, schedule);
   cost.registers = estimated_registers(graph, loops, of, schedule);
   const double crowding =
@@ -182,8 +184,12 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
           ? 1
           : 1 + model.pressure.slowdown * std::max(0.0, cost.registers - unhurried_registers(model, *tile.simt()));
   const double spilling = tile.cooperative() != nullptr ? 1 : cost_of_spilling(target, cost.registers);
-  cost.modelled_us = modelled_us(costs_of(target), 1, reads.traffic, compute * crowding * spilling / share,
-                                 static_cast<std::int64_t>(accesses / share));
+  const double slowed = compute * crowding * spilling;
+  const double accesses = reads.loads + query_loads_again(loops, of, schedule) +
+                          static_cast<double>(cost.stores_executed) +
+                          accesses_waited_for(target, tile, shared_accesses(tile, of), slowed);
+  cost.modelled_us =
+      modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share));
 }
 
 }  // namespace vkfuse::schedule
