@@ -40,6 +40,10 @@ CostModel default_costs(DeviceType type) {
 
 CostModel costs_of(const Target& target) { return target.costs.value_or(default_costs(target.type)); }
 
+bool may_shuffle(const Target& target) {
+  return target.has(FeatureTier::subgroup) && target.caps.subgroup.shuffle && target.caps.subgroup.full;
+}
+
 int thread_register_limit(const Target& target) {
   // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
   constexpr int kShort = 4;

@@ -178,6 +178,9 @@ CostModel default_costs(DeviceType type);
 /// What was measured on the device, else the constants of its type.
 CostModel costs_of(const Target& target);
 
+/// Whether kernels may count on subgroups that are full and whose threads exchange values.
+bool may_shuffle(const Target& target);
+
 /// What a thread may be estimated to want, so that its values do not spill into memory.
 int thread_register_limit(const Target& target);
 /// By how many registers an estimate is over that.

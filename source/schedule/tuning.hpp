@@ -27,6 +27,8 @@ inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
 /// matrices.
 struct AttentionShape {
   int threads_m = 0, threads_k = 0;
+  int rows = 4, keys = 4;  ///< of a thread
+  bool slices = false;     ///< operands are staged in slices of their sums
   int subgroups = 0, key_fragments = 0;
   bool pipelined_scores = false;
 };

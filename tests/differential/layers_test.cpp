@@ -228,6 +228,14 @@ RandomGraph random_attention(std::uint64_t seed, bool halves) {
   return {one.graph(), seed % 5 == 0 && !(halves && one.leaves_out()), halves && one.dtype() == DType::bf16};
 }
 
+/// Of threads, as GPUs have them.
+constexpr schedule::AttentionShape kAttentionTiles[] = {
+    {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true},
+    {.threads_m = 4, .threads_k = 8, .rows = 8, .keys = 4, .slices = true},
+    {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 4, .slices = true},
+    {.threads_m = 8, .threads_k = 2, .rows = 4, .keys = 8, .slices = false},
+};
+
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
   RandomSuite suite{test, cases, schedule::Template::attention, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, false); };
@@ -235,6 +243,7 @@ void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
     Build how = random_build(seed, low_limits);
     how.fusion = seed % 10 != 0;  // without it there is no attention, and ten kernels to compile
     how.tuning.matmul = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    if (seed % 2 == 1) how.tuning.attention = kAttentionTiles[seed / 2 % std::size(kAttentionTiles)];
     return how;
   };
   run_random(suite);

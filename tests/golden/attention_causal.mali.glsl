@@ -187,15 +187,6 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
-}
-
-float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
-}
-
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -207,7 +198,7 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 shared vec4 others[288];
-shared vec4 weights[288];
+shared vec4 weights[264];
 shared float rows[256];  // of each row, what each thread found
 shared float most[256];  // of four rows, of each thread
 shared float total[256];  // of four rows, of each thread
@@ -238,7 +229,7 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
     most[i * 64u + thread] = uintBitsToFloat(0xff800000u);
     total[i * 64u + thread] = 0.0;
-    for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
+    [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
   }
   for (uint block = 0u; block < 22u; ++block) {
     [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -250,7 +241,7 @@ void main() {
         score_element(batch, m, chunk, score);
         if (block * 32u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[0][g] = score;
-        top = f32_max_bits(top, score);
+        top = max(top, score);
       }
       rows[thread_k * 32u + thread_m * 4u + i] = top;
       {
@@ -263,24 +254,26 @@ void main() {
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = most[i * 64u + thread];
-      [[dont_unroll]] for (uint g = 0u; g < 8u; ++g) top = f32_max_bits(top, rows[g * 32u + thread_m * 4u + i]);
+      float top = uintBitsToFloat(0xff800000u);
+      [[dont_unroll]] for (uint g = 0u; g < 8u; ++g) top = max(top, rows[g * 32u + thread_m * 4u + i]);
+      top = max(top, most[i * 64u + thread]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i * 64u + thread] - base;
       float scale = f32_exp(fallen);
       most[i * 64u + thread] = top;
       total[i * 64u + thread] *= scale;
-      for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] *= scale;
+      [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] *= scale;
       scores[i] -= base;
     }
     [[dont_unroll]] for (uint g = 0u; g < 4u; ++g) {
+      uint own = thread_k * 4u + g;
       vec4 weight;
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         float power = f32_exp(scores[i][g]);
         total[i * 64u + thread] += power;
         weight[i] = power;
       }
-      weights[(thread_k * 4u + g) * 9u + thread_m] = weight;
+      weights[own * 8u + own / 4u + thread_m] = weight;
     }
     // One load at a time: lanes have few registers.
     [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
@@ -299,7 +292,7 @@ void main() {
     }
     barrier();
     for (uint k = 0u; k < 32u; ++k) {
-      vec4 weight = weights[k * 9u + thread_m];
+      vec4 weight = weights[k * 8u + k / 4u + thread_m];
       [[unroll]] for (uint g = 0u; g < 1u; ++g) {
         vec4 third = others[k * 9u + g * 8u + thread_k];
         sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
@@ -310,7 +303,7 @@ void main() {
     }
     barrier();
   }
-  for (uint i = 0u; i < 4u; ++i) rows[thread_k * 32u + thread_m * 4u + i] = total[i * 64u + thread];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) rows[thread_k * 32u + thread_m * 4u + i] = total[i * 64u + thread];
   barrier();
   [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
     uint m = tile_m * 32u + thread_m * 4u + i;

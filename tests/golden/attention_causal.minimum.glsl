@@ -48,15 +48,6 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
-}
-
-float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
-}
-
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -84,7 +75,7 @@ uint f16x2_bits(vec2 v) {
 
 shared vec4 v7_tile[64];
 shared vec4 others[96];  // of one operand, then of the other
-shared vec4 weights[16];
+shared vec4 weights[10];
 shared float rows[8];  // of each row, what each thread found
 
 // One element of an operand.
@@ -123,7 +114,7 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
     most[i] = uintBitsToFloat(0xff800000u);
     total[i] = 0.0;
-    for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] = vec4(0.0);
+    [[unroll]] for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] = vec4(0.0);
   }
   // A few loads at a time: all of them would crowd out what has been added up.
   [[dont_unroll]] for (uint start = 0u; start < 8u; start += 4u) {
@@ -163,6 +154,9 @@ void main() {
   last = min(last, highest);
   uint end = uint(max(last, -1) + 8) / 8u;
   for (uint block = 0u; block < end; ++block) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+      scores[i] = vec4(0.0);
+    }
     // A few loads at a time: all of them would crowd out what has been added up.
     [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
       [[unroll]] for (uint u = start; u < start + 4u; ++u) {
@@ -185,7 +179,6 @@ void main() {
       }
     }
     barrier();
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     for (uint d = 0u; d < 32u; ++d) {
       vec4 first = v7_tile[d * 2u + thread_m];
       vec4 second = others[d * 3u + thread_k];
@@ -205,30 +198,32 @@ void main() {
         score_element(chunk, v1, scores[i][g], score);
         if (block * 8u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i][g] = score;
-        top = f32_max_bits(top, score);
+        top = max(top, score);
       }
       rows[thread_k * 4u + thread_m * 4u + i] = top;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = most[i];
-      for (uint g = 0u; g < 2u; ++g) top = f32_max_bits(top, rows[g * 4u + thread_m * 4u + i]);
+      float top = uintBitsToFloat(0xff800000u);
+      for (uint g = 0u; g < 2u; ++g) top = max(top, rows[g * 4u + thread_m * 4u + i]);
+      top = max(top, most[i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
       most[i] = top;
       total[i] *= scale;
-      for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] *= scale;
+      [[unroll]] for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] *= scale;
       scores[i] -= base;
     }
     [[unroll]] for (uint g = 0u; g < 4u; ++g) {
+      uint own = thread_k * 4u + g;
       vec4 weight;
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         float power = f32_exp(scores[i][g]);
         total[i] += power;
         weight[i] = power;
       }
-      weights[(thread_k * 4u + g) * 2u + thread_m] = weight;
+      weights[own * 1u + own / 4u + thread_m] = weight;
     }
     // A few loads at a time: all of them would crowd out what has been added up.
     [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
@@ -249,7 +244,7 @@ void main() {
     }
     barrier();
     for (uint k = 0u; k < 8u; ++k) {
-      vec4 weight = weights[k * 2u + thread_m];
+      vec4 weight = weights[k * 1u + k / 4u + thread_m];
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
         vec4 third = others[k * 9u + g * 2u + thread_k];
         sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
@@ -260,7 +255,7 @@ void main() {
     }
     barrier();
   }
-  for (uint i = 0u; i < 4u; ++i) rows[thread_k * 4u + thread_m * 4u + i] = total[i];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) rows[thread_k * 4u + thread_m * 4u + i] = total[i];
   barrier();
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
     uint m = tile_m * 4u + thread_m * 4u + i;

@@ -92,6 +92,7 @@ const Golden kGoldens[] = {
     {"matmul_in_parts", "gpu", gpu, 2},
     {"attention_causal", "gpu", gpu, 1},
     {"attention_causal", "minimum", minimum_device, 1},
+    {"attention_heads", "gpu", gpu, 1},
     // Lanes of few registers; of the kernels whose tiles spill there (scripts/portability.sh).
     {"matmul_bytes", "mali", mali, 1},
     {"matmul_bias_silu", "mali", mali, 1},
@@ -206,6 +207,18 @@ const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedu
   return nullptr;
 }
 
+/// Whether a load is part of what an attention of threads fetches for the first slice, and in its loop for the next.
+bool is_fetched_in_slices(const segment::Loops& loops, const schedule::AttentionParams& params, std::size_t value) {
+  if (params.simt() == nullptr || params.simt()->slice == 0) return false;
+  std::vector<segment::ValueId> operands = {params.value.value};
+  if (params.values.contract) operands.push_back(params.key.value);
+  if (params.values.contract && params.staged_d(loops) < params.extent_d(loops)) operands.push_back(params.query.value);
+  return std::any_of(operands.begin(), operands.end(), [&](segment::ValueId operand) {
+    const std::vector<segment::ValueId> backward_slice = schedule::backward_slice_of(loops, operand);
+    return std::find(backward_slice.begin(), backward_slice.end(), value) != backward_slice.end();
+  });
+}
+
 /// How often the text of a kernel mentions a load: once, or once for each pass over the columns that needs
 /// the value, unless it stays in registers. Vectors of a factor are loaded before the walk along the sum, and in it
 /// for the next step, unless lanes of few registers turn them.
@@ -217,6 +230,8 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
   const bool prefetched =
       schedule.loads[value].kind == schedule::AccessKind::vector && tile_operand != nullptr && !turned;
   if (schedule.kind() == schedule::Template::matmul) return prefetched ? 2 : 1;
+  if (const auto* params = schedule.get_if<schedule::AttentionParams>())
+    return is_fetched_in_slices(loops, *params, value) ? 2 : 1;
   if (schedule.kind() != schedule::Template::reduction || !loops.per_element(loops.values[value])) return 1;
   int passes = 0;
   for (int pass = 0; pass < loops.passes; ++pass) passes += segment::needed_in_pass(loops, pass)[value] ? 1 : 0;

@@ -20,12 +20,29 @@ using segment::ValueId;
 
 namespace {
 
+/// Threads along m and along k, and what one of them has; of how its operands are staged, what fits the device unless
+/// it is said.
 struct ThreadGrid {
   int m, k;
+  int rows = 4, keys = 4;
+  std::optional<bool> slices = std::nullopt;
 };
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
-/// Where a thread of those wants more registers than it has: more threads share the columns of a row.
+/// On a GPU whose threads have registers for them: a read of shared memory serves 16 multiply-adds, and of those of
+/// 4 x 4 it serves 8.
+constexpr ThreadGrid kWideThreads[] = {{8, 16, 8, 8}, {16, 8, 8, 8}, {8, 8, 8, 8},  {4, 16, 8, 8}, {16, 16, 8, 4},
+                                       {8, 32, 8, 4}, {8, 16, 8, 4}, {16, 8, 8, 4}, {8, 8, 8, 4}};
+/// Where a thread of 4 x 4 wants more registers than it has: more threads share the columns of a row.
 constexpr ThreadGrid kLowRegisterThreads[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
+/// Of long sums, positions that are staged at a time on a GPU. Their elements are turned on the way to shared memory,
+/// and those of more would meet in the same banks.
+constexpr int kSlice = 16;
+/// Fewer threads hardly meet, and would bring queries again for every few keys.
+constexpr int kFewestThreadsOfSlices = 32;
+/// Rows times keys of a thread that every device has registers for.
+constexpr int kOfSmallTile = 16;
+/// What estimates of large tiles leave of the registers that a thread can have.
+constexpr int kRegistersToSpare = 16;
 
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, AttentionParams& tile) {
   const auto choose = [&](AttentionOperand& side, const std::vector<int>& depth, const std::vector<int>& across) {
@@ -69,14 +86,14 @@ std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
 
 std::int64_t shared_bytes(const Loops& loops, const AttentionParams& tile) {
   if (tile.cooperative()) return 16 * fragment_words(loops, tile);
-  const std::int64_t d = tile.values.contract ? count_along(loops, tile.axes.d) : 0;
-  const std::int64_t n = round_up(count_along(loops, tile.axes.n), 4 * tile.simt()->threads_k);
-  const std::int64_t first = d * (tile.simt()->threads_m + 1);
-  const std::int64_t others = std::max(d * (tile.simt()->threads_k + 1), tile.tile_k() * (n / 4 + 1));
-  const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.simt()->threads_m + 1);
+  const std::int64_t d = tile.values.contract ? tile.staged_d(loops) : 0;
+  const std::int64_t first = d * (tile.tile_m() / 4 + 1);
+  const std::int64_t others =
+      std::max(d * (tile.tile_k() / 4 + 1), std::int64_t{tile.staged_k()} * (tile.extent_n(loops) / 4 + 1));
   const std::int64_t known = tile.simt()->low_register ? 8 : 0;  // of a thread
-  return 16 * (first + others + weights) + 4 * tile.simt()->threads_k * tile.tile_m() +
-         4 * known * tile.simt()->threads_m * tile.simt()->threads_k;
+  const std::int64_t largest = tile.simt()->shuffles ? 0 : tile.simt()->threads_k * tile.tile_m();
+  return 16 * (first + others + weight_words(tile)) +
+         4 * (largest + known * tile.simt()->threads_m * tile.simt()->threads_k);
 }
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -109,6 +126,24 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
 }
 
+/// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.
+bool fits_device(const Problem& problem, const AttentionParams& tile, int workgroup) {
+  const auto fits = [](const AttentionOperand& side, int across, int deep) {
+    return (side.along_k ? deep : across) % side.elements == 0;
+  };
+  const int d = tile.values.contract ? tile.staged_d(problem.loops) : 0;
+  if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d))) return false;
+  return fits(tile.value, tile.extent_n(problem.loops), tile.staged_k()) &&
+         workgroup <= static_cast<int>(usable_invocations(problem.target.caps)) &&
+         shared_bytes(problem.loops, tile) <= problem.target.caps.workgroup.shared_memory_bytes;
+}
+
+/// The threads of the subgroups that the tile's kernel counts on; 0 if on none.
+int subgroup_of(const Target& target, const AttentionParams& tile, int workgroup) {
+  if (tile.cooperative()) return workgroup / tile.cooperative()->subgroups;
+  return tile.simt()->shuffles ? static_cast<int>(target.caps.subgroup.size) : 0;
+}
+
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
 std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
@@ -117,22 +152,13 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
     tile.mask.upper.clear();
     tile.mask.lower.clear();
   }
-  const auto limit = static_cast<int>(usable_invocations(problem.target.caps));
-  const auto fits = [](const AttentionOperand& side, int across, int deep) {
-    return (side.along_k ? deep : across) % side.elements == 0;
-  };
-  const int d = tile.values.contract ? tile.extent_d(problem.loops) : 0;
-  if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d)))
-    return std::nullopt;
-  if (!fits(tile.value, tile.extent_n(problem.loops), tile.tile_k()) || workgroup > limit ||
-      shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes)
-    return std::nullopt;
+  if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();
   schedule.wide = problem.loops.count() >= (std::int64_t{1} << 31);
   schedule.full_chunks = true;
   schedule.workgroup = workgroup;
-  if (tile.cooperative()) schedule.subgroup = workgroup / tile.cooperative()->subgroups;
+  schedule.subgroup = subgroup_of(problem.target, tile, workgroup);
   schedule.vector_axis = tile.axes.n.back();
   schedule.chunk_size = tile.elements;
   schedule.launch.workgroups = problem.loops.empty ? 0
@@ -151,9 +177,29 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
   return schedule;
 }
 
-std::optional<Schedule> with_threads(const Problem& problem, AttentionParams tile, ThreadGrid threads) {
-  tile.mapping = SimtAttention{threads.m, threads.k, has_few_registers(problem.target)};
-  return with_tile(problem, std::move(tile), threads.m * threads.k);
+/// Whether the threads of a row are neighbours in one subgroup, all subgroups being full.
+bool shares_rows_in_subgroups(const Target& target, const ThreadGrid& threads) {
+  const auto lanes = static_cast<int>(target.caps.subgroup.size);
+  return may_shuffle(target) && threads.k <= lanes && threads.m * threads.k % lanes == 0;
+}
+
+std::optional<Schedule> with_threads(const Problem& problem, AttentionParams tile, const ThreadGrid& threads) {
+  const bool low_register = has_few_registers(problem.target);
+  const bool wide = threads.rows * threads.keys > kOfSmallTile;
+  if (low_register && wide) return std::nullopt;
+  const bool has_banks = problem.target.type != DeviceType::cpu && !low_register;
+  const bool slices = threads.slices.value_or(has_banks && threads.m * threads.k >= kFewestThreadsOfSlices);
+  tile.mapping = SimtAttention{.threads_m = threads.m,
+                               .threads_k = threads.k,
+                               .rows = threads.rows,
+                               .keys = threads.keys,
+                               .slice = slices ? kSlice : 0,
+                               .shuffles = !low_register && shares_rows_in_subgroups(problem.target, threads),
+                               .low_register = low_register};
+  auto schedule = with_tile(problem, std::move(tile), threads.m * threads.k);
+  const double most = device_model(problem.target).units.registers_per_thread - kRegistersToSpare;
+  if (schedule && wide && schedule->cost.registers > most) return std::nullopt;
+  return schedule;
 }
 
 /// Whether a weight is the exponential itself, or 0 in its place, or its negative: others might be too large for an f16
@@ -254,7 +300,8 @@ std::vector<AttentionShape> cooperative_attention_shapes() {
   std::vector<AttentionShape> all;
   for (const int subgroups : kSubgroups) {
     for (const int keys : kKeyFragments) {
-      for (const bool prefetched : {true, false}) all.push_back({0, 0, subgroups, keys, prefetched});
+      for (const bool prefetched : {true, false})
+        all.push_back({.subgroups = subgroups, .key_fragments = keys, .pipelined_scores = prefetched});
     }
   }
   return all;
@@ -271,12 +318,12 @@ int CooperativeAttention::scratch_words() const {
 
 int AttentionParams::tile_m() const {
   return cooperative() != nullptr ? cooperative()->subgroups * static_cast<int>(cooperative()->mma.m)
-                                  : 4 * simt()->threads_m;
+                                  : simt()->rows * simt()->threads_m;
 }
 
 int AttentionParams::tile_k() const {
   return cooperative() != nullptr ? cooperative()->key_fragments * static_cast<int>(cooperative()->mma.n)
-                                  : 4 * simt()->threads_k;
+                                  : simt()->keys * simt()->threads_k;
 }
 
 int AttentionParams::extent_n(const Loops& loops) const {
@@ -285,7 +332,17 @@ int AttentionParams::extent_n(const Loops& loops) const {
 }
 
 int AttentionParams::extent_d(const Loops& loops) const {
-  return round_up(count_along(loops, axes.d), cooperative() ? static_cast<int>(cooperative()->mma.k) : 1);
+  return round_up(count_along(loops, axes.d), cooperative() ? static_cast<int>(cooperative()->mma.k) : staged_d(loops));
+}
+
+int AttentionParams::staged_d(const Loops& loops) const {
+  if (cooperative()) return extent_d(loops);
+  const auto all = static_cast<int>(count_along(loops, axes.d));
+  return simt()->slice == 0 ? all : std::min(simt()->slice, round_up(all, 4));
+}
+
+int AttentionParams::staged_k() const {
+  return cooperative() || simt()->slice == 0 ? tile_k() : std::min(simt()->slice, tile_k());
 }
 
 namespace {
@@ -356,17 +413,26 @@ class AttentionSearch {
       if (best_ && tuning.cooperative_matrix.value_or(false)) return std::move(best_);
     }
     if (tuning.attention && tuning.attention->subgroups == 0) {
-      if (auto requested = with_threads(problem_, tile_, {tuning.attention->threads_m, tuning.attention->threads_k}))
+      const AttentionShape& shape = *tuning.attention;
+      if (auto requested =
+              with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices}))
         return requested;
     }
-    for (const ThreadGrid& threads : kThreads) consider(threads);
-    for (const ThreadGrid& threads : kLowRegisterThreads) {
-      if (best_ && registers_over_limit(*best_) > 0) consider(threads);
-    }
+    consider_threads();
     return std::move(best_);
   }
 
  private:
+  void consider_threads() {
+    for (const ThreadGrid& threads : kThreads) consider(threads);
+    if (problem_.target.type != DeviceType::cpu) {
+      for (const ThreadGrid& threads : kWideThreads) consider(threads);
+    }
+    for (const ThreadGrid& threads : kLowRegisterThreads) {
+      if (best_ && registers_over_limit(*best_) > 0) consider(threads);
+    }
+  }
+
   /// The product that the device offers for these operands, of which scores can become an operand.
   [[nodiscard]] std::optional<MatrixShape> fragment_for() const {
     if (!problem_.target.has(FeatureTier::cooperative_matrix) ||
@@ -419,7 +485,13 @@ std::optional<Schedule> best_attention(const Problem& given) {
 
 void describe_attention(const Schedule& schedule, Description& description) {
   const auto& params = schedule.as<AttentionParams>();
-  description.choices["attention"] = {params.tile_m(), params.tile_k(), params.cooperative() != nullptr ? 1 : 0};
+  auto& choices = description.choices["attention"];
+  choices = {params.tile_m(), params.tile_k(), params.cooperative() != nullptr ? 1 : 0};
+  if (const SimtAttention* simt = params.simt()) {
+    choices.push_back(simt->rows);
+    choices.push_back(simt->keys);
+    choices.push_back(simt->slice);
+  }
 }
 
 }  // namespace vkfuse::schedule

@@ -1,8 +1,10 @@
 #include "templates/attention/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "device_model/device_model.hpp"
+#include "schedule/access.hpp"
 #include "schedule/operands.hpp"
 #include "schedule/traffic.hpp"
 #include "templates/attention/tiles.hpp"
@@ -74,24 +76,75 @@ Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extent
   return reads;
 }
 
-/// Accesses of shared memory, four elements at a time: with threads, two for 4 x 4 products of scores, one and the
-/// share of n for those of weights.
+/// Accesses of shared memory, four elements at a time: with threads, those of a thread's rows and keys for its products
+/// of scores, of its rows and its share of n for those of weights.
 double shared_accesses(const AttentionParams& tile, const Extents& of) {
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const double passed = cooperative->elements == ElementAccess::functions ? 0 : 2;  // a weight is stored and loaded
     return of.batch * of.m * of.k * ((of.d + of.n) / cooperative->mma.m + passed) / 8 * 4;
   }
-  const double vec4s = of.n / 4 / tile.simt()->threads_k;
-  return of.batch * of.m * of.k * (of.d / 8 + of.n * (1 + vec4s) / (16 * vec4s));
+  const SimtAttention& simt = *tile.simt();
+  const double rows = simt.rows, keys = simt.keys, columns = of.n / simt.threads_k;
+  return of.batch * of.m * of.k *
+         (of.d * (rows + keys) / (4 * rows * keys) + of.n * (rows + columns) / (4 * rows * columns));
 }
 
-int estimated_registers(const AttentionParams& tile, const Extents& of, int workgroup) {
+/// Sums, scores, what is known of rows, operands, and addresses.
+int simt_registers(const SimtAttention& simt, const Extents& of) {
+  const int columns = static_cast<int>(of.n) / simt.threads_k;
+  return (simt.low_register ? 12 : 16) + simt.rows * (columns + simt.keys + 3) + simt.keys;
+}
+
+/// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.
+int words_in_flight(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, const AttentionOperand& side,
+                    int elements) {
+  const std::int64_t chunks = ceil_div(elements / side.elements, schedule.workgroup);
+  int words = 0;
+  for (ValueId id : backward_slice_of(loops, side.value)) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::load)
+      words += registers_of_chunk(schedule.loads[id], size_of(graph.node(value.node).type.dtype), side.elements);
+  }
+  return is_double_buffered(words, chunks) ? words * static_cast<int>(chunks) : 0;
+}
+
+int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extents& of, const Schedule& schedule) {
+  const auto& tile = schedule.as<AttentionParams>();
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
-    const int per_thread = workgroup / cooperative->subgroups;
+    const int per_thread = schedule.workgroup / cooperative->subgroups;
     return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
-  return (tile.simt()->low_register ? 44 : 48) + static_cast<int>(of.n) / tile.simt()->threads_k * 4;
+  int registers = simt_registers(*tile.simt(), of);
+  if (tile.simt()->slice == 0 || !tile.values.contract) return registers;
+  const int depth = tile.staged_d(loops);
+  return registers + words_in_flight(graph, loops, schedule, tile.query, tile.tile_m() * depth) +
+         words_in_flight(graph, loops, schedule, tile.key, tile.tile_k() * depth);
+}
+
+/// Loads of queries beside those of their first block: a tile whose depth is staged in slices brings them for each.
+double query_loads_again(const Loops& loops, const Extents& of, const Schedule& schedule) {
+  const auto& tile = schedule.as<AttentionParams>();
+  if (tile.simt() == nullptr || !tile.values.contract || tile.staged_d(loops) >= of.d) return 0;
+  return of.batch * of.m * of.d / tile.query.elements * std::max(0.0, of.k / tile.tile_k() - 1);
+}
+
+/// Up to so many registers a thread is not slower for them: many sums that wait for nothing but their operands take the
+/// place of other threads.
+double unhurried_registers(const DeviceModel& model, const SimtAttention& simt) {
+  return model.pressure.attention_registers * std::sqrt(simt.rows * simt.keys / 16.0);
+}
+
+/// Of accesses of shared memory, those that a kernel waits for beside its arithmetic. Fragments are prefetched. Threads
+/// wait for all where stores meet in the same banks; of slices, multiply-adds and accesses go on at the same time, but
+/// not all of the time.
+double accesses_waited_for(const Target& target, const AttentionParams& tile, double accesses, double compute) {
+  if (target.type == DeviceType::cpu) return accesses;
+  if (tile.cooperative() != nullptr) return accesses / 4;
+  if (tile.simt()->slice == 0) return accesses;
+  const CostModel costs = costs_of(target);
+  const double compute_us = compute / (costs.gflops * 1e3);
+  return (std::hypot(compute_us, accesses / costs.accesses_per_us) - compute_us) * costs.accesses_per_us;
 }
 
 /// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
@@ -124,19 +177,19 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   cost.loads_executed = static_cast<std::int64_t>(reads.loads);
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
   cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
-  // Threads wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
-  // scores does. Fragments are prefetched.
-  const double accesses = reads.loads + static_cast<double>(cost.stores_executed) +
-                          shared_accesses(tile, of) / (tile.cooperative() != nullptr && !cpu ? 4 : 1);
   const double share = busy_share(target, model, schedule);
-  cost.registers = estimated_registers(tile, of, schedule.workgroup);
+  cost.registers = estimated_registers(graph, loops, of, schedule);
   const double crowding =
       cpu || tile.cooperative() != nullptr
           ? 1
-          : 1 + model.pressure.slowdown * std::max(0.0, cost.registers - model.pressure.attention_registers);
+          : 1 + model.pressure.slowdown * std::max(0.0, cost.registers - unhurried_registers(model, *tile.simt()));
   const double spilling = tile.cooperative() != nullptr ? 1 : cost_of_spilling(target, cost.registers);
-  cost.modelled_us = modelled_us(costs_of(target), 1, reads.traffic, compute * crowding * spilling / share,
-                                 static_cast<std::int64_t>(accesses / share));
+  const double slowed = compute * crowding * spilling;
+  const double accesses = reads.loads + query_loads_again(loops, of, schedule) +
+                          static_cast<double>(cost.stores_executed) +
+                          accesses_waited_for(target, tile, shared_accesses(tile, of), slowed);
+  cost.modelled_us =
+      modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share));
 }
 
 }  // namespace vkfuse::schedule

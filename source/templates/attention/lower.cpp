@@ -1,11 +1,14 @@
 // The attention template: the softmax of a row of scores is built up block by block of k beside the sum that it
-// weights. A thread has four rows of m: of a block their scores at four positions of k, and of the result its share of
-// n.
+// weights. A thread has some rows of m: of a block their scores at some positions of k, and of the result its share of
+// n. Both products are those of a matmul: what a thread multiplies it loads from shared memory in vec4s along its rows,
+// its positions or its share.
 #include <algorithm>
+#include <functional>
 
 #include "templates/attention/lower.hpp"
 
 #include "templates/attention/lower_emitter.hpp"
+#include "templates/attention/tiles.hpp"
 
 namespace vkfuse::lowering {
 
@@ -19,18 +22,31 @@ class Attention : public AttentionBase {
 
  private:
   Result<void> main_function();
+  void locate_thread();
+  void declare_shared();
   void declare();
-  void find_scores();
+  Result<void> fetch_first(const Walk& walk);
+  // --- scores ---
+  Result<void> find_scores(const Walk& walk);
+  Result<void> fetch_next(const Walk& walk);
+  void multiply_scores();
   Result<void> finish_scores();
-  void rescale();
+  Result<void> finish_score();
+  void rescale_row();
+  // --- weights, sums, results ---
   Result<void> weigh();
-  void add_up();
-  void finish_total();
+  Result<void> weigh_score(const Code& weight);
+  Result<void> add_up();
+  void multiply_weights();
+  void leave_totals();
+  void find_total();
   Result<void> store_results();
-  /// Loops over what a thread has: unrolled where that keeps it in registers.
+
+  // --- loops ---
+  /// Over what a thread has: unrolled where that keeps it in registers.
+  [[nodiscard]] const char* unrolled() const { return target_.type == DeviceType::cpu ? "" : "[[unroll]] "; }
   void open_loop(const char* counter, int count) {
-    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter,
-               counter, count, counter);
+    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", unrolled(), counter, counter, count, counter);
   }
   /// The same, but for threads of few registers: unrolled, all turns would be computed side by side.
   void open_low_register_loop(const char* counter, int count) {
@@ -48,16 +64,46 @@ class Attention : public AttentionBase {
       main_.close();
     }
   }
+  /// Over what is much code already.
+  void open_long_loop(const char* counter, const Code& begin, const Code& end) {
+    main_.open("{}for (uint {} = {}; {} < {}; ++{}) {{", simt_.slice == 0 ? "" : "[[dont_unroll]] ", counter, begin,
+               counter, end, counter);
+  }
+  void open_steps(const char* counter, int count);
+  void close_steps();
+
+  // --- what a thread has ---
+  /// Of row `i` and position `g`: where they are in the tile, and the score, whose rows begin at `row`.
+  [[nodiscard]] Code row_of_thread() const { return code("thread_m * {}u + i", simt_.rows); }
+  [[nodiscard]] Code key_of_thread() const {
+    return simt_.keys == 4 ? Code("thread_k * 4u + g")
+                           : code("(g / 4u * {}u + thread_k) * 4u + g % 4u", simt_.threads_k);
+  }
+  [[nodiscard]] Code score_at(const char* row) const {
+    return simt_.keys == 4 ? code("{}[{}][g]", scores_, row)
+                           : code("{}[{} * {}u + g / 4u][g % 4u]", scores_, row, simt_.keys / 4);
+  }
+  [[nodiscard]] Code rows_at(int i) const;
+  std::vector<Code> load_registers(const char* name, int count, const std::function<Code(int)>& from);
+  void join_lanes(const char* name, const char* joined);
+
+  /// Steps of a sum that are unrolled: a compute unit does not keep the instructions of many more close to it.
+  static constexpr int kStepsTogether = 4;
 
   const schedule::SimtAttention& simt_;
-  int vec4s_ = 1;  ///< of n, per thread and row
+  int vec4s_ = 1;                    ///< of n, per thread and row
+  int slices_d_ = 1, slices_k_ = 1;  ///< of d, and of a block's keys
   Code weights_, others_, scores_, shared_rows_;
 };
 
 Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
   vec4s_ = third_.extent / 4 / simt_.threads_k;
+  slices_k_ = tile_.tile_k() / third_.k_extent;
+  if (first_) slices_d_ = tile_.extent_d(loops_) / first_->k_extent;
   for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
-    if (tile_operand != nullptr) tile_operand->staging.prefetched = tile_operand->staging.unrolled = false;
+    if (tile_operand == nullptr || (simt_.slice != 0 && !(first_ && tile_operand == &*first_ && slices_d_ == 1)))
+      continue;
+    tile_operand->staging.prefetched = tile_operand->staging.unrolled = false;
   }
   others_ = unique("others");
   third_.tile = others_;
@@ -70,88 +116,211 @@ Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.
 Result<std::vector<RelocatableKernel>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
+  const Code thread = simt_.rows * simt_.keys == 16 ? Code() : code("; {} x {} per thread", simt_.rows, simt_.keys);
   return finish_one(
-      code("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
+      code("{} rows per workgroup, {} positions of the softmax at a time{}", tile_.tile_m(), tile_.tile_k(), thread));
 }
 
-void Attention::declare() {
+void Attention::locate_thread() {
+  Code thread = "thread";
+  if (simt_.shuffles) {
+    main_.line("// Threads that share rows are neighbours in a subgroup.");
+    main_.line("uint owner = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
+    thread = "owner";
+  }
+  main_.line("uint thread_m = {} / {}u;", thread, simt_.threads_k);
+  main_.line("uint thread_k = {} % {}u;", thread, simt_.threads_k);
+}
+
+void Attention::declare_shared() {
   if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->k_extent * first_->stride());
   const int others = std::max(second_ ? second_->k_extent * second_->stride() : 0, third_.k_extent * third_.stride());
   shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one operand, then of the other" : "");
-  shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (simt_.threads_m + 1));
+  shared_.line("shared vec4 {}[{}];", weights_, schedule::weight_words(tile_));
+  if (simt_.shuffles) return;
   shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                simt_.threads_k * tile_.tile_m());
-  if (simt_.low_register) {
-    for (Code* known : {&most_, &total_}) {
-      shared_.line("shared float {}[{}];  // of four rows, of each thread", *known, 4 * schedule_.workgroup);
+}
+
+void Attention::declare() {
+  declare_shared();
+  for (Code* known : {&most_, &total_}) {
+    if (simt_.low_register) {
+      shared_.line("shared float {}[{}];  // of four rows, of each thread", *known, simt_.rows * schedule_.workgroup);
       *known += code("[i * {}u + thread]", schedule_.workgroup);
-    }
-  } else {
-    for (Code* known : {&most_, &total_}) {
-      main_.line("float {}[4];", *known);
+    } else {
+      main_.line("float {}[{}];", *known, simt_.rows);
       *known += "[i]";
     }
   }
-  main_.line("vec4 {}[4];", scores_);
-  main_.line("vec4 {}[{}];", sums_, 4 * vec4s_);
-  open_loop("i", 4);
+  main_.line("vec4 {}[{}];", scores_, simt_.rows * simt_.keys / 4);
+  main_.line("vec4 {}[{}];", sums_, simt_.rows * vec4s_);
+  open_loop("i", simt_.rows);
   main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
   main_.line("{} = 0.0;", total_);
-  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] = vec4(0.0);", vec4s_, sums_);
+  main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] = vec4(0.0);", unrolled(), vec4s_, sums_);
   main_.close();
 }
 
 Result<void> Attention::main_function() {
   main_.open("void main() {{");
   locate_tile();
-  main_.line("uint thread_m = thread / {}u;", simt_.threads_k);
-  main_.line("uint thread_k = thread % {}u;", simt_.threads_k);
+  locate_thread();
   declare();
-  if (first_) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
+  if (first_ && slices_d_ == 1) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
-  main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
-  if (second_) {
-    VKF_CHECK_OK(stage(*second_, "block", ""));
-    main_.line("barrier();");
+  VKF_CHECK_OK(fetch_first(walk));
+  open_long_loop("block", walk.begin, walk.end);
+  VKF_CHECK_OK(find_scores(walk));
+  if (third_.staging.prefetched) {
+    main_.line("// The first values are in flight while scores become weights.");
+    VKF_CHECK_OK(fetch(third_, "", slices_k_ == 1 ? Code("block") : code("block * {}u", slices_k_)));
   }
-  find_scores();
   VKF_CHECK_OK(finish_scores());
-  main_.line("barrier();");
-  rescale();
   VKF_CHECK_OK(weigh());
-  VKF_CHECK_OK(stage(third_, "", "block"));
-  main_.line("barrier();");
-  add_up();
-  main_.line("barrier();");
+  VKF_CHECK_OK(add_up());
   main_.close();
-  finish_total();
+  if (!simt_.shuffles) leave_totals();
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
 }
 
-/// The products that scores are computed from.
-void Attention::find_scores() {
-  if (!first_) return;
-  main_.line("[[unroll]] for (uint i = 0u; i < 4u; ++i) {}[i] = vec4(0.0);", scores_);
-  main_.open("for (uint d = 0u; d < {}u; ++d) {{", first_->k_extent);
-  main_.line("vec4 first = {}[d * {}u + thread_m];", first_->tile, first_->stride());
-  main_.line("vec4 second = {}[d * {}u + thread_k];", second_->tile, second_->stride());
-  for (int i = 0; i < 4; ++i) main_.line("{0}[{1}] = fma(vec4(first.{2}), second, {0}[{1}]);", scores_, i, "xyzw"[i]);
-  main_.close();
+/// What the first block asks for.
+Result<void> Attention::fetch_first(const Walk& walk) {
+  for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
+    if (tile_operand != nullptr && tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
+  }
+  if (first_ && first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", ""));
+  if (!second_ || !second_->staging.prefetched) return {};
+  Code block;
+  if (!walk.begin.is_zero()) {
+    block = "first_block";  // there may be none
+    main_.line("uint first_block = min({}, {} - 1u);", walk.begin,
+               numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k())));
+  }
+  return fetch(*second_, block, "");
 }
 
+/// The products that scores are computed from.
+Result<void> Attention::find_scores(const Walk& walk) {
+  if (!first_) return {};
+  main_.line("{}for (uint i = 0u; i < {}u; ++i) {}[i] = vec4(0.0);", unrolled(), simt_.rows * simt_.keys / 4, scores_);
+  const bool slices = slices_d_ > 1;
+  if (slices) {
+    open_long_loop("slice", "0u", code("{}u", slices_d_));
+    VKF_CHECK_OK(stage(*first_, "tile_m", "slice"));
+  }
+  VKF_CHECK_OK(stage(*second_, "block", slices ? "slice" : ""));
+  main_.line("barrier();");
+  VKF_CHECK_OK(fetch_next(walk));
+  multiply_scores();
+  if (slices || simt_.shuffles) main_.line("barrier();");
+  if (slices) main_.close();
+  return {};
+}
+
+/// What the next products of scores ask for, which may be those of the next block.
+Result<void> Attention::fetch_next(const Walk& walk) {
+  if (!first_->staging.prefetched && !second_->staging.prefetched) return {};
+  const bool slices = slices_d_ > 1;
+  main_.line("// The next {} is in flight while this one is multiplied.", slices ? "slice" : "block");
+  if (slices) main_.line("uint next_slice = (slice + 1u) % {}u;", slices_d_);
+  main_.line("uint next_block = min(block + {}, {} - 1u);", slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"),
+             walk.end);
+  if (first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", "next_slice"));
+  if (second_->staging.prefetched) VKF_CHECK_OK(fetch(*second_, "next_block", slices ? "next_slice" : ""));
+  return {};
+}
+
+/// Opens the loop over the steps of a sum in shared memory.
+void Attention::open_steps(const char* counter, int count) {
+  if (simt_.slice == 0) {
+    main_.open("for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+    return;
+  }
+  main_.open("[[dont_unroll]] for (uint start = 0u; start < {}u; start += {}u) {{", count, kStepsTogether);
+  main_.open("[[unroll]] for (uint {0} = start; {0} < start + {1}u; ++{0}) {{", counter, kStepsTogether);
+}
+
+void Attention::close_steps() {
+  main_.close();
+  if (simt_.slice != 0) main_.close();
+}
+
+/// Loads vec4s from shared memory; their names.
+std::vector<Code> Attention::load_registers(const char* name, int count, const std::function<Code(int)>& from) {
+  std::vector<Code> all;
+  for (int i = 0; i < count; ++i) {
+    all.push_back(count == 1 ? Code(name) : code("{}_{}", name, i));
+    main_.line("vec4 {} = {};", all.back(), from(i));
+  }
+  return all;
+}
+
+/// The vec4s of a thread's rows: neighbours.
+Code Attention::rows_at(int i) const {
+  if (simt_.rows == 4) return "thread_m";
+  return code("thread_m * {}u{}", simt_.rows / 4, i == 0 ? Code() : code(" + {}u", i));
+}
+
+void Attention::multiply_scores() {
+  open_steps("d", first_->k_extent);
+  const std::vector<Code> first = load_registers("first", simt_.rows / 4, [&](int i) {
+    return code("{}[d * {}u + {}]", first_->tile, first_->stride(), rows_at(i));
+  });
+  const std::vector<Code> second = load_registers("second", simt_.keys / 4, [&](int g) {
+    return code("{}[d * {}u + {}thread_k]", second_->tile, second_->stride(),
+                g == 0 ? Code() : code("{}u + ", g * simt_.threads_k));
+  });
+  const int vec4s = simt_.keys / 4;
+  for (int i = 0; i < simt_.rows; ++i) {
+    for (int g = 0; g < vec4s; ++g)
+      main_.line("{0}[{1}] = fma(vec4({2}.{3}), {4}, {0}[{1}]);", scores_, i * vec4s + g,
+                 first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4], second[static_cast<std::size_t>(g)]);
+  }
+  close_steps();
+}
+
+/// Scores from products, and the largest of each row.
 Result<void> Attention::finish_scores() {
   use_chunks_of(score_);
-  const Extent rows = extent(tile_.axes.m);
-  const Extent positions = extent(tile_.axes.k);
-  open_low_register_loop("i", 4);
-  const Code row = code("{}[{}]", scores_, simt_.low_register ? "0" : "i");
+  open_low_register_loop("i", simt_.rows);
   main_.line("float top = uintBitsToFloat(0xff800000u);");
-  const Code m = code("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
-  main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
-  open_low_register_loop("g", 4);
-  const Code k = code("block * {}u + thread_k * 4u + g", tile_.tile_k());
+  main_.line("uint m = {};",
+             limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()), extent(tile_.axes.m), tile_.tile_m()));
+  open_low_register_loop("g", simt_.keys);
+  VKF_CHECK_OK(finish_score());
+  main_.close();
+  if (simt_.shuffles) {
+    join_lanes("top", "max(top, subgroupShuffleXor(top, mask))");
+    rescale_row();
+    main_.close();
+    return {};
+  }
+  main_.line("{}[thread_k * {}u + {}] = top;", shared_rows_, tile_.tile_m(), row_of_thread());
+  if (simt_.low_register) turn_rows(scores_, 1);
+  main_.close();
+  main_.line("barrier();");
+  open_loop("i", simt_.rows);
+  main_.line("float top = uintBitsToFloat(0xff800000u);");
+  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = max(top, {}[g * {}u + {}]);",
+             simt_.low_register ? "[[dont_unroll]] " : "", simt_.threads_k, shared_rows_, tile_.tile_m(),
+             row_of_thread());
+  rescale_row();
+  main_.close();
+  return {};
+}
+
+/// What the lanes that share a row have found, joined in each of them.
+void Attention::join_lanes(const char* name, const char* joined) {
+  main_.line("[[unroll]] for (uint mask = {}u; mask > 0u; mask >>= 1) {} = {};", simt_.threads_k / 2, name, joined);
+}
+
+/// One score, `g` of a thread's positions.
+Result<void> Attention::finish_score() {
+  const Extent positions = extent(tile_.axes.k);
+  const Code k = code("block * {}u + {}", tile_.tile_k(), key_of_thread());
   const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
@@ -159,97 +328,145 @@ Result<void> Attention::finish_scores() {
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
   const std::map<ValueId, Code> groups = unpack_group(score_, 0, "");
   main_.line("float score;");
+  const Code stored = score_at(simt_.low_register ? "0" : "i");
   std::vector<Code> passed = arguments(scope, score_, 0, groups);
-  if (tile_.values.contract) passed.push_back(row + "[g]");
+  if (tile_.values.contract) passed.push_back(stored);
   passed.emplace_back("score");
   main_.line("score_element({});", listed(passed));
   if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
-  main_.line("{}[g] = score;", row);
-  main_.line("top = {};", apply("max", {"top", "score"}));
-  main_.close();
-  main_.line("{}[thread_k * {}u + thread_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
-  if (simt_.low_register) turn_rows(scores_, 1);
-  main_.close();
+  main_.line("{} = score;", stored);
+  main_.line("top = max(top, score);");
   return {};
 }
 
-/// A row without a score above -infinity so far has nothing to rescale.
-void Attention::rescale() {
-  open_loop("i", 4);
-  main_.line("float top = {};", most_);
-  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", simt_.low_register ? "[[dont_unroll]] " : "",
-             simt_.threads_k,
-             apply("max", {"top", code("{}[g * {}u + thread_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+/// A row without a score above -infinity so far has nothing to rescale. A NaN that the maximum may lose is one among
+/// the weights, and so in the row's total.
+void Attention::rescale_row() {
+  main_.line("top = max(top, {});", most_);
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
   main_.line("{} = top;", most_);
   main_.line("{} *= scale;", total_);
-  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] *= scale;", vec4s_, sums_);
-  main_.line("{0}[i] -= base;", scores_);
-  main_.close();
+  main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] *= scale;", unrolled(), vec4s_, sums_);
+  if (simt_.keys == 4) {
+    main_.line("{}[i] -= base;", scores_);
+  } else {
+    main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] -= base;", unrolled(), simt_.keys / 4, scores_);
+  }
 }
 
+/// Weights of a block, to shared memory.
 Result<void> Attention::weigh() {
   use_chunks_of(weight_);
-  const bool changes = changes_weight();
-  open_low_register_loop("g", 4);
+  open_low_register_loop("g", simt_.keys);
+  main_.line("uint own = {};", key_of_thread());
+  if (changes_weight()) {
+    main_.line("uint chunk = {};",
+               limited(code("block * {}u + own", tile_.tile_k()), extent(tile_.axes.k), tile_.tile_k()));
+  }
+  const bool several = simt_.rows > 4;
+  if (several) open_loop("q", simt_.rows / 4);
   main_.line("vec4 weight;");
-  if (changes) {
-    const Code k = code("block * {}u + thread_k * 4u + g", tile_.tile_k());
-    main_.line("uint chunk = {};", limited(k, extent(tile_.axes.k), tile_.tile_k()));
-  }
-  open_loop("i", 4);
-  main_.line("float power = {};", apply("exp", {code("{}[i][g]", scores_)}));
-  main_.line("{} += power;", total_);
-  if (changes) {
-    const Code m = code("tile_m * {}u + thread_m * 4u + i", tile_.tile_m());
-    main_.line("uint m = {};", limited(m, extent(tile_.axes.m), tile_.tile_m()));
-    Scope scope = part_scope(weight_);
-    VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
-    for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
-    const std::map<ValueId, Code> groups = unpack_group(weight_, 0, "");
-    std::vector<Code> passed = arguments(scope, weight_, 0, groups);
-    passed.emplace_back("power");
-    passed.emplace_back("weight[i]");
-    main_.line("weight_element({});", listed(passed));
-  } else {
-    main_.line("weight[i] = power;");
-  }
+  open_loop(several ? "e" : "i", 4);
+  if (several) main_.line("uint i = q * 4u + e;");
+  VKF_CHECK_OK(weigh_score(several ? "weight[e]" : "weight[i]"));
   main_.close();
-  main_.line("{}[(thread_k * 4u + g) * {}u + thread_m] = weight;", weights_, simt_.threads_m + 1);
+  main_.line("{}[own * {}u + own / {}u + {}] = weight;", weights_, tile_.tile_m() / 4, schedule::kKeysTogether,
+             several ? code("thread_m * {}u + q", simt_.rows / 4) : Code("thread_m"));
+  if (several) main_.close();
   main_.close();
   return {};
 }
 
-void Attention::add_up() {
-  main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.tile_k());
-  main_.line("vec4 weight = {}[k * {}u + thread_m];", weights_, simt_.threads_m + 1);
-  open_loop("g", vec4s_);
-  main_.line("vec4 third = {}[k * {}u + g * {}u + thread_k];", third_.tile, third_.stride(), simt_.threads_k);
-  for (int i = 0; i < 4; ++i)
-    main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * vec4s_, "xyzw"[i]);
-  main_.close();
-  main_.close();
+Result<void> Attention::weigh_score(const Code& weight) {
+  main_.line("float power = {};", apply("exp", {score_at("i")}));
+  main_.line("{} += power;", total_);
+  if (!changes_weight()) {
+    main_.line("{} = power;", weight);
+    return {};
+  }
+  main_.line("uint m = {};",
+             limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()), extent(tile_.axes.m), tile_.tile_m()));
+  Scope scope = part_scope(weight_);
+  VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
+  for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, Code> groups = unpack_group(weight_, 0, "");
+  std::vector<Code> passed = arguments(scope, weight_, 0, groups);
+  passed.emplace_back("power");
+  passed.push_back(weight);
+  main_.line("weight_element({});", listed(passed));
+  return {};
 }
 
-void Attention::finish_total() {
-  main_.line("for (uint i = 0u; i < 4u; ++i) {}[thread_k * {}u + thread_m * 4u + i] = {};", shared_rows_,
-             tile_.tile_m(), total_);
+/// Weights times values, added to the sums.
+Result<void> Attention::add_up() {
+  if (slices_k_ == 1) {
+    VKF_CHECK_OK(stage(third_, "", "block"));
+    main_.line("barrier();");
+    multiply_weights();
+    main_.line("barrier();");
+    return {};
+  }
+  open_long_loop("slice", "0u", code("{}u", slices_k_));
+  main_.line("uint values = block * {}u + slice;", slices_k_);
+  VKF_CHECK_OK(stage(third_, "", "values"));
   main_.line("barrier();");
+  if (third_.staging.prefetched) {
+    main_.line("// The next slice is in flight while this one is multiplied.");
+    main_.line("uint next = block * {}u + min(slice + 1u, {}u);", slices_k_, slices_k_ - 1);
+    VKF_CHECK_OK(fetch(third_, "", "next"));
+  }
+  multiply_weights();
+  main_.line("barrier();");
+  main_.close();
+  return {};
+}
+
+void Attention::multiply_weights() {
+  open_steps("k", third_.k_extent);
+  if (slices_k_ > 1) main_.line("uint own = slice * {}u + k;", third_.k_extent);
+  const char* own = slices_k_ > 1 ? "own" : "k";
+  const std::vector<Code> weight = load_registers("weight", simt_.rows / 4, [&](int i) {
+    return code("{0}[{1} * {2}u + {1} / {3}u + {4}]", weights_, own, tile_.tile_m() / 4, schedule::kKeysTogether,
+                rows_at(i));
+  });
+  open_loop("g", vec4s_);
+  main_.line("vec4 third = {}[k * {}u + g * {}u + thread_k];", third_.tile, third_.stride(), simt_.threads_k);
+  for (int i = 0; i < simt_.rows; ++i)
+    main_.line("{0}[{1}u + g] = fma(vec4({2}.{3}), third, {0}[{1}u + g]);", sums_, i * vec4s_,
+               weight[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
+  main_.close();
+  close_steps();
+}
+
+void Attention::leave_totals() {
+  main_.line("{}for (uint i = 0u; i < {}u; ++i) {}[thread_k * {}u + {}] = {};", unrolled(), simt_.rows, shared_rows_,
+             tile_.tile_m(), row_of_thread(), total_);
+  main_.line("barrier();");
+}
+
+/// `whole`, the total of row `i`.
+void Attention::find_total() {
+  if (simt_.shuffles) {
+    main_.line("float whole = {};", total_);
+    join_lanes("whole", "whole + subgroupShuffleXor(whole, mask)");
+  } else {
+    main_.line("float whole = {}[{}];", shared_rows_, row_of_thread());
+    main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + {}];", simt_.threads_k, shared_rows_,
+               tile_.tile_m(), row_of_thread());
+  }
+  main_.line("// An infinite or undefined maximum leaves no number.");
+  main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
 }
 
 Result<void> Attention::store_results() {
   use_chunks_of(results_);
   const int per_vec4 = 4 / tile_.elements;
   const std::int64_t chunks_n = count(tile_.axes.n) / tile_.elements;
-  open_low_register_loop("i", 4);
-  main_.line("uint m = tile_m * {}u + thread_m * 4u + i;", tile_.tile_m());
-  main_.line("float whole = {}[thread_m * 4u + i];", shared_rows_);
-  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + thread_m * 4u + i];", simt_.threads_k, shared_rows_,
-             tile_.tile_m());
-  main_.line("// An infinite or undefined maximum leaves no number.");
-  main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
+  open_low_register_loop("i", simt_.rows);
+  main_.line("uint m = tile_m * {}u + {};", tile_.tile_m(), row_of_thread());
+  find_total();
   open_loop("g", vec4s_ * per_vec4);
   main_.line("uint chunk = {};",
              per_vec4 == 1 ? code("g * {}u + thread_k", simt_.threads_k)

@@ -17,12 +17,12 @@ AttentionBase::AttentionBase(const LoweringInput& in)
               {kHeadDim, "d", tile_.axes.d}};
   std::vector<ValueId> known;
   if (tile_.values.contract) {
-    const int k_extent = tile_.extent_d(loops_);
+    const int k_extent = tile_.staged_d(loops_);
     first_ = make_operand(tile_.query, kM, kHeadDim, tile_.tile_m(), k_extent);
     second_ = make_operand(tile_.key, kK, kHeadDim, tile_.tile_k(), k_extent);
     known.push_back(*tile_.values.contract);
   }
-  third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.tile_k());
+  third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.staged_k());
   make_parts(std::move(known));
   if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict)
     softcap_ = find_softcap({graph_, loops_, tile_});

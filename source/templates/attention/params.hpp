@@ -12,9 +12,13 @@
 
 namespace vkfuse::schedule {
 
-/// A thread has 4 rows of m, 4 positions of k, and its share of n.
+/// A thread has some rows of m, some positions of k, and its share of n.
 struct SimtAttention {
   int threads_m = 8, threads_k = 8;
+  int rows = 4, keys = 4;  ///< of a thread, multiples of 4
+  /// Positions of d, and of k for the values, that are in shared memory at a time; 0: all of d, the keys of a block.
+  int slice = 0;
+  bool shuffles = false;      ///< threads that share rows are neighbours in a subgroup, and exchange what they found
   bool low_register = false;  ///< it has few registers: between blocks, what it knows of its rows is in shared memory,
                               ///< and less is unrolled
 };
@@ -81,6 +85,9 @@ struct AttentionParams {
   /// All of n and of d, with what stands out.
   [[nodiscard]] int extent_n(const segment::Loops& loops) const;
   [[nodiscard]] int extent_d(const segment::Loops& loops) const;
+  /// Of these and of a block's keys, what is in shared memory at a time.
+  [[nodiscard]] int staged_d(const segment::Loops& loops) const;
+  [[nodiscard]] int staged_k() const;
 };
 
 }  // namespace vkfuse::schedule

@@ -12,6 +12,13 @@ inline int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n
 constexpr int sum_row_words(int columns) { return columns / 4 + 1; }
 constexpr int operand_row_words(int columns) { return columns / 8 + 1; }
 
+/// Weights of a block of k in shared memory, in vec4s along m: where those of a position begin, and all of them.
+/// Threads have four neighbours along k, and a vec4 between these keeps their stores in different banks.
+constexpr int kKeysTogether = 4;
+inline int weight_words(const AttentionParams& tile) {
+  return tile.tile_k() * (tile.tile_m() / 4) + tile.tile_k() / kKeysTogether;
+}
+
 /// The tiles of attention that cooperative matrices may fill.
 std::vector<AttentionShape> cooperative_attention_shapes();
 

@@ -182,10 +182,6 @@ WorkgroupShape workgroup_with_shared_rows(const Problem& problem, const Schedule
   return {rows, threads};
 }
 
-bool may_shuffle(const Target& target) {
-  return target.has(FeatureTier::subgroup) && target.caps.subgroup.shuffle && target.caps.subgroup.full;
-}
-
 /// Shuffles need whole subgroups: more rows, or no shuffles.
 void fill_subgroups(int limit, Schedule& schedule) {
   if (schedule.subgroup <= 0) return;

@@ -1,0 +1,312 @@
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+// segment 0 of graph "attention, heads of 128": mul, dot, reduce_max, reshape, sub, exp, reduce_sum, reshape, ... 10 ops in all
+// 64 rows per workgroup, 128 positions of the softmax at a time; 8 x 8 per thread
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint chunks;  // tiles of rows of all softmaxes
+  uint row;     // workgroups in one row of the dispatch
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %0 : f16[2, 8, 1024, 128]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_k;  // %3 : f16[2, 8, 1024, 128]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_v;  // %12 : f16[2, 8, 1024, 128]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %13 : f16[2, 8, 1024, 128]
+
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+// Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
+float f32_div(float x, float y) {
+  float scale = f32_magnitude_bits(y) >= 0x7e800000u ? 0.0625 : 1.0;
+  precise float quotient = x / (y * scale) * scale;
+  return quotient;
+}
+
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
+float f32_exp(float x) {
+  float power = exp(x);
+  return f32_is_nan(x) ? x : power;
+}
+
+uint f16x2_bits_native(vec2 v) {
+  return packFloat2x16(f16vec2(v));
+}
+
+shared vec4 v2_tile[272];
+shared vec4 others[528];  // of one operand, then of the other
+shared vec4 weights[2080];
+
+// One element of an operand.
+void v2_factor_element(float in_q_e, out float tile_operand) {
+  precise float v2 = in_q_e * 0.088378906;
+  tile_operand = v2;
+}
+
+// The score at one position.
+void score_element(float v4_v, out float score_result) {
+  score_result = v4_v;
+}
+
+// One element of the results.
+void result_element(float v5, float v9, float out_y_v, out float out_y_result) {
+  precise float v11 = f32_div(out_y_v, v9);
+  out_y_result = v11;
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  if (workgroup >= p.chunks) return;
+  uint thread = gl_LocalInvocationID.x;
+  uint batch = workgroup / 16u;
+  uint tile_m = workgroup % 16u;
+  // Threads that share rows are neighbours in a subgroup.
+  uint owner = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint thread_m = owner / 16u;
+  uint thread_k = owner % 16u;
+  float most[8];
+  float total[8];
+  vec4 scores[16];
+  vec4 sums[16];
+  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    most[i] = uintBitsToFloat(0xff800000u);
+    total[i] = 0.0;
+    [[unroll]] for (uint g = 0u; g < 2u; ++g) sums[i * 2u + g] = vec4(0.0);
+  }
+  uvec4 in_q_e_w0;
+  uvec4 in_k_e_w0[2];
+  uvec4 in_v_w0[2];
+  {
+    const uint u = 0u;
+    uint unit = thread;
+    uint row = unit / 2u;
+    uint column = unit % 2u;
+    uint m = tile_m * 64u + row;
+    uint chunk = column;
+    in_q_e_w0 = in_q.w[batch * 16384u + m * 16u + chunk];
+  }
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint unit = u * 128u + thread;
+    uint row = unit / 2u;
+    uint column = unit % 2u;
+    uint k = row;
+    uint chunk = column;
+    in_k_e_w0[u] = in_k.w[batch * 16384u + k * 16u + chunk];
+  }
+  [[dont_unroll]] for (uint block = 0u; block < 8u; ++block) {
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+      scores[i] = vec4(0.0);
+    }
+    [[dont_unroll]] for (uint slice = 0u; slice < 8u; ++slice) {
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint m = tile_m * 64u + row;
+        uint chunk = slice * 2u + column;
+        vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
+        vec4 factor_0;
+        v2_factor_element(in_q_e_0[0], factor_0[0]);
+        v2_factor_element(in_q_e_0[1], factor_0[1]);
+        v2_factor_element(in_q_e_0[2], factor_0[2]);
+        v2_factor_element(in_q_e_0[3], factor_0[3]);
+        v2_tile[(column * 8u + 0u) * 17u + row / 4u][row % 4u] = factor_0[0];
+        v2_tile[(column * 8u + 1u) * 17u + row / 4u][row % 4u] = factor_0[1];
+        v2_tile[(column * 8u + 2u) * 17u + row / 4u][row % 4u] = factor_0[2];
+        v2_tile[(column * 8u + 3u) * 17u + row / 4u][row % 4u] = factor_0[3];
+        vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
+        vec4 factor_1;
+        v2_factor_element(in_q_e_1[0], factor_1[0]);
+        v2_factor_element(in_q_e_1[1], factor_1[1]);
+        v2_factor_element(in_q_e_1[2], factor_1[2]);
+        v2_factor_element(in_q_e_1[3], factor_1[3]);
+        v2_tile[(column * 8u + 4u) * 17u + row / 4u][row % 4u] = factor_1[0];
+        v2_tile[(column * 8u + 5u) * 17u + row / 4u][row % 4u] = factor_1[1];
+        v2_tile[(column * 8u + 6u) * 17u + row / 4u][row % 4u] = factor_1[2];
+        v2_tile[(column * 8u + 7u) * 17u + row / 4u][row % 4u] = factor_1[3];
+      }
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint k = block * 128u + row;
+        uint chunk = slice * 2u + column;
+        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0[u].x), f16x2_values_native(in_k_e_w0[u].y));
+        others[(column * 8u + 0u) * 33u + row / 4u][row % 4u] = in_k_e_0[0];
+        others[(column * 8u + 1u) * 33u + row / 4u][row % 4u] = in_k_e_0[1];
+        others[(column * 8u + 2u) * 33u + row / 4u][row % 4u] = in_k_e_0[2];
+        others[(column * 8u + 3u) * 33u + row / 4u][row % 4u] = in_k_e_0[3];
+        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0[u].z), f16x2_values_native(in_k_e_w0[u].w));
+        others[(column * 8u + 4u) * 33u + row / 4u][row % 4u] = in_k_e_1[0];
+        others[(column * 8u + 5u) * 33u + row / 4u][row % 4u] = in_k_e_1[1];
+        others[(column * 8u + 6u) * 33u + row / 4u][row % 4u] = in_k_e_1[2];
+        others[(column * 8u + 7u) * 33u + row / 4u][row % 4u] = in_k_e_1[3];
+      }
+      barrier();
+      // The next slice is in flight while this one is multiplied.
+      uint next_slice = (slice + 1u) % 8u;
+      uint next_block = min(block + (slice + 1u) / 8u, 8u - 1u);
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint m = tile_m * 64u + row;
+        uint chunk = next_slice * 2u + column;
+        in_q_e_w0 = in_q.w[batch * 16384u + m * 16u + chunk];
+      }
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint k = next_block * 128u + row;
+        uint chunk = next_slice * 2u + column;
+        in_k_e_w0[u] = in_k.w[batch * 16384u + k * 16u + chunk];
+      }
+      [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+        [[unroll]] for (uint d = start; d < start + 4u; ++d) {
+          vec4 first_0 = v2_tile[d * 17u + thread_m * 2u];
+          vec4 first_1 = v2_tile[d * 17u + thread_m * 2u + 1u];
+          vec4 second_0 = others[d * 33u + thread_k];
+          vec4 second_1 = others[d * 33u + 16u + thread_k];
+          scores[0] = fma(vec4(first_0.x), second_0, scores[0]);
+          scores[1] = fma(vec4(first_0.x), second_1, scores[1]);
+          scores[2] = fma(vec4(first_0.y), second_0, scores[2]);
+          scores[3] = fma(vec4(first_0.y), second_1, scores[3]);
+          scores[4] = fma(vec4(first_0.z), second_0, scores[4]);
+          scores[5] = fma(vec4(first_0.z), second_1, scores[5]);
+          scores[6] = fma(vec4(first_0.w), second_0, scores[6]);
+          scores[7] = fma(vec4(first_0.w), second_1, scores[7]);
+          scores[8] = fma(vec4(first_1.x), second_0, scores[8]);
+          scores[9] = fma(vec4(first_1.x), second_1, scores[9]);
+          scores[10] = fma(vec4(first_1.y), second_0, scores[10]);
+          scores[11] = fma(vec4(first_1.y), second_1, scores[11]);
+          scores[12] = fma(vec4(first_1.z), second_0, scores[12]);
+          scores[13] = fma(vec4(first_1.z), second_1, scores[13]);
+          scores[14] = fma(vec4(first_1.w), second_0, scores[14]);
+          scores[15] = fma(vec4(first_1.w), second_1, scores[15]);
+        }
+      }
+      barrier();
+    }
+    // The first values are in flight while scores become weights.
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint unit = u * 128u + thread;
+      uint row = unit % 16u;
+      uint column = unit / 16u;
+      uint chunk = row;
+      uint k = block * 8u * 16u + column;
+      in_v_w0[u] = in_v.w[batch * 16384u + chunk + k * 16u];
+    }
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+      float top = uintBitsToFloat(0xff800000u);
+      uint m = tile_m * 64u + thread_m * 8u + i;
+      [[unroll]] for (uint g = 0u; g < 8u; ++g) {
+        uint chunk = block * 128u + (g / 4u * 16u + thread_k) * 4u + g % 4u;
+        float score;
+        score_element(scores[i * 2u + g / 4u][g % 4u], score);
+        scores[i * 2u + g / 4u][g % 4u] = score;
+        top = max(top, score);
+      }
+      [[unroll]] for (uint mask = 8u; mask > 0u; mask >>= 1) top = max(top, subgroupShuffleXor(top, mask));
+      top = max(top, most[i]);
+      float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
+      precise float fallen = most[i] - base;
+      float scale = f32_exp(fallen);
+      most[i] = top;
+      total[i] *= scale;
+      [[unroll]] for (uint g = 0u; g < 2u; ++g) sums[i * 2u + g] *= scale;
+      [[unroll]] for (uint g = 0u; g < 2u; ++g) scores[i * 2u + g] -= base;
+    }
+    [[unroll]] for (uint g = 0u; g < 8u; ++g) {
+      uint own = (g / 4u * 16u + thread_k) * 4u + g % 4u;
+      [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+        vec4 weight;
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+          uint i = q * 4u + e;
+          float power = f32_exp(scores[i * 2u + g / 4u][g % 4u]);
+          total[i] += power;
+          weight[e] = power;
+        }
+        weights[own * 16u + own / 4u + thread_m * 2u + q] = weight;
+      }
+    }
+    [[dont_unroll]] for (uint slice = 0u; slice < 8u; ++slice) {
+      uint values = block * 8u + slice;
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit % 16u;
+        uint column = unit / 16u;
+        uint chunk = row;
+        uint k = values * 16u + column;
+        vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0[u].x), f16x2_values_native(in_v_w0[u].y));
+        others[column * 33u + row * 2u + 0u] = in_v_0;
+        vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0[u].z), f16x2_values_native(in_v_w0[u].w));
+        others[column * 33u + row * 2u + 1u] = in_v_1;
+      }
+      barrier();
+      // The next slice is in flight while this one is multiplied.
+      uint next = block * 8u + min(slice + 1u, 7u);
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit % 16u;
+        uint column = unit / 16u;
+        uint chunk = row;
+        uint k = next * 16u + column;
+        in_v_w0[u] = in_v.w[batch * 16384u + chunk + k * 16u];
+      }
+      [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+        [[unroll]] for (uint k = start; k < start + 4u; ++k) {
+          uint own = slice * 16u + k;
+          vec4 weight_0 = weights[own * 16u + own / 4u + thread_m * 2u];
+          vec4 weight_1 = weights[own * 16u + own / 4u + thread_m * 2u + 1u];
+          [[unroll]] for (uint g = 0u; g < 2u; ++g) {
+            vec4 third = others[k * 33u + g * 16u + thread_k];
+            sums[0u + g] = fma(vec4(weight_0.x), third, sums[0u + g]);
+            sums[2u + g] = fma(vec4(weight_0.y), third, sums[2u + g]);
+            sums[4u + g] = fma(vec4(weight_0.z), third, sums[4u + g]);
+            sums[6u + g] = fma(vec4(weight_0.w), third, sums[6u + g]);
+            sums[8u + g] = fma(vec4(weight_1.x), third, sums[8u + g]);
+            sums[10u + g] = fma(vec4(weight_1.y), third, sums[10u + g]);
+            sums[12u + g] = fma(vec4(weight_1.z), third, sums[12u + g]);
+            sums[14u + g] = fma(vec4(weight_1.w), third, sums[14u + g]);
+          }
+        }
+      }
+      barrier();
+    }
+  }
+  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    uint m = tile_m * 64u + thread_m * 8u + i;
+    float whole = total[i];
+    [[unroll]] for (uint mask = 8u; mask > 0u; mask >>= 1) whole = whole + subgroupShuffleXor(whole, mask);
+    // An infinite or undefined maximum leaves no number.
+    if (f32_magnitude_bits(most[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
+    [[unroll]] for (uint g = 0u; g < 2u; ++g) {
+      uint chunk = g * 16u + thread_k;
+      vec4 out_y_0;
+      result_element(most[i], whole, sums[i * 2u + g].x, out_y_0[0]);
+      result_element(most[i], whole, sums[i * 2u + g].y, out_y_0[1]);
+      result_element(most[i], whole, sums[i * 2u + g].z, out_y_0[2]);
+      result_element(most[i], whole, sums[i * 2u + g].w, out_y_0[3]);
+      out_y.w[batch * 32768u + m * 32u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+    }
+  }
+}
