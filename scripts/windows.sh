@@ -225,7 +225,7 @@ sample() {
   done
   for part in "${parts[@]}"; do wait "$part"; done
   x86_64-w64-mingw32-g++-posix -fuse-ld=lld -static "$place"/*.o -lntdll -o "$place/sample.exe"
-  export WINEPREFIX="$place/wine" WINEDEBUG=-all DISPLAY=
+  export WINEPREFIX="$place/wine" WINEDEBUG=-all DISPLAY= LC_ALL=C.UTF-8
   local status=0
   wine "$place/sample.exe" --gtest_brief=1 || status=$?
   wineserver -k || true  # it would be waited for
@@ -283,5 +283,5 @@ case $step in
   sample) sample ;;
   zip) package ;;
   all) dependencies && build && run_tests && package ;;
-  *) sed -n '2,9s/^# //p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
