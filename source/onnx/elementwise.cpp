@@ -42,27 +42,9 @@ Tensor integer_power(const Tensor& base, const Value& exponent) {
 Tensor power_of_integer(const Tensor& base, const Tensor& exponent) {
   const Tensor power = op("pow", base.cast(exponent.dtype()), exponent);
   const Tensor nearest = op("round", power);
-  const Tensor is_near = op("le", op("abs", power - nearest), op("abs", nearest) * 0x1p-18);
+  const double slack = exponent.dtype() == DType::f64 ? 0x1p-48 : 0x1p-18;
+  const Tensor is_near = op("le", op("abs", power - nearest), op("abs", nearest) * slack);
   return select(is_near, nearest, power).cast(base.dtype());
-}
-
-/// The primitives have no f64. There a remainder is what the whole part of the quotient leaves, in one rounding; where
-/// the quotient was rounded across a whole number it is put right by one divisor. Exact below 2^53 whole divisors.
-Tensor double_remainder(const Tensor& a, const Tensor& b) {
-  const Tensor whole = op("trunc", a / b);
-  const Tensor left = Tensor::apply("fma", {-whole, b, a});
-  const Tensor size = op("abs", b);
-  const Tensor is_below = op("lt", left * op("sign", a), 0);
-  const Tensor right = select(is_below, left + size * op("sign", a), left);
-  return select(op("and", op("is_inf", b), op("is_finite", a)), a, right);
-}
-
-/// The sign of the result is that of the divisor ("mod") or of the dividend ("rem").
-Tensor remainder(std::string_view primitive, const Tensor& a, const Tensor& b) {
-  if (a.dtype() != DType::f64) return op(primitive, a, b);
-  const Tensor rest = double_remainder(a, b);
-  if (primitive == "rem") return rest;
-  return select(op("lt", op("sign", rest) * op("sign", b), 0), rest + b, rest);
 }
 
 /// Counts outside the width leave nothing, or, shifted to the right, copies of the sign.
@@ -129,7 +111,7 @@ Result<Outputs> import_mod(const NodeContext& node) {
         "the opset is {}.",
         name_of(node.dtype()), node.opset());
   }
-  return Outputs{remainder(fmod == 1 ? "rem" : "mod", node.tensor(0), node.tensor(1))};
+  return Outputs{op(fmod == 1 ? "rem" : "mod", node.tensor(0), node.tensor(1))};
 }
 
 Result<Outputs> import_pow(const NodeContext& node) {

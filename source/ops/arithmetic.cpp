@@ -139,17 +139,19 @@ constexpr OpRow kRows[] = {
      .cost = 4,
      .doc = "Quotient; x/0 of floats is an infinity, or NaN for 0/0. Integers truncate; x/0 is 0 and the "
             "smallest number divided by -1 wraps."},
-    {.name = "rem", .arity = 2, .types = kSingles | kIntegers,
+    {.name = "rem", .arity = 2, .types = kNumbers,
      .glsl = {.f32 = "f32_rem({0}, {1})", .i32 = "i32_rem({0}, {1})", .u32 = "u32_rem({0}, {1})",
-              .i64 = "i64_rem({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_rem({0}, {1})"},
+              .i64 = "i64_rem({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_rem({0}, {1})",
+              .f64 = "f64_rem({0}, {1})"},
      .real = [](Reals x) { return std::fmod(x[0], x[1]); }, .integer = integer_rem,
      .propagation = ErrorPropagation::custom, .own_error = exact_of_normals<2>,
      .custom_propagation = remainder_spread<truncated>,
      .cost = 24,
      .doc = "Remainder with the sign of the dividend, exact (C's fmod); x rem 0 is NaN. Integers: x rem 0 is x."},
-    {.name = "mod", .arity = 2, .types = kSingles | kIntegers,
+    {.name = "mod", .arity = 2, .types = kNumbers,
      .glsl = {.f32 = "f32_mod({0}, {1})", .i32 = "i32_mod({0}, {1})", .u32 = "u32_rem({0}, {1})",
-              .i64 = "i64_mod({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_mod({0}, {1})"},
+              .i64 = "i64_mod({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_mod({0}, {1})",
+              .f64 = "f64_mod({0}, {1})"},
      .real = real_mod, .integer = integer_mod,
      .propagation = ErrorPropagation::custom, .own_error = mod_error, .custom_propagation = remainder_spread<floored>,
      .cost = 25,
@@ -228,7 +230,7 @@ constexpr OpRow kRows[] = {
     {.name = "rsqrt", .types = kFloats, .glsl = {.f32 = "f32_rsqrt({0})", .f64 = "1.0 / sqrt({0})"},
      .real = real_rsqrt,
      .propagation = ErrorPropagation::custom, .own_error = [](Reals x, double y, double eps) {
-       return eps > 0x1p-40 ? ulps_of_normals<2>(x, y, eps) : ulps_of_normals<8>(x, y, eps);  // f64: sqrt, then divide
+       return is_double(eps) ? ulps_of_normals<8>(x, y, eps) : ulps_of_normals<2>(x, y, eps);  // f64: sqrt, then divide
      }, .custom_propagation = propagate_off_zero<real_rsqrt>,
      .low = 0, .high = 16, .cost = 3,
      .doc = "1/sqrt(x); infinity of the sign of a zero, NaN below zero."},

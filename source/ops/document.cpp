@@ -13,10 +13,8 @@ struct Group {
   TypeSet types;
   const char* name;
 };
-constexpr Group kGroups[] = {{kAll, "all"},       {kNumbers, "numbers"},
-                             {kFloats, "floats"}, {kIntegers, "integers"},
-                             {kSigned, "signed"}, {kUnsigned, "unsigned"},
-                             {kBool, "bool"},     {kFloats & static_cast<TypeSet>(~bit(DType::f64)), "f32 f16 bf16"}};
+constexpr Group kGroups[] = {{kAll, "all"},       {kNumbers, "numbers"},   {kFloats, "floats"}, {kIntegers, "integers"},
+                             {kSigned, "signed"}, {kUnsigned, "unsigned"}, {kBool, "bool"}};
 
 std::string types_text(TypeSet types) {
   std::string all;

@@ -149,6 +149,13 @@ enum class ErrorPropagation : std::uint8_t {
 /// `eps` is the unit of the register type: 2^-23 for f32 (also for f16 and bf16), 2^-52 for f64.
 using OwnError = double (*)(const double* x, double y, double eps);
 
+/// What `OpRow::real` itself may be off in f64, in units of the result, where it calls a function of the host's libm
+/// that is not rounded correctly. glibc's manual states 1 to 2 ulp for each; bounds of f64 include it.
+inline constexpr int kReferenceUnits = 2;
+/// The same beside a large multiple of pi/2, absolute, times 1 + y^2 for the slope of a tangent: glibc 2.36's cos() is
+/// off by 7 units, 2^-110, at 0x1.6ac5b262ca1ffp+849.
+inline constexpr double kReferenceReduction = 0x1p-108;
+
 /// What passes, loops and templates recognise an op as, where its row alone does not tell them all they need.
 enum class Role : std::uint8_t {
   none,

@@ -24,17 +24,17 @@ using Approxes = const Approx*;
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Floats whose arithmetic is f32: transcendental functions are not offered on f64.
-inline constexpr TypeSet kSingles = kFloats & ~bit(DType::f64);
-
 // Error model. ----------------------------------------------------------------------------------
+
+/// Whether `eps` is the unit of f64.
+constexpr bool is_double(double eps) { return eps < 0x1p-40; }
 
 /// The smallest normal number of the register type whose unit is `eps`. A driver may flush any
 /// smaller operand or result to zero.
-constexpr double smallest_normal(double eps) { return eps > 0x1p-40 ? 0x1p-126 : 0x1p-1022; }
+constexpr double smallest_normal(double eps) { return is_double(eps) ? 0x1p-1022 : 0x1p-126; }
 
 /// The largest finite number of that type, as a threshold for overflow.
-constexpr double largest_finite(double eps) { return eps > 0x1p-40 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023; }
+constexpr double largest_finite(double eps) { return is_double(eps) ? 0x1.fffffffffffffp1023 : 0x1.fffffep127; }
 
 inline bool is_subnormal(double x, double eps) { return x != 0 && std::abs(x) < smallest_normal(eps); }
 

@@ -13,7 +13,7 @@ namespace {
 double unit(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 
 /// An infinity stands for everything beyond the largest finite number.
-bool lies_between(double got, double low, double high, double largest) {
+bool lies_between(double got, long double low, long double high, double largest) {
   if (std::isinf(got)) return got > 0 ? high > largest : low < -largest;
   return got >= low && got <= high;
 }
@@ -25,11 +25,12 @@ bool allowed(DType dtype, double got, Expected want) {
   if (std::isnan(want.bound) || std::isinf(want.bound)) return true;  // undecided
   if (std::isnan(want.value)) return std::isnan(got);
   if (std::isinf(want.value)) return got == want.value;
-  const double low = want.value - want.bound;
-  const double high = want.value + want.bound;
+  const long double low = want.value - want.bound;
+  const long double high = want.value + want.bound;
   if (dtype == DType::f64) return lies_between(got, low, high, std::numeric_limits<double>::max());
   if (dtype == DType::f32) return lies_between(got, low, high, std::numeric_limits<float>::max());
-  return got >= ops::round_to(dtype, low) && got <= ops::round_to(dtype, high);  // rounding is monotone
+  const auto rounded = [dtype](long double side) { return ops::round_to(dtype, static_cast<double>(side)); };
+  return got >= rounded(low) && got <= rounded(high);  // rounding is monotone
 }
 
 }  // namespace
@@ -38,11 +39,11 @@ void Comparer::expect_float(std::size_t i, Expected want) {
   const double got = job_.results[i].real;
   if (!allowed(job_.result_dtype, got, want)) mistake(i, fmt::format("{} +- {}", want.value, want.bound));
   const double flush = job_.result_dtype == DType::f64 ? 0x1p-1021 : 0x1p-125;  // as the bounds allow
-  const double excess = std::abs(got - want.value) - flush;
+  const auto excess = static_cast<double>(std::abs(got - want.value) - flush);
   if (!std::isfinite(got) || !std::isfinite(excess) || std::isinf(want.bound) || excess <= 0) return;
-  if (want.bound > 0) ratios_.add(std::min(1.0, std::abs(got - want.value) / want.bound));
+  if (want.bound > 0) ratios_.add(std::min(1.0, static_cast<double>(std::abs(got - want.value)) / want.bound));
   // In the units that bounds are stated in, unit * |value|, which are half to one times an ulp.
-  const double units = excess / (unit(job_.result_dtype) * std::abs(want.value));
+  const double units = excess / (unit(job_.result_dtype) * std::abs(static_cast<double>(want.value)));
   if (units <= worst_units_) return;
   worst_units_ = units;
   worst_at_ = job_.operands[0][i].real;
@@ -50,6 +51,11 @@ void Comparer::expect_float(std::size_t i, Expected want) {
 
 void Comparer::expect_integer(std::size_t i, std::int64_t want) {
   if (job_.results[i].integer != want) mistake(i, fmt::format("{}", want));
+}
+
+void Comparer::expect_sign_of_zero(std::size_t i, long double want) {
+  const double got = job_.results[i].real;
+  if (got == 0 && std::signbit(got) != std::signbit(want)) mistake(i, fmt::format("a zero of the sign of {}", want));
 }
 
 void Comparer::mistake(std::size_t i, const std::string& want) {

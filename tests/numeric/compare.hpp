@@ -10,7 +10,7 @@ namespace vkfuse::numeric {
 
 /// What the real function gives, and how far the device may be from it in the register type.
 struct Expected {
-  double value = 0;
+  long double value = 0;
   double bound = 0;
 };
 
@@ -21,6 +21,8 @@ class Comparer {
 
   void expect_float(std::size_t i, Expected want);
   void expect_integer(std::size_t i, std::int64_t want);
+  /// A result of zero has the sign of this one.
+  void expect_sign_of_zero(std::size_t i, long double want);
 
   /// Fails the test once with a count and the first mistakes.
   void report() const;

@@ -11,6 +11,45 @@
 namespace vkfuse::numeric {
 namespace {
 
+/// Limits, where functions of f64 change formula or overflow, and multiples of pi/2 to 60 bits.
+constexpr double kDoubleMagnitudes[] = {0x1p-1074,
+                                        0x1p-1022,
+                                        0x1.fffffffffffffp-1023,
+                                        0x1p-53,
+                                        0x1p-27,
+                                        0.29,
+                                        0.3125,
+                                        0.35,
+                                        6,
+                                        22,
+                                        37,
+                                        38,
+                                        36.8,
+                                        708,
+                                        709.7827128,
+                                        709.79,
+                                        710.4758,
+                                        710.48,
+                                        744.44,
+                                        745.2,
+                                        746,
+                                        1023.9,
+                                        1074.5,
+                                        1075.5,
+                                        0x1p20,
+                                        0x1p52,
+                                        0x1p53,
+                                        2147483647.5,
+                                        1e18,
+                                        1e154,
+                                        1e155,
+                                        1e300,
+                                        0x1.fffffffffffffp1023,
+                                        0x1.6ac5b262ca1ffp849,
+                                        0x1.921fb54442d18p0,
+                                        0x1.921fb54442d18p40,
+                                        0x1.5fdbbe9bba775p5};
+
 std::vector<Value> special_floats(DType dtype) {
   std::vector<double> magnitudes = {0,
                                     std::numeric_limits<double>::infinity(),
@@ -79,9 +118,7 @@ std::vector<Value> special_floats(DType dtype) {
                                     3.14159265358979,
                                     1.5707963267949};
   if (dtype == DType::f64) {
-    for (const double extreme : {0x1p-1074, 0x1p-1022, 2147483647.5, 1e300, std::numeric_limits<double>::max()}) {
-      magnitudes.push_back(extreme);
-    }
+    magnitudes.insert(magnitudes.end(), std::begin(kDoubleMagnitudes), std::end(kDoubleMagnitudes));
   }
   std::vector<Value> values = {{std::numeric_limits<double>::quiet_NaN(), 0}};
   for (const double magnitude : magnitudes) {

@@ -1,8 +1,13 @@
 // Every op row, on every dtype, on the device, against the row's own reference and error bound.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "numeric/compare.hpp"
 #include "numeric/operands.hpp"
+#include "numeric/truth.hpp"
 
 namespace vkfuse::numeric {
 namespace {
@@ -36,8 +41,20 @@ Job job_for(const ops::OpRow& row, Form form) {
   return job;
 }
 
+/// What the row allows the reference is not the device's where the truth is known.
+void compare_with_truth(const ops::OpRow& row, std::size_t i, const double* x, Comparer& compare) {
+  const long double want = truth_of(row)(x);
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const double y = std::isinf(want) ? row.real(x) : std::clamp(static_cast<double>(want), -kLargest, kLargest);
+  double bound = ops::own_error(row, DType::f64, x, y);
+  if (wider_truth() && std::isfinite(y) && bound > 0) bound -= reference_error(row, y);
+  compare.expect_float(i, {want, bound});
+  if (std::abs(want) < std::numeric_limits<double>::min()) compare.expect_sign_of_zero(i, want);
+}
+
 void compare_floats(const ops::OpRow& row, const Job& job, DType dtype) {
   Comparer compare(job);
+  const bool is_measured = dtype == DType::f64 && truth_of(row) != nullptr;
   for (std::size_t i = 0; i < job.results.size(); ++i) {
     double x[3] = {};
     for (std::size_t k = 0; k < job.operands.size(); ++k) {
@@ -46,7 +63,9 @@ void compare_floats(const ops::OpRow& row, const Job& job, DType dtype) {
     }
     const double y = row.real(x);
     const double bound = ops::own_error(row, dtype, x, y);
-    if (job.result_dtype != DType::boolean) {
+    if (is_measured) {
+      compare_with_truth(row, i, x, compare);
+    } else if (job.result_dtype != DType::boolean) {
       compare.expect_float(i, {y, bound});
     } else if (bound == 0) {
       compare.expect_integer(i, y != 0);
@@ -102,6 +121,24 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Sweep,
                                          Form{DType::f32, false, true}, Form{DType::f16, false, true},
                                          Form{DType::bf16, false, true}),
                          name_of_form);
+
+TEST(ReferenceTest, OfF64IsWithinWhatBoundsAllowIt) {
+  if (!wider_truth()) GTEST_SKIP() << "long double has no more bits than double here";
+  for (const ops::OpRow& row : ops::table()) {
+    const Truth truth = truth_of(row);
+    if (truth == nullptr) continue;
+    const std::vector<DType> dtypes(static_cast<std::size_t>(row.arity), DType::f64);
+    const auto operands = operands_for(dtypes, row.low, row.high);
+    for (std::size_t i = 0; i < operands[0].size(); ++i) {
+      double x[3] = {};
+      for (std::size_t k = 0; k < operands.size(); ++k) x[k] = operands[k][i].real;
+      const double y = row.real(x);
+      if (!std::isfinite(y)) continue;
+      const auto apart = static_cast<double>(std::abs(y - truth(x)));
+      ASSERT_LE(apart, reference_error(row, y) + 0x1p-1073) << row.name << "(" << x[0] << ")";
+    }
+  }
+}
 
 TEST(PhiloxTest, TheShaderMakesTheWordsOfTheHost) {
   Job job;

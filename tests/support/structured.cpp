@@ -69,7 +69,7 @@ void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
 }
 
 void AnyGenerator::add_chain(NodeId from) {
-  if (!is_float(dtype(from)) || dtype(from) == DType::f64 || !has_axis(from)) return;
+  if (!is_float(dtype(from)) || !has_axis(from)) return;
   const std::size_t kind = random_.below(3);
   if (kind == 0) softmax(tame(from), any_axis(from));
   if (kind == 1) normalise(from);

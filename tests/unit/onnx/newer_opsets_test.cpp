@@ -60,6 +60,25 @@ TEST(OnnxArithmetic, Remainder1Of64Bits) {
   expect_near(got[0].values, {-0.1, 0.4, 5, 0.1, -0.4, 3, -3, 3}, 1e-6);
 }
 
+/// The quotient of the first pair has more bits than f64.
+TEST(OnnxArithmetic, Remainder1Of64BitsIsExact) {
+  const std::vector<Computed> got = OneNode("Mod", 28)
+                                        .input({2}, {1e300, -1e18}, pb::TensorProto::DOUBLE)
+                                        .input({2}, {3, 7.5}, pb::TensorProto::DOUBLE)
+                                        .integer("fmod", 1)
+                                        .outputs(1);
+  expect_near(got[0].values, {std::fmod(1e300, 3), std::fmod(-1e18, 7.5)}, 0);
+}
+
+/// 1000^1.9999 = 999309.47...: what pow() of f32 leaves open, that of f64 does not.
+TEST(OnnxArithmetic, IntegerToAPowerOf64Bits) {
+  const std::vector<Computed> got = OneNode("Pow", 15)
+                                        .input({3}, {1000, 10, 3}, pb::TensorProto::INT32)
+                                        .input({3}, {1.9999, 9, 13}, pb::TensorProto::DOUBLE)
+                                        .outputs(1);
+  expect_near(got[0].values, {std::trunc(std::pow(1000, 1.9999)), 1e9, 1594323}, 0);
+}
+
 TEST(OnnxArithmetic, SignedShiftRight) {
   const std::vector<Computed> got = OneNode("BitShift", 28)
                                         .input({5}, {-8, 4, -1, -8, 100}, pb::TensorProto::INT8)

@@ -148,7 +148,7 @@ TEST(InferTest, NamesWhatIsWrong) {
       {"add", {DType::f32}, {}, "'add' takes 2 operands, but 1 was given."},
       {"neg", {DType::f32, DType::f32}, {}, "'neg' takes 1 operand, but 2 were given."},
       {"add", {DType::f32, DType::i32}, {}, "The operands of 'add' must have one dtype, but they are f32 and i32."},
-      {"sin", {DType::f64}, {}, "'sin' is not defined on f64; it takes f32, f16 and bf16."},
+      {"sin", {DType::i32}, {}, "'sin' is not defined on i32; it takes f32, f16, bf16 and f64."},
       {"and", {DType::u8, DType::u8}, {}, "'and' is not defined on u8; it takes bool."},
       {"select", {DType::i32, DType::f32, DType::f32}, {}, "The condition of 'select' must be bool, but it is i32."},
       {"cast", {DType::f32}, {}, "'cast' needs a dtype attribute."},

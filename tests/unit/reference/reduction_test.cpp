@@ -346,6 +346,15 @@ TEST(ReferenceBounds, DoublesAreAddedMoreExactlyThanDevicesAdd) {
   EXPECT_EQ(y.value[0], 2500);
 }
 
+/// The product's bound is 1.4 times the distance of two doubles there: 700 with it added is rounded.
+TEST(ReferenceBounds, OfDoublesAreNotRoundedAway) {
+  const double root = 26.457513;
+  const auto y = evaluated({"input \"x\" : f64[1]", "mul %0 %0 : f64[1]", "exp %1 : f64[1]"},
+                           Inputs().add("x", std::vector<double>{root}))
+                     .column;
+  EXPECT_GE(y.bound[0], y.value[0] * root * root * 0x1p-52);
+}
+
 // Scans. ------------------------------------------------------------------------------------------
 
 TEST(ReferenceScans, EveryDirectionOverEveryAxis) {
