@@ -33,10 +33,11 @@ constexpr std::int64_t kMostTabled = 1 << 20;
 /// cos or sin of 2 pi row column / length, [rows, columns].
 Tensor waves(bool is_sine, std::int64_t rows, std::int64_t columns, const Transform& how, DType dtype) {
   const double turn = 2 * std::numbers::pi / static_cast<double>(how.length);
-  if (rows * columns > kMostTabled && dtype != DType::f64) {
+  if (rows * columns > kMostTabled) {
+    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
     const Tensor row = Tensor::iota(DType::i64, {rows, 1}, 0), column = Tensor::iota(DType::i64, {1, columns}, 1);
     const Tensor part = op("mod", row * column, Tensor::scalar_int(DType::i64, how.length));
-    return op(is_sine ? "sin" : "cos", part.cast(DType::f32) * turn).cast(dtype);
+    return op(is_sine ? "sin" : "cos", part.cast(wide) * turn).cast(dtype);
   }
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(rows * columns));

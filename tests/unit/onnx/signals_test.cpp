@@ -33,6 +33,22 @@ TEST(OnnxSignals, OneSideOfALongerTransform) {
               2e-5);
 }
 
+/// 1025 x 1025 cosines are no constant: f64 computes them as exactly.
+TEST(OnnxSignals, LongTransformOf64Bits) {
+  constexpr int kLength = 1025;
+  std::vector<double> impulse(kLength);
+  impulse[1] = 1;
+  const std::vector<Computed> got =
+      OneNode("DFT", 17).input({1, kLength, 1}, impulse, pb::TensorProto::DOUBLE).outputs(1);
+  ASSERT_EQ(got[0].sizes, (Sizes{1, kLength, 2}));
+  std::vector<double> want;
+  for (int i = 0; i < kLength; ++i) {
+    const double angle = 2 * std::acos(-1.0) * i / kLength;
+    want.insert(want.end(), {std::cos(angle), -std::sin(angle)});
+  }
+  expect_near(got[0].values, want, 1e-13);
+}
+
 TEST(OnnxSignals, InverseTransform) {
   const std::vector<Computed> got =
       OneNode("DFT", 20)
