@@ -35,7 +35,7 @@ double f64_tanh(double x) {
   return f64_copy_sign(result, x);
 }
 
-// 1 unit: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow.
+// 1.1 units: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow.
 double f64_asinh(double x) {
   if (!f64_is_finite(x)) return x;
   double a = abs(x);
@@ -46,7 +46,7 @@ double f64_asinh(double x) {
   return f64_copy_sign(result, x);
 }
 
-// 1 unit; NaN below 1.
+// 1.1 units; NaN below 1.
 double f64_acosh(double x) {
   if (x < 1.0lf || f64_is_nan(x)) return f64_nan();
   bool far = x > 1e18lf;

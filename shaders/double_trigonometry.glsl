@@ -154,7 +154,7 @@ double f64_cos(double x) {
   return f64_sin_turned(r, n + 1);
 }
 
-// 1.3 units for every finite x; NaN for infinities.
+// 1.4 units for every finite x; NaN for infinities.
 double f64_tan(double x) {
   if (!f64_is_finite(x)) return f64_nan();
   int n;
@@ -198,7 +198,7 @@ dvec2 f64_asin_parts(double a) {
   return dvec2(root, low);
 }
 
-// 0.6 units; NaN outside [-1, 1].
+// 0.7 units; NaN outside [-1, 1].
 double f64_asin(double x) {
   double a = abs(x);
   if (a > 1.0lf || f64_is_nan(x)) return f64_nan();
