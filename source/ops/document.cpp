@@ -55,7 +55,10 @@ struct Section {
 std::vector<Section> sections() {
   return {
       {"What is given", "", {OpClass::input, OpClass::constant, OpClass::generate}},
-      {"Elementwise", "Operands broadcast as in NumPy.", {OpClass::elementwise, OpClass::convert}},
+      {"Elementwise",
+       "Operands broadcast as in NumPy. Vulkan has no exponential, logarithm, sine and the like of f64: those are\n"
+       "functions of vkfuse, within 2 to 4 units of the last place (2^-52 of the result).",
+       {OpClass::elementwise, OpClass::convert}},
       {"Views",
        "Each element is one of an operand's. A kernel reads through a view; nothing is moved for it.",
        {OpClass::view}},
