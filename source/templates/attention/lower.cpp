@@ -29,8 +29,10 @@ class Attention : public AttentionBase {
   Result<void> store_results();
   /// Loops over what a thread has: unrolled where that keeps it in registers.
   void open_loop(const char* counter, int count) {
-    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter,
-               counter, count, counter);
+    if (target_.type == DeviceType::cpu)
+      main_.open("for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+    else
+      main_.open_unrolled(counter, count);
   }
   /// The same, but for threads of few registers: unrolled, all turns would be computed side by side.
   void open_low_register_loop(const char* counter, int count) {
@@ -133,7 +135,7 @@ Result<void> Attention::main_function() {
 /// The products that scores are computed from.
 void Attention::find_scores() {
   if (!first_) return;
-  main_.line("[[unroll]] for (uint i = 0u; i < 4u; ++i) {}[i] = vec4(0.0);", scores_);
+  main_.unrolled("i", 4, code("{}[i] = vec4(0.0);", scores_));
   main_.open("for (uint d = 0u; d < {}u; ++d) {{", first_->k_extent);
   main_.line("vec4 first = {}[d * {}u + thread_m];", first_->tile, first_->stride());
   main_.line("vec4 second = {}[d * {}u + thread_k];", second_->tile, second_->stride());
