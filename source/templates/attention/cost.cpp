@@ -85,13 +85,24 @@ double shared_accesses(const AttentionParams& tile, const Extents& of) {
   return of.batch * of.m * of.k * (of.d / 8 + of.n * (1 + vec4s) / (16 * vec4s));
 }
 
-int estimated_registers(const AttentionParams& tile, const Extents& of, int workgroup) {
+/// Of scores that are stored, the loads with their addresses.
+int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) {
+  constexpr int kOfLoad = 4;
+  if (tile.values.contract) return 0;
+  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score);
+  return kOfLoad * static_cast<int>(std::count_if(slice.begin(), slice.end(), [&](ValueId id) {
+           return loops.values[id].kind == Value::Kind::load;
+         }));
+}
+
+int estimated_registers(const Loops& loops, const AttentionParams& tile, const Extents& of, int workgroup) {
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const int per_thread = workgroup / cooperative->subgroups;
     return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
-  return (tile.simt()->low_register ? 44 : 48) + static_cast<int>(of.n) / tile.simt()->threads_k * 4;
+  return (tile.simt()->low_register ? 44 + registers_of_stored_scores(loops, tile) : 48) +
+         static_cast<int>(of.n) / tile.simt()->threads_k * 4;
 }
 
 /// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
@@ -129,7 +140,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double accesses = reads.loads + static_cast<double>(cost.stores_executed) +
                           shared_accesses(tile, of) / (tile.cooperative() != nullptr && !cpu ? 4 : 1);
   const double share = busy_share(target, model, schedule);
-  cost.registers = estimated_registers(tile, of, schedule.workgroup);
+  cost.registers = estimated_registers(loops, tile, of, schedule.workgroup);
   const double crowding =
       cpu || tile.cooperative() != nullptr
           ? 1
