@@ -58,7 +58,7 @@ make_intel_shim() {
 headers=$work/include
 describing=(tests/baseline/describe.cpp tests/support/described_device.cpp
   source/vulkan/{enabled,functions,instance,loader,query}.cpp source/base/{capabilities,error,forked}.cpp
-  source/device_model/*.cpp)
+  source/device_model/*.cpp source/os/*_{posix,linux}.cpp)
 build() {
   local prefix=$1 library=$2 options=(-I "$headers" -O1)
   local newer=(source include tests -newer "$debian/describe" -print -quit)

@@ -48,6 +48,7 @@ constexpr FeatureRow kFeatures[] = {
     feature<&Caps::subgroup, &SubgroupCaps::shuffle>("subgroup_shuffle"),
     feature<&Caps::subgroup, &SubgroupCaps::size_control>("subgroup_size_control"),
     feature<&Caps::subgroup, &SubgroupCaps::full>("full_subgroups"),
+    feature<&Caps::registers, &RegisterLimits::arrays>("register_arrays"),
     feature<&Caps::memory, &MemoryCaps::storage_16bit>("storage_16bit"),
     feature<&Caps::memory, &MemoryCaps::storage_8bit>("storage_8bit"),
     feature<&Caps::arithmetic, &ArithmeticCaps::float16>("float16"),

@@ -87,6 +87,9 @@ struct SubgroupCaps {
 struct RegisterLimits {
   std::uint32_t per_thread = kUnknownRegistersPerThread;  ///< of 32 bits: what a thread has beyond them lies in memory
   std::uint32_t per_workgroup = 1u << 16;                 ///< of all threads: 64 per thread of 1024, on NVIDIA and GCN
+  /// Arrays are registers where an unrolled loop's counter tells their elements apart. Without it they are memory, as
+  /// V3DV has them: such loops are written out.
+  bool arrays = true;
 };
 
 struct ArithmeticCaps {

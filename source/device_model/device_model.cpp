@@ -50,6 +50,7 @@ struct DriverEntry {
   std::string_view name;
   DriverWorkarounds workarounds;
   std::uint32_t shared_memory_bytes = std::numeric_limits<std::uint32_t>::max();  ///< that a kernel may have
+  bool register_arrays = true;                                                    ///< RegisterLimits::arrays
 };
 
 std::vector<DriverEntry> driver_entries() {
@@ -58,6 +59,7 @@ std::vector<DriverEntry> driver_entries() {
                            // Of 65,535, some of which count twice.
                            .leaves_loops_after =
                                VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max())}},
+          {.name = "V3DV Mesa", .register_arrays = false},
           // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
           {.name = "radv", .workarounds = {}, .shared_memory_bytes = 65536 - 256}};
 }
@@ -129,8 +131,9 @@ std::optional<Target> with_narrower_subgroups(const Target& target) {
 DriverWorkarounds workarounds_of(const DeviceIdentity& identity) { return driver_of(identity.driver_name).workarounds; }
 
 void apply_driver_limits(const DeviceIdentity& identity, Caps& caps) {
-  caps.workgroup.shared_memory_bytes =
-      std::min(caps.workgroup.shared_memory_bytes, driver_of(identity.driver_name).shared_memory_bytes);
+  const DriverEntry driver = driver_of(identity.driver_name);
+  caps.workgroup.shared_memory_bytes = std::min(caps.workgroup.shared_memory_bytes, driver.shared_memory_bytes);
+  caps.registers.arrays = caps.registers.arrays && driver.register_arrays;
 }
 
 }  // namespace vkfuse

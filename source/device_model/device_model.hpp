@@ -67,6 +67,8 @@ struct ComputeUnits {
 struct PlannedRegisters {
   Number per_thread;     ///< kUnknownRegistersPerThread: whatever a kernel wants
   Number per_workgroup;  ///< of all its threads
+  /// Of what is estimated, addresses and sizes that a thread has elsewhere.
+  Number elsewhere;
   /// Of a hardware thread, whose lanes share them, so that fewer lanes have more each; 0: they do not.
   Number of_hardware_thread;
   /// Lanes of a subgroup that kernels require where the device lets them and nothing else is wanted; 0: as the device

@@ -35,6 +35,7 @@ constexpr Figure kFigures[] = {
     figure<&DeviceModel::units, &ComputeUnits::registers_per_thread>("units", "registers_per_thread"),
     figure<&DeviceModel::registers, &PlannedRegisters::per_thread>("registers", "per_thread"),
     figure<&DeviceModel::registers, &PlannedRegisters::per_workgroup>("registers", "per_workgroup"),
+    figure<&DeviceModel::registers, &PlannedRegisters::elsewhere>("registers", "elsewhere"),
     figure<&DeviceModel::registers, &PlannedRegisters::of_hardware_thread>("registers", "of_hardware_thread"),
     figure<&DeviceModel::registers, &PlannedRegisters::subgroup>("registers", "subgroup"),
     figure<&DeviceModel::latencies, &Latencies::shared_memory>("latencies", "shared_memory", "cycles"),

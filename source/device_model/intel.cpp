@@ -29,6 +29,7 @@ constexpr Source kSlm{SourceKind::document, "shared memory is given out without 
 constexpr PlannedRegisters planned(double of_unit, const Source& of_thread_source, double of_thread) {
   return {.per_thread = {64, &kSixtyFour},
           .per_workgroup = {of_unit, &kDerived},
+          .elsewhere = {0, &kAllCounted},
           .of_hardware_thread = {of_thread, &of_thread_source},
           .subgroup = {16, &kSixteen}};
 }

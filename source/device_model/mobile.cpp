@@ -16,14 +16,18 @@ constexpr Source kArmSheet{SourceKind::document, "Arm, Mali GPU data sheet: the 
 constexpr Source kAsahi{SourceKind::driver, "Asahi Linux and applegpu: AGX registers, threads, threadgroup memory"};
 constexpr Source kAppleM1{SourceKind::document, "Apple, M1 (2020): 8 cores, 1,024 lanes, 68 GB/s"};
 constexpr Source kV3dDriver{SourceKind::driver, "Mesa, src/broadcom: 64 registers of a QPU, shared by 2 or 4 threads"};
+constexpr Source kV3dUniforms{SourceKind::driver,
+                              "Mesa 25.0: what is estimated at 52 is in the 32 of one of two threads"};
 constexpr Source kV3dGuide{SourceKind::document, "Broadcom, VideoCore IV 3D Architecture Reference Guide; Pi 4 and 5"};
 constexpr Source kThreadsOnly{SourceKind::document, "no matrix units: the rate of threads"};
 constexpr Source kNothingKept{SourceKind::assumed, "nothing is known of a share for the driver"};
 constexpr Source kArmUnitTold{SourceKind::document, "Mali-G52 MC2 and up; VK_ARM_shader_core_builtins tells"};
 
-constexpr PlannedRegisters planned(double per_thread, double per_workgroup, const Source& source) {
+constexpr PlannedRegisters planned(double per_thread, double per_workgroup, const Source& source,
+                                   const Number& elsewhere = {0, &kAllCounted}) {
   return {.per_thread = {per_thread, &source},
           .per_workgroup = {per_workgroup, &source},
+          .elsewhere = elsewhere,
           .of_hardware_thread = {0, &kNotDivided},
           .subgroup = {0, &kNotDivided}};
 }
@@ -119,7 +123,7 @@ constexpr DeviceModel v3d(std::string_view name, double qpus, double memory_byte
                            .shared_memory = {16 << 10, &kV3dDriver},
                            .workgroup_shared_memory = {0, &kNothingKept},
                            .registers_per_thread = {32, &kV3dDriver}},
-                 .registers = planned(32, 1024 * qpus, kV3dDriver),
+                 .registers = planned(32, 1024 * qpus, kV3dDriver, {24, &kV3dUniforms}),
                  .latencies = {{100, &kAssumed}, {200, &kAssumed}, {400, &kAssumed}},
                  .cache_bytes = {128e3, &kAssumed}});
 }

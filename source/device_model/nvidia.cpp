@@ -27,6 +27,7 @@ constexpr Source kUnasked{SourceKind::measured, "no limit: schedules were timed 
 /// Registers are handed out to threads as a kernel asks: what plans keep within is what was timed on an H200.
 constexpr PlannedRegisters kNvidiaRegisters = {.per_thread = {kUnknownRegistersPerThread, &kUnasked},
                                                .per_workgroup = {65536, &kCuda},
+                                               .elsewhere = {0, &kAllCounted},
                                                .of_hardware_thread = {0, &kNotDivided},
                                                .subgroup = {0, &kNotDivided}};
 

@@ -23,6 +23,7 @@ inline constexpr Source kTimed{SourceKind::calibrated,
                                "many workgroups' multiply-adds over those of one, at first use"};
 inline constexpr Source kAssumed{SourceKind::assumed, "on the safe side; nobody has measured it"};
 inline constexpr Source kDerived{SourceKind::derived, "follows from other numbers of the row"};
+inline constexpr Source kAllCounted{SourceKind::assumed, "all that is estimated is in registers"};
 inline constexpr Source kNotDivided{SourceKind::document, "Vulkan has one size, or lanes have registers of their own"};
 inline constexpr Source kRest{
     SourceKind::measured, "bench/results/h200-full.json: rows that read again; of the 50 MB about 32 beside a stream"};

@@ -1,7 +1,9 @@
 // Indented code, line by line.
 #pragma once
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kernel/code.hpp"
 
@@ -9,6 +11,10 @@ namespace vkfuse::lowering {
 
 class Writer {
  public:
+  Writer() = default;
+  /// With `written_out`, what a compiler unrolls elsewhere is written turn by turn.
+  explicit Writer(bool written_out) : written_out_(written_out) {}
+
   template <typename... Args>
   void line(fmt::format_string<detail::Formatted<Args>...> format, const Args&... args) {
     for (int i = 0; i < depth_; ++i) code_ += "  ";
@@ -26,7 +32,21 @@ class Writer {
   }
   void close(std::string_view after = {}) {
     --depth_;
+    if (!unrolled_.empty() && unrolled_.back().depth == depth_) return write_turns();
     line("}}{}", after);
+  }
+  /// A loop over so many turns that is unrolled, because its counter tells registers apart; close() ends it.
+  void open_unrolled(std::string_view counter, std::int64_t count) {
+    if (!written_out_) return open("[[unroll]] for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+    unrolled_.push_back({std::string(counter), count, depth_, std::exchange(code_, Code())});
+    ++depth_;
+  }
+  /// The same of one statement.
+  void unrolled(std::string_view counter, std::int64_t count, const Code& statement) {
+    if (!written_out_) return line("[[unroll]] for (uint {0} = 0u; {0} < {1}u; ++{0}) {2}", counter, count, statement);
+    open_unrolled(counter, count);
+    line("{}", statement);
+    close();
   }
   /// Ends the block of an `if` and begins the other one.
   void otherwise() {
@@ -36,8 +56,30 @@ class Writer {
   Code take() { return std::move(code_); }
 
  private:
+  /// A loop that is written out, and what was written before it.
+  struct Unrolled {
+    std::string counter;
+    std::int64_t count = 0;
+    int depth = 0;
+    Code before;
+  };
+  void write_turns() {
+    const Unrolled loop = std::move(unrolled_.back());
+    unrolled_.pop_back();
+    const Code body = std::exchange(code_, loop.before);
+    for (std::int64_t turn = 0; turn < loop.count; ++turn) {
+      open("{{");
+      line("const uint {} = {}u;", loop.counter, turn);
+      code_ += body;
+      --depth_;
+      line("}}");
+    }
+  }
+
   Code code_;
   int depth_ = 0;
+  bool written_out_ = false;
+  std::vector<Unrolled> unrolled_;  ///< that are open
 };
 
 }  // namespace vkfuse::lowering

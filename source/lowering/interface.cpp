@@ -24,7 +24,8 @@ Emitter::Emitter(const LoweringInput& in)
                                                                  : ReferenceSizes{&loops_, &schedule_}),
       numbers_(options_.hoist_sizes),
       ranges_(graph_, loops_),
-      forms_(value_forms(form_input())) {
+      forms_(value_forms(form_input())),
+      main_(!target_.caps.registers.arrays) {
   for (const auto& [id, name] : in.names.by_order)
     names_.nodes.emplace(id, names_.all.given(in.names.of_graph.at(id), name));
   nan_.hides_zeros = target_.workarounds.folds_nan_away && !schedule_.wide;

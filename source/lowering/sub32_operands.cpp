@@ -238,7 +238,7 @@ void OperandEmitter::open_steps(const TileOperand& tile_operand, const Code& dep
   const Code position =
       code("{}column * {}u + d", depth.empty() ? "" : code("{} * {}u + ", depth, tile_operand.k_extent),
            tile_operand.steps());
-  main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", tile_operand.steps());
+  main_.open_unrolled("d", tile_operand.steps());
   main_.line("uint {} = {};", owns_k.name, limited(position, all, tile_operand.k_extent));
   if (inside != nullptr && !divides(tile_operand.k_extent, all))
     *inside = code("{} < {}", position, numbers_.size(all.count));

@@ -134,12 +134,11 @@ bool OperandEmitter::open_chunks(const TileOperand& tile_operand) {
       main_.open("[[dont_unroll]] for (uint start = 0u; start < {}u; start += {}u) {{", tile_operand.staging.iterations,
                  together);
       main_.open("[[unroll]] for (uint u = start; u < start + {}u; ++u) {{", together);
+    } else if (tile_operand.staging.unrolled) {
+      main_.open_unrolled("u", tile_operand.staging.iterations);
     } else {
       // CPU drivers unroll it unless told not to, and then compile twice as long for nothing.
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{",
-                 tile_operand.staging.unrolled     ? "[[unroll]] "
-                 : target_.type == DeviceType::cpu ? "[[dont_unroll]] "
-                                                   : "",
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", target_.type == DeviceType::cpu ? "[[dont_unroll]] " : "",
                  tile_operand.staging.iterations);
     }
     if (!keeps_position(tile_operand)) main_.line("uint unit = u * {}u + thread;", schedule_.workgroup);

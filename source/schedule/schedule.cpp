@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/traffic.hpp"
 
@@ -47,7 +48,12 @@ bool may_shuffle(const Target& target) {
 int thread_register_limit(const Target& target) {
   // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
   constexpr int kShort = 4;
-  return static_cast<int>(target.caps.registers.per_thread) - kShort;
+  return static_cast<int>(target.caps.registers.per_thread + device_model(target).registers.elsewhere) - kShort;
+}
+
+bool overfills_registers(const Target& target, std::int64_t estimated, std::int64_t threads) {
+  const auto own = estimated - static_cast<std::int64_t>(device_model(target).registers.elsewhere);
+  return own * threads > target.caps.registers.per_workgroup;
 }
 
 int registers_over(const Target& target, int estimated) {

@@ -183,6 +183,8 @@ bool may_shuffle(const Target& target);
 
 /// What a thread may be estimated to want, so that its values do not spill into memory.
 int thread_register_limit(const Target& target);
+/// Whether so many threads, each with the estimate, want more registers than a workgroup has.
+bool overfills_registers(const Target& target, std::int64_t estimated, std::int64_t threads);
 /// By how many registers an estimate is over that.
 int registers_over(const Target& target, int estimated);
 /// What arithmetic takes longer in a thread of so many: 1 where it has them.

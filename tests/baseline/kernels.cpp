@@ -60,6 +60,7 @@ Target target_of(const vulkan::DeviceInfo& info) {
   target.type = info.type;
   target.caps = info.caps;
   target.model = model_of(info.identity());
+  target.workarounds = workarounds_of(info.identity());
   target.tiers = runtime::offered_tiers(info.caps);
   target.caps.matrix.shapes.clear();
   for (const MatrixKind& kind : kMatrixKinds) {

@@ -28,10 +28,11 @@ ir::Graph graph_of(const Row& row) {
   return *std::move(prepared);
 }
 
-/// 32-bit registers that a thread of a kernel has.
+/// 32-bit registers that a thread of a kernel has, as estimates count them.
 double registers_of_thread(const Target& target, const Schedule& kernel) {
   const DeviceModel& row = device_model(target);
-  if (row.registers.of_hardware_thread == 0 || kernel.subgroup == 0) return row.units.registers_per_thread;
+  if (row.registers.of_hardware_thread == 0 || kernel.subgroup == 0)
+    return row.units.registers_per_thread + row.registers.elsewhere;
   return row.registers.of_hardware_thread / kernel.subgroup;
 }
 
@@ -54,9 +55,8 @@ struct Exception {
   int most;
 };
 constexpr Exception kExceptions[] = {
-    // Estimates count addresses, which other GPUs have in registers and a QPU among its uniforms, and the smallest tile
-    // of a product has 16 sums: the least that templates have is taken.
-    {"V3D", "", 60},
+    // The smallest tile of f32, for which Mesa's compiler finds room on a Pi.
+    {"V3D", "matmul", 60},
     // No attention tile of heads of 128 fits, and stored scores would take longer.
     {"Mali", "attention window", 108}};
 
@@ -76,7 +76,7 @@ void expect_within_row(const Target& target, const Row& row, const Schedule& ker
   if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return;
   EXPECT_LE(kernel.cost.registers, most_registers(target, row, kernel));
   const double had = std::min<double>(kernel.cost.registers, registers_of_thread(target, kernel));  // others spill
-  EXPECT_LE(had * kernel.workgroup, units.registers.value);
+  EXPECT_LE((had - device_model(target).registers.elsewhere) * kernel.workgroup, units.registers.value);
 }
 
 class DeviceRowCases : public testing::TestWithParam<test::RowDevice> {};

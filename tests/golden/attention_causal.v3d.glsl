@@ -1,6 +1,5 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "causal attention, four heads to a key": mul, reshape, dot
 // tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
@@ -49,7 +48,22 @@ void main() {
   uint thread_m = thread / 16u;
   uint thread_n = thread % 16u;
   vec4 v10_v_sums[4];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) v10_v_sums[i] = vec4(0.0);
+  {
+    const uint i = 0u;
+    v10_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 1u;
+    v10_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 2u;
+    v10_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 3u;
+    v10_v_sums[i] = vec4(0.0);
+  }
   uvec2 in_q_e_w0;
   {
     const uint u = 0u;
@@ -127,9 +141,59 @@ void main() {
     }
     barrier();
   }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+  {
+    const uint i = 0u;
     uint m = tile_m * 64u + thread_m * 4u + i;
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 2800u && chunk < 175u) {
+        vec4 v10_0;
+        result_element(v10_v_sums[i].x, v10_0[0]);
+        result_element(v10_v_sums[i].y, v10_0[1]);
+        result_element(v10_v_sums[i].z, v10_0[2]);
+        result_element(v10_v_sums[i].w, v10_0[3]);
+        v10.w[batch * 490000u + m * 175u + chunk] = uvec2(f16x2_bits_native(v10_0.xy), f16x2_bits_native(v10_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 1u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 2800u && chunk < 175u) {
+        vec4 v10_0;
+        result_element(v10_v_sums[i].x, v10_0[0]);
+        result_element(v10_v_sums[i].y, v10_0[1]);
+        result_element(v10_v_sums[i].z, v10_0[2]);
+        result_element(v10_v_sums[i].w, v10_0[3]);
+        v10.w[batch * 490000u + m * 175u + chunk] = uvec2(f16x2_bits_native(v10_0.xy), f16x2_bits_native(v10_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 2u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 2800u && chunk < 175u) {
+        vec4 v10_0;
+        result_element(v10_v_sums[i].x, v10_0[0]);
+        result_element(v10_v_sums[i].y, v10_0[1]);
+        result_element(v10_v_sums[i].z, v10_0[2]);
+        result_element(v10_v_sums[i].w, v10_0[3]);
+        v10.w[batch * 490000u + m * 175u + chunk] = uvec2(f16x2_bits_native(v10_0.xy), f16x2_bits_native(v10_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 3u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
       uint chunk = tile_n * 16u + g * 16u + thread_n;
       if (m < 2800u && chunk < 175u) {
         vec4 v10_0;
@@ -147,10 +211,9 @@ void main() {
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 1 of graph "causal attention, four heads to a key": iota, iota, sub, le, reshape, select, reduce_max, reshape, ... 13 ops in all
-// 32 threads per row, 4 rows per workgroup, 4 elements per chunk, 6 chunks per thread
+// 32 threads per row, 4 rows per workgroup, 4 elements per chunk, 6 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -204,38 +267,38 @@ uint f16x2_bits_native(vec2 v) {
 shared float v14_shared[8];
 shared float v18_shared[8];
 
-// Four more elements: one exponential rescales the sum for all of them.
-void v18_join_four(inout float most, inout float sum, vec4 x) {
-  float top = f32_max_bits(f32_max_bits(f32_max_bits(x.x, x.y), f32_max_bits(x.z, x.w)), most);
-  precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity
-  precise float fallen = most - base;
-  precise float scale = most == base ? 1.0 : f32_exp(fallen);
-  precise vec4 apart = x - base;
-  precise float added = (f32_exp(apart.x) + f32_exp(apart.y)) + (f32_exp(apart.z) + f32_exp(apart.w));
-  sum = fma(sum, scale, added);
-  most = top;
+void v14_join(inout float a, float b) {
+  precise float joined = f32_max_bits(a, b);
+  a = joined;
 }
 
-// A maximum and the sum of exponentials below it, with those below another maximum.
-void v18_join(inout float a, inout float a1, float b, float b1) {
-  precise float most = f32_max_bits(a, b);
-  precise float own_scale = a == most ? 1.0 : f32_exp((a - most));
-  precise float other_scale = b == most ? 1.0 : f32_exp((b - most));
-  a1 = fma(a1, own_scale, b1 * other_scale);
-  a = most;
+void v18_join(inout float a, float b) {
+  precise float joined = a + b;
+  a = joined;
 }
 
 // One element of pass 0.
-void pass0(uint column, uint j, int v1, float v10, out float v18_x) {
+void pass0(uint column, uint j, int v1, float v10, inout float v14) {
   int v0 = int((j + column * 4u));
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
   precise float v13 = v4 ? v10 : uintBitsToFloat(0xff800000u);
-  v18_x = v13;
+  v14_join(v14, v13);
 }
 
 // One element of pass 1.
-void pass1(uint column, uint j, int v1, float v10, float v14, float v18, out float v20_result) {
+void pass1(uint column, uint j, int v1, float v10, float v14, inout float v18) {
+  int v0 = int((j + column * 4u));
+  int v2 = v0 - v1;
+  bool v4 = v2 <= 0;
+  precise float v13 = v4 ? v10 : uintBitsToFloat(0xff800000u);
+  precise float v16 = v13 - v14;
+  precise float v17 = f32_exp(v16);
+  v18_join(v18, v17);
+}
+
+// One element of pass 2.
+void pass2(uint column, uint j, int v1, float v10, float v14, float v18, out float v20_result) {
   int v0 = int((j + column * 4u));
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
@@ -253,61 +316,282 @@ void main() {
   uint row = workgroup * 4u + thread / 32u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
+  uvec2 v10_w0[6];
+  {
+    const uint t = 0u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
+  {
+    const uint t = 1u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
+  {
+    const uint t = 2u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
+  {
+    const uint t = 3u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
+  {
+    const uint t = 4u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
+  {
+    const uint t = 5u;
+    uint column = min(t * 32u + reduction_thread, 174u);
+    v10_w0[t] = v10.w[row * 175u + column];
+  }
   uint r = row % 700u;
   int v1 = int(r);
   float v14 = uintBitsToFloat(0xff800000u);
-  float v18 = 0.0;
-  for (uint first = reduction_thread; first < 175u; first += 64u) {
-    uvec2 v10_w0[2];
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = min(first + u * 32u, 175u - 1u);
-      v10_w0[u] = v10.w[row * 175u + column];
+  {
+    const uint t = 0u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = first + u * 32u;
-      if (column < 175u) {
-        vec4 v10_0 = vec4(f16x2_values_native(v10_w0[u].x), f16x2_values_native(v10_w0[u].y));
-        vec4 v18_x_0;
-        pass0(column, 0u, v1, v10_0[0], v18_x_0[0]);
-        pass0(column, 1u, v1, v10_0[1], v18_x_0[1]);
-        pass0(column, 2u, v1, v10_0[2], v18_x_0[2]);
-        pass0(column, 3u, v1, v10_0[3], v18_x_0[3]);
-        v18_join_four(v14, v18, v18_x_0);
-      }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
+    }
+  }
+  {
+    const uint t = 4u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
+    }
+  }
+  {
+    const uint t = 5u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass0(column, 0u, v1, v10_0[0], v14);
+      pass0(column, 1u, v1, v10_0[1], v14);
+      pass0(column, 2u, v1, v10_0[2], v14);
+      pass0(column, 3u, v1, v10_0[3], v14);
     }
   }
   for (uint mask = 8u; mask > 0u; mask >>= 1) {
-    v18_join(v14, v18, subgroupShuffleXor(v14, mask), subgroupShuffleXor(v18, mask));
+    v14_join(v14, subgroupShuffleXor(v14, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
     v14_shared[gl_SubgroupID] = v14;
-    v18_shared[gl_SubgroupID] = v18;
   }
   barrier();
   v14 = v14_shared[gl_SubgroupID / 2u * 2u + gl_SubgroupInvocationID % 2u];
+  for (uint mask = 1u; mask > 0u; mask >>= 1) {
+    v14_join(v14, subgroupShuffleXor(v14, mask));
+  }
+  float v18 = 0.0;
+  {
+    const uint t = 0u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  {
+    const uint t = 4u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  {
+    const uint t = 5u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      pass1(column, 0u, v1, v10_0[0], v14, v18);
+      pass1(column, 1u, v1, v10_0[1], v14, v18);
+      pass1(column, 2u, v1, v10_0[2], v14, v18);
+      pass1(column, 3u, v1, v10_0[3], v14, v18);
+    }
+  }
+  for (uint mask = 8u; mask > 0u; mask >>= 1) {
+    v18_join(v18, subgroupShuffleXor(v18, mask));
+  }
+  if (gl_SubgroupInvocationID == 0u) {
+    v18_shared[gl_SubgroupID] = v18;
+  }
+  barrier();
   v18 = v18_shared[gl_SubgroupID / 2u * 2u + gl_SubgroupInvocationID % 2u];
   for (uint mask = 1u; mask > 0u; mask >>= 1) {
-    v18_join(v14, v18, subgroupShuffleXor(v14, mask), subgroupShuffleXor(v18, mask));
+    v18_join(v18, subgroupShuffleXor(v18, mask));
   }
-  if (f32_magnitude_bits(v14) >= 0x7f800000u) v18 = uintBitsToFloat(0x7fc00000u);
-  for (uint first = reduction_thread; first < 175u; first += 64u) {
-    uvec2 v10_w0[2];
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = min(first + u * 32u, 175u - 1u);
-      v10_w0[u] = v10.w[row * 175u + column];
+  {
+    const uint t = 0u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
+      }
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = first + u * 32u;
-      if (column < 175u) {
-        vec4 v10_0 = vec4(f16x2_values_native(v10_w0[u].x), f16x2_values_native(v10_w0[u].y));
-        vec4 v20_0;
-        pass1(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
-        pass1(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
-        pass1(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
-        pass1(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
-        if (inside) {
-          v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
-        }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
+      }
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
+      }
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
+      }
+    }
+  }
+  {
+    const uint t = 4u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
+      }
+    }
+  }
+  {
+    const uint t = 5u;
+    uint column = t * 32u + reduction_thread;
+    if (column < 175u) {
+      vec4 v10_0 = vec4(f16x2_values_native(v10_w0[t].x), f16x2_values_native(v10_w0[t].y));
+      vec4 v20_0;
+      pass2(column, 0u, v1, v10_0[0], v14, v18, v20_0[0]);
+      pass2(column, 1u, v1, v10_0[1], v14, v18, v20_0[1]);
+      pass2(column, 2u, v1, v10_0[2], v14, v18, v20_0[2]);
+      pass2(column, 3u, v1, v10_0[3], v14, v18, v20_0[3]);
+      if (inside) {
+        v20.w[row * 175u + column] = uvec2(f16x2_bits_native(v20_0.xy), f16x2_bits_native(v20_0.zw));
       }
     }
   }
@@ -315,7 +599,6 @@ void main() {
 
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 2 of graph "causal attention, four heads to a key": reshape, dot, reshape
 // tiles of 32 x 32, 8 at a time along the sum; 4 x 4 per thread
@@ -360,7 +643,22 @@ void main() {
   uint thread_m = thread / 8u;
   uint thread_n = thread % 8u;
   vec4 v23_v_sums[4];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) v23_v_sums[i] = vec4(0.0);
+  {
+    const uint i = 0u;
+    v23_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 1u;
+    v23_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 2u;
+    v23_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 3u;
+    v23_v_sums[i] = vec4(0.0);
+  }
   uvec2 v20_e_w0;
   {
     const uint u = 0u;
@@ -432,9 +730,59 @@ void main() {
     }
     barrier();
   }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+  {
+    const uint i = 0u;
     uint m = tile_m * 32u + thread_m * 4u + i;
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 8u + g * 8u + thread_n;
+      if (m < 2800u) {
+        vec4 out_y_0;
+        result_element(v23_v_sums[i].x, out_y_0[0]);
+        result_element(v23_v_sums[i].y, out_y_0[1]);
+        result_element(v23_v_sums[i].z, out_y_0[2]);
+        result_element(v23_v_sums[i].w, out_y_0[3]);
+        out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 1u;
+    uint m = tile_m * 32u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 8u + g * 8u + thread_n;
+      if (m < 2800u) {
+        vec4 out_y_0;
+        result_element(v23_v_sums[i].x, out_y_0[0]);
+        result_element(v23_v_sums[i].y, out_y_0[1]);
+        result_element(v23_v_sums[i].z, out_y_0[2]);
+        result_element(v23_v_sums[i].w, out_y_0[3]);
+        out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 2u;
+    uint m = tile_m * 32u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 8u + g * 8u + thread_n;
+      if (m < 2800u) {
+        vec4 out_y_0;
+        result_element(v23_v_sums[i].x, out_y_0[0]);
+        result_element(v23_v_sums[i].y, out_y_0[1]);
+        result_element(v23_v_sums[i].z, out_y_0[2]);
+        result_element(v23_v_sums[i].w, out_y_0[3]);
+        out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 3u;
+    uint m = tile_m * 32u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
       uint chunk = tile_n * 8u + g * 8u + thread_n;
       if (m < 2800u) {
         vec4 out_y_0;

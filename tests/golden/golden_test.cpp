@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "golden/row_targets.hpp"
 #include "kernel/kernel.hpp"
@@ -97,19 +98,19 @@ const Golden kGoldens[] = {
     {"matmul_bytes", "mali", mali, 1},
     {"matmul_bias_silu", "mali", mali, 1},
     {"matmul_in_parts", "mali", mali, 1},
-    {"attention_causal", "mali", mali, 2},
+    {"attention_causal", "mali", mali, 1},
     {"softmax_first", "mali", mali, 1},
     {"softmax_first", "adreno", adreno, 1},
     {"layer_norm", "mali", mali, 1},
     {"rms_norm", "mali", mali, 1},
-    {"attention_bias", "mali", mali, 2},
+    {"attention_bias", "mali", mali, 3},
     // Lanes that share the registers of a hardware thread, and a fourth of a GPU's registers.
     {"layer_norm", "xe", xe, 1},
     {"rms_norm", "xe", xe, 1},
     {"softmax", "xe", xe, 1},
     {"softmax_first", "xe", xe, 1},
     {"matmul_bias_silu", "xe", xe, 1},
-    {"attention_causal", "xe", xe, 2},
+    {"attention_causal", "xe", xe, 1},
     {"bias_gelu", "v3d", v3d, 1},
     {"layer_norm", "v3d", v3d, 1},
     {"softmax", "v3d", v3d, 1},
@@ -295,15 +296,19 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
 }
 
 TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
-  for (std::size_t i = 0; i < made.kernels.size(); ++i) {
-    if (made.kernels[i].size() > 1) continue;  // partial results between dispatches: compared with running them
-    const lowering::Kernel& kernel = made.kernels[i].front();
+  // A loop that is written out mentions its accesses in every turn: the same kernels are counted with loops.
+  Target target = GetParam().target();
+  const bool written_out = !std::exchange(target.caps.registers.arrays, true);
+  const Planned counted = written_out ? planned(made.plan.graph, target) : made;
+  for (std::size_t i = 0; i < counted.kernels.size(); ++i) {
+    if (counted.kernels[i].size() > 1) continue;  // partial results between dispatches: compared with running them
+    const lowering::Kernel& kernel = counted.kernels[i].front();
     const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
     Traffic found;
     for (const spirv::MemoryAccess& access : must(spirv::memory_accesses(words))) {
       ++found[{access.binding, access.kind, static_cast<int>(access.bytes)}];
     }
-    for (const auto& [access, count] : expected_traffic(made, GetParam().target(), i, kernel)) {
+    for (const auto& [access, count] : expected_traffic(counted, target, i, kernel)) {
       const auto& [binding, kind, bytes] = access;
       EXPECT_EQ(found[access], count) << "accesses of " << bytes << " bytes, kind " << static_cast<int>(kind)
                                       << ", on binding " << binding << " of\n"

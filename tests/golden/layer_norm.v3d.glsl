@@ -2,10 +2,9 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "layer norm": reduce_mean, reshape, sub, mul, reduce_mean, add, rsqrt, reshape, ... 11 ops in all
-// 128 threads per row, 1 row per workgroup, 2 elements per chunk, 17 chunks per thread
+// 256 threads per row, 1 row per workgroup, 2 elements per chunk, 9 chunks per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -65,10 +64,10 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared float v5_count_shared[8];
-shared float v1_shared[8];
-shared float v5_shared[8];
-shared float v1_low_shared[8];
+shared float v5_count_shared[16];
+shared float v1_shared[16];
+shared float v5_shared[16];
+shared float v1_low_shared[16];
 
 // Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.
 void v5_join(inout float a, inout float a1, inout float a2, inout float a3, float b, float b1, float b2, float b3) {
@@ -109,14 +108,58 @@ void main() {
   float v1 = 0.0;
   float v5 = 0.0;
   float v1_low = 0.0;
-  for (uint first = reduction_thread; first < 2049u; first += 512u) {
+  for (uint first = reduction_thread; first < 2049u; first += 1024u) {
     uint in_x_w0[4];
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = min(first + u * 128u, 2049u - 1u);
+    {
+      const uint u = 0u;
+      uint column = min(first + u * 256u, 2049u - 1u);
       in_x_w0[u] = in_x.w[row * 2049u + column];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = first + u * 128u;
+    {
+      const uint u = 1u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+    }
+    {
+      const uint u = 2u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+    }
+    {
+      const uint u = 3u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+    }
+    {
+      const uint u = 0u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        pass0(in_x_0[0], v5_count, v1, v5, v1_low);
+        pass0(in_x_0[1], v5_count, v1, v5, v1_low);
+      }
+    }
+    {
+      const uint u = 1u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        pass0(in_x_0[0], v5_count, v1, v5, v1_low);
+        pass0(in_x_0[1], v5_count, v1, v5, v1_low);
+      }
+    }
+    {
+      const uint u = 2u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        pass0(in_x_0[0], v5_count, v1, v5, v1_low);
+        pass0(in_x_0[1], v5_count, v1, v5, v1_low);
+      }
+    }
+    {
+      const uint u = 3u;
+      uint column = first + u * 256u;
       if (column < 2049u) {
         vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
         pass0(in_x_0[0], v5_count, v1, v5, v1_low);
@@ -134,29 +177,97 @@ void main() {
     v1_low_shared[gl_SubgroupID] = v1_low;
   }
   barrier();
-  v5_count = v5_count_shared[gl_SubgroupInvocationID % 8u];
-  v1 = v1_shared[gl_SubgroupInvocationID % 8u];
-  v5 = v5_shared[gl_SubgroupInvocationID % 8u];
-  v1_low = v1_low_shared[gl_SubgroupInvocationID % 8u];
-  for (uint mask = 4u; mask > 0u; mask >>= 1) {
+  v5_count = v5_count_shared[gl_SubgroupInvocationID];
+  v1 = v1_shared[gl_SubgroupInvocationID];
+  v5 = v5_shared[gl_SubgroupInvocationID];
+  v1_low = v1_low_shared[gl_SubgroupInvocationID];
+  for (uint mask = 8u; mask > 0u; mask >>= 1) {
     v5_join(v5_count, v1, v5, v1_low, subgroupShuffleXor(v5_count, mask), subgroupShuffleXor(v1, mask), subgroupShuffleXor(v5, mask), subgroupShuffleXor(v1_low, mask));
   }
   if (f32_magnitude_bits(v1) >= 0x7f800000u) v5 = uintBitsToFloat(0x7fc00000u);
   v5 = v5 / float(4098u);
   precise float v7 = v5 + 1.001358e-05;
   precise float v8 = f32_rsqrt(v7);
-  for (uint first = reduction_thread; first < 2049u; first += 512u) {
+  for (uint first = reduction_thread; first < 2049u; first += 1024u) {
     uint in_x_w0[4];
     uint in_weight_w0[4];
     uint in_bias_w0[4];
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = min(first + u * 128u, 2049u - 1u);
+    {
+      const uint u = 0u;
+      uint column = min(first + u * 256u, 2049u - 1u);
       in_x_w0[u] = in_x.w[row * 2049u + column];
       in_weight_w0[u] = in_weight.w[column];
       in_bias_w0[u] = in_bias.w[column];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = first + u * 128u;
+    {
+      const uint u = 1u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+      in_weight_w0[u] = in_weight.w[column];
+      in_bias_w0[u] = in_bias.w[column];
+    }
+    {
+      const uint u = 2u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+      in_weight_w0[u] = in_weight.w[column];
+      in_bias_w0[u] = in_bias.w[column];
+    }
+    {
+      const uint u = 3u;
+      uint column = min(first + u * 256u, 2049u - 1u);
+      in_x_w0[u] = in_x.w[row * 2049u + column];
+      in_weight_w0[u] = in_weight.w[column];
+      in_bias_w0[u] = in_bias.w[column];
+    }
+    {
+      const uint u = 0u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        vec2 in_weight_0 = f16x2_values_native(in_weight_w0[u]);
+        vec2 in_bias_0 = f16x2_values_native(in_bias_w0[u]);
+        vec2 out_y_0;
+        pass1(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], v1_low, out_y_0[0]);
+        pass1(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], v1_low, out_y_0[1]);
+        if (inside) {
+          out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
+        }
+      }
+    }
+    {
+      const uint u = 1u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        vec2 in_weight_0 = f16x2_values_native(in_weight_w0[u]);
+        vec2 in_bias_0 = f16x2_values_native(in_bias_w0[u]);
+        vec2 out_y_0;
+        pass1(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], v1_low, out_y_0[0]);
+        pass1(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], v1_low, out_y_0[1]);
+        if (inside) {
+          out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
+        }
+      }
+    }
+    {
+      const uint u = 2u;
+      uint column = first + u * 256u;
+      if (column < 2049u) {
+        vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
+        vec2 in_weight_0 = f16x2_values_native(in_weight_w0[u]);
+        vec2 in_bias_0 = f16x2_values_native(in_bias_w0[u]);
+        vec2 out_y_0;
+        pass1(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], v1_low, out_y_0[0]);
+        pass1(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], v1_low, out_y_0[1]);
+        if (inside) {
+          out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
+        }
+      }
+    }
+    {
+      const uint u = 3u;
+      uint column = first + u * 256u;
       if (column < 2049u) {
         vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
         vec2 in_weight_0 = f16x2_values_native(in_weight_w0[u]);

@@ -1,6 +1,5 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul, bias, silu": dot, add, sigmoid, mul
 // tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
@@ -63,7 +62,22 @@ void main() {
   uint thread_m = thread / 16u;
   uint thread_n = thread % 16u;
   vec4 v2_v_sums[4];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = vec4(0.0);
+  {
+    const uint i = 0u;
+    v2_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 1u;
+    v2_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 2u;
+    v2_v_sums[i] = vec4(0.0);
+  }
+  {
+    const uint i = 3u;
+    v2_v_sums[i] = vec4(0.0);
+  }
   uvec2 in_x_e_w0;
   {
     const uint u = 0u;
@@ -133,9 +147,65 @@ void main() {
     }
     barrier();
   }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+  {
+    const uint i = 0u;
     uint m = tile_m * 64u + thread_m * 4u + i;
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 1000u) {
+        uvec2 in_bias_w0 = in_bias.w[chunk];
+        vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
+        vec4 out_y_0;
+        result_element(in_bias_0[0], v2_v_sums[i].x, out_y_0[0]);
+        result_element(in_bias_0[1], v2_v_sums[i].y, out_y_0[1]);
+        result_element(in_bias_0[2], v2_v_sums[i].z, out_y_0[2]);
+        result_element(in_bias_0[3], v2_v_sums[i].w, out_y_0[3]);
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 1u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 1000u) {
+        uvec2 in_bias_w0 = in_bias.w[chunk];
+        vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
+        vec4 out_y_0;
+        result_element(in_bias_0[0], v2_v_sums[i].x, out_y_0[0]);
+        result_element(in_bias_0[1], v2_v_sums[i].y, out_y_0[1]);
+        result_element(in_bias_0[2], v2_v_sums[i].z, out_y_0[2]);
+        result_element(in_bias_0[3], v2_v_sums[i].w, out_y_0[3]);
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 2u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      if (m < 1000u) {
+        uvec2 in_bias_w0 = in_bias.w[chunk];
+        vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
+        vec4 out_y_0;
+        result_element(in_bias_0[0], v2_v_sums[i].x, out_y_0[0]);
+        result_element(in_bias_0[1], v2_v_sums[i].y, out_y_0[1]);
+        result_element(in_bias_0[2], v2_v_sums[i].z, out_y_0[2]);
+        result_element(in_bias_0[3], v2_v_sums[i].w, out_y_0[3]);
+        out_y.w[m * 192u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+  }
+  {
+    const uint i = 3u;
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    {
+      const uint g = 0u;
       uint chunk = tile_n * 16u + g * 16u + thread_n;
       if (m < 1000u) {
         uvec2 in_bias_w0 = in_bias.w[chunk];

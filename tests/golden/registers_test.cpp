@@ -49,6 +49,18 @@ TEST(Registers, TilesFitALaneOfMali) {
   }
 }
 
+/// What a loop over long rows has on its way counts, too.
+TEST(Registers, ChunksInFlightFitALaneOfMali) {
+  const auto in_flight = [](const Target& target) {
+    const ir::Graph graph = graph_of({softmax(Tensor::input("x", DType::f16, {4096, 1024}), 0)});
+    return schedules_of(graph, target).front().unroll_factor;
+  };
+  Target device = mali();
+  EXPECT_EQ(in_flight(device), 2);
+  device.caps.registers.per_thread = kUnknownRegistersPerThread;
+  EXPECT_EQ(in_flight(device), 4);
+}
+
 /// The same device, if nobody said how many registers it has.
 TEST(Registers, UnknownOnesLeaveTilesAsTheyWere) {
   Target device = mali();

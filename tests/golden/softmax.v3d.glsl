@@ -1,10 +1,9 @@
 #version 450
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the last axis": reduce_max, reshape, sub, exp, reduce_sum, reshape, div
-// 64 threads per row, 2 rows per workgroup, 4 elements per chunk, 4 chunks per thread
+// 64 threads per row, 2 rows per workgroup, 4 elements per chunk, 4 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -49,34 +48,30 @@ float f32_div(float x, float y) {
 shared float v1_shared[8];
 shared float v5_shared[8];
 
-// Four more elements: one exponential rescales the sum for all of them.
-void v5_join_four(inout float most, inout float sum, vec4 x) {
-  float top = f32_max_bits(f32_max_bits(f32_max_bits(x.x, x.y), f32_max_bits(x.z, x.w)), most);
-  precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity
-  precise float fallen = most - base;
-  precise float scale = most == base ? 1.0 : f32_exp(fallen);
-  precise vec4 apart = x - base;
-  precise float added = (f32_exp(apart.x) + f32_exp(apart.y)) + (f32_exp(apart.z) + f32_exp(apart.w));
-  sum = fma(sum, scale, added);
-  most = top;
+void v1_join(inout float a, float b) {
+  precise float joined = f32_max_bits(a, b);
+  a = joined;
 }
 
-// A maximum and the sum of exponentials below it, with those below another maximum.
-void v5_join(inout float a, inout float a1, float b, float b1) {
-  precise float most = f32_max_bits(a, b);
-  precise float own_scale = a == most ? 1.0 : f32_exp((a - most));
-  precise float other_scale = b == most ? 1.0 : f32_exp((b - most));
-  a1 = fma(a1, own_scale, b1 * other_scale);
-  a = most;
+void v5_join(inout float a, float b) {
+  precise float joined = a + b;
+  a = joined;
 }
 
 // One element of pass 0.
-void pass0(float in_x, out float v5_x) {
-  v5_x = in_x;
+void pass0(float in_x, inout float v1) {
+  v1_join(v1, in_x);
 }
 
 // One element of pass 1.
-void pass1(float in_x, float v1, float v5, out float out_y_result) {
+void pass1(float in_x, float v1, inout float v5) {
+  precise float v3 = in_x - v1;
+  precise float v4 = f32_exp(v3);
+  v5_join(v5, v4);
+}
+
+// One element of pass 2.
+void pass2(float in_x, float v1, float v5, out float out_y_result) {
   precise float v3 = in_x - v1;
   precise float v4 = f32_exp(v3);
   precise float out_y = f32_div(v4, v5);
@@ -90,59 +85,196 @@ void main() {
   uint row = workgroup * 2u + thread / 64u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
+  uvec4 in_x_w0[4];
+  {
+    const uint t = 0u;
+    uint column = min(t * 64u + reduction_thread, 249u);
+    in_x_w0[t] = in_x.w[row * 250u + column];
+  }
+  {
+    const uint t = 1u;
+    uint column = min(t * 64u + reduction_thread, 249u);
+    in_x_w0[t] = in_x.w[row * 250u + column];
+  }
+  {
+    const uint t = 2u;
+    uint column = min(t * 64u + reduction_thread, 249u);
+    in_x_w0[t] = in_x.w[row * 250u + column];
+  }
+  {
+    const uint t = 3u;
+    uint column = min(t * 64u + reduction_thread, 249u);
+    in_x_w0[t] = in_x.w[row * 250u + column];
+  }
   float v1 = uintBitsToFloat(0xff800000u);
-  float v5 = 0.0;
-  for (uint first = reduction_thread; first < 250u; first += 128u) {
-    uvec4 in_x_w0[2];
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = min(first + u * 64u, 250u - 1u);
-      in_x_w0[u] = in_x.w[row * 250u + column];
+  {
+    const uint t = 0u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass0(in_x_0[0], v1);
+      pass0(in_x_0[1], v1);
+      pass0(in_x_0[2], v1);
+      pass0(in_x_0[3], v1);
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = first + u * 64u;
-      if (column < 250u) {
-        vec4 in_x_0 = uintBitsToFloat(in_x_w0[u]);
-        vec4 v5_x_0;
-        pass0(in_x_0[0], v5_x_0[0]);
-        pass0(in_x_0[1], v5_x_0[1]);
-        pass0(in_x_0[2], v5_x_0[2]);
-        pass0(in_x_0[3], v5_x_0[3]);
-        v5_join_four(v1, v5, v5_x_0);
-      }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass0(in_x_0[0], v1);
+      pass0(in_x_0[1], v1);
+      pass0(in_x_0[2], v1);
+      pass0(in_x_0[3], v1);
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass0(in_x_0[0], v1);
+      pass0(in_x_0[1], v1);
+      pass0(in_x_0[2], v1);
+      pass0(in_x_0[3], v1);
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass0(in_x_0[0], v1);
+      pass0(in_x_0[1], v1);
+      pass0(in_x_0[2], v1);
+      pass0(in_x_0[3], v1);
     }
   }
   for (uint mask = 8u; mask > 0u; mask >>= 1) {
-    v5_join(v1, v5, subgroupShuffleXor(v1, mask), subgroupShuffleXor(v5, mask));
+    v1_join(v1, subgroupShuffleXor(v1, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
     v1_shared[gl_SubgroupID] = v1;
-    v5_shared[gl_SubgroupID] = v5;
   }
   barrier();
   v1 = v1_shared[gl_SubgroupID / 4u * 4u + gl_SubgroupInvocationID % 4u];
+  for (uint mask = 2u; mask > 0u; mask >>= 1) {
+    v1_join(v1, subgroupShuffleXor(v1, mask));
+  }
+  float v5 = 0.0;
+  {
+    const uint t = 0u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass1(in_x_0[0], v1, v5);
+      pass1(in_x_0[1], v1, v5);
+      pass1(in_x_0[2], v1, v5);
+      pass1(in_x_0[3], v1, v5);
+    }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass1(in_x_0[0], v1, v5);
+      pass1(in_x_0[1], v1, v5);
+      pass1(in_x_0[2], v1, v5);
+      pass1(in_x_0[3], v1, v5);
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass1(in_x_0[0], v1, v5);
+      pass1(in_x_0[1], v1, v5);
+      pass1(in_x_0[2], v1, v5);
+      pass1(in_x_0[3], v1, v5);
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      pass1(in_x_0[0], v1, v5);
+      pass1(in_x_0[1], v1, v5);
+      pass1(in_x_0[2], v1, v5);
+      pass1(in_x_0[3], v1, v5);
+    }
+  }
+  for (uint mask = 8u; mask > 0u; mask >>= 1) {
+    v5_join(v5, subgroupShuffleXor(v5, mask));
+  }
+  if (gl_SubgroupInvocationID == 0u) {
+    v5_shared[gl_SubgroupID] = v5;
+  }
+  barrier();
   v5 = v5_shared[gl_SubgroupID / 4u * 4u + gl_SubgroupInvocationID % 4u];
   for (uint mask = 2u; mask > 0u; mask >>= 1) {
-    v5_join(v1, v5, subgroupShuffleXor(v1, mask), subgroupShuffleXor(v5, mask));
+    v5_join(v5, subgroupShuffleXor(v5, mask));
   }
-  if (f32_magnitude_bits(v1) >= 0x7f800000u) v5 = uintBitsToFloat(0x7fc00000u);
-  for (uint first = reduction_thread; first < 250u; first += 128u) {
-    uvec4 in_x_w0[2];
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = min(first + u * 64u, 250u - 1u);
-      in_x_w0[u] = in_x.w[row * 250u + column];
+  {
+    const uint t = 0u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1, v5, out_y_0[0]);
+      pass2(in_x_0[1], v1, v5, out_y_0[1]);
+      pass2(in_x_0[2], v1, v5, out_y_0[2]);
+      pass2(in_x_0[3], v1, v5, out_y_0[3]);
+      if (inside) {
+        out_y.w[row * 250u + column] = floatBitsToUint(out_y_0);
+      }
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = first + u * 64u;
-      if (column < 250u) {
-        vec4 in_x_0 = uintBitsToFloat(in_x_w0[u]);
-        vec4 out_y_0;
-        pass1(in_x_0[0], v1, v5, out_y_0[0]);
-        pass1(in_x_0[1], v1, v5, out_y_0[1]);
-        pass1(in_x_0[2], v1, v5, out_y_0[2]);
-        pass1(in_x_0[3], v1, v5, out_y_0[3]);
-        if (inside) {
-          out_y.w[row * 250u + column] = floatBitsToUint(out_y_0);
-        }
+  }
+  {
+    const uint t = 1u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1, v5, out_y_0[0]);
+      pass2(in_x_0[1], v1, v5, out_y_0[1]);
+      pass2(in_x_0[2], v1, v5, out_y_0[2]);
+      pass2(in_x_0[3], v1, v5, out_y_0[3]);
+      if (inside) {
+        out_y.w[row * 250u + column] = floatBitsToUint(out_y_0);
+      }
+    }
+  }
+  {
+    const uint t = 2u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1, v5, out_y_0[0]);
+      pass2(in_x_0[1], v1, v5, out_y_0[1]);
+      pass2(in_x_0[2], v1, v5, out_y_0[2]);
+      pass2(in_x_0[3], v1, v5, out_y_0[3]);
+      if (inside) {
+        out_y.w[row * 250u + column] = floatBitsToUint(out_y_0);
+      }
+    }
+  }
+  {
+    const uint t = 3u;
+    uint column = t * 64u + reduction_thread;
+    if (column < 250u) {
+      vec4 in_x_0 = uintBitsToFloat(in_x_w0[t]);
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1, v5, out_y_0[0]);
+      pass2(in_x_0[1], v1, v5, out_y_0[1]);
+      pass2(in_x_0[2], v1, v5, out_y_0[2]);
+      pass2(in_x_0[3], v1, v5, out_y_0[3]);
+      if (inside) {
+        out_y.w[row * 250u + column] = floatBitsToUint(out_y_0);
       }
     }
   }

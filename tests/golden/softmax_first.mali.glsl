@@ -96,13 +96,13 @@ void main() {
   row = min(row, p.chunks - 1u);
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
   float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-  for (uint first = reduction_thread; first < 300u; first += 64u) {
-    uvec4 in_x_w0[4];
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+  for (uint first = reduction_thread; first < 300u; first += 32u) {
+    uvec4 in_x_w0[2];
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint column = min(first + u * 16u, 300u - 1u);
       in_x_w0[u] = in_x.w[row + column * 128u];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint column = first + u * 16u;
       if (column < 300u) {
         vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[u].x), f16x2_values_native(in_x_w0[u].y));
@@ -188,13 +188,13 @@ void main() {
   if (f32_magnitude_bits(v1[5]) >= 0x7f800000u) v4[5] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[6]) >= 0x7f800000u) v4[6] = uintBitsToFloat(0x7fc00000u);
   if (f32_magnitude_bits(v1[7]) >= 0x7f800000u) v4[7] = uintBitsToFloat(0x7fc00000u);
-  for (uint first = reduction_thread; first < 300u; first += 64u) {
-    uvec4 in_x_w0[4];
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+  for (uint first = reduction_thread; first < 300u; first += 32u) {
+    uvec4 in_x_w0[2];
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint column = min(first + u * 16u, 300u - 1u);
       in_x_w0[u] = in_x.w[row + column * 128u];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint column = first + u * 16u;
       if (column < 300u) {
         vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[u].x), f16x2_values_native(in_x_w0[u].y));

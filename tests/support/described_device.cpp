@@ -133,6 +133,7 @@ std::string to_text(const DeviceInfo& info) {
 
 Result<DeviceInfo> parse_device(std::string_view text) {
   DeviceInfo info;
+  for (const FeatureRow& row : feature_rows()) row.set(info.caps, false);  // what it has is listed
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

@@ -89,10 +89,21 @@ double shared_accesses(const AttentionParams& tile, const Extents& of) {
          (of.d * (rows + keys) / (4 * rows * keys) + of.n * (rows + columns) / (4 * rows * columns));
 }
 
+/// Of scores that are stored, the loads with their addresses.
+int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) {
+  constexpr int kOfLoad = 4;
+  if (tile.values.contract) return 0;
+  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score);
+  return kOfLoad * static_cast<int>(std::count_if(slice.begin(), slice.end(), [&](ValueId id) {
+           return loops.values[id].kind == Value::Kind::load;
+         }));
+}
+
 /// Sums, scores, what is known of rows, operands, and addresses.
-int simt_registers(const SimtAttention& simt, const Extents& of) {
+int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of) {
+  const SimtAttention& simt = *tile.simt();
   const int columns = static_cast<int>(of.n) / simt.threads_k;
-  return (simt.low_register ? 12 : 16) + simt.rows * (columns + simt.keys + 3) + simt.keys;
+  return (simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16) + simt.rows * (columns + simt.keys + 3) + simt.keys;
 }
 
 /// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.
@@ -115,7 +126,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
     return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
-  int registers = simt_registers(*tile.simt(), of);
+  int registers = simt_registers(loops, tile, of);
   if (tile.simt()->slice == 0 || !tile.values.contract) return registers;
   const int depth = tile.staged_d(loops);
   return registers + words_in_flight(graph, loops, schedule, tile.query, tile.tile_m() * depth) +

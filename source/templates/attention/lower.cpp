@@ -44,9 +44,17 @@ class Attention : public AttentionBase {
 
   // --- loops ---
   /// Over what a thread has: unrolled where that keeps it in registers.
-  [[nodiscard]] const char* unrolled() const { return target_.type == DeviceType::cpu ? "" : "[[unroll]] "; }
+  void each(const char* counter, int count, const Code& statement) {
+    if (target_.type == DeviceType::cpu)
+      main_.line("for (uint {0} = 0u; {0} < {1}u; ++{0}) {2}", counter, count, statement);
+    else
+      main_.unrolled(counter, count, statement);
+  }
   void open_loop(const char* counter, int count) {
-    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", unrolled(), counter, counter, count, counter);
+    if (target_.type == DeviceType::cpu)
+      main_.open("for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+    else
+      main_.open_unrolled(counter, count);
   }
   /// The same, but for threads of few registers: unrolled, all turns would be computed side by side.
   void open_low_register_loop(const char* counter, int count) {
@@ -158,7 +166,7 @@ void Attention::declare() {
   open_loop("i", simt_.rows);
   main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
   main_.line("{} = 0.0;", total_);
-  main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] = vec4(0.0);", unrolled(), vec4s_, sums_);
+  each("g", vec4s_, code("{}[i * {}u + g] = vec4(0.0);", sums_, vec4s_));
   main_.close();
 }
 
@@ -205,7 +213,7 @@ Result<void> Attention::fetch_first(const Walk& walk) {
 /// The products that scores are computed from.
 Result<void> Attention::find_scores(const Walk& walk) {
   if (!first_) return {};
-  main_.line("{}for (uint i = 0u; i < {}u; ++i) {}[i] = vec4(0.0);", unrolled(), simt_.rows * simt_.keys / 4, scores_);
+  each("i", simt_.rows * simt_.keys / 4, code("{}[i] = vec4(0.0);", scores_));
   const bool slices = slices_d_ > 1;
   if (slices) {
     open_long_loop("slice", "0u", code("{}u", slices_d_));
@@ -348,11 +356,11 @@ void Attention::rescale_row() {
   main_.line("float scale = {};", apply("exp", {"fallen"}));
   main_.line("{} = top;", most_);
   main_.line("{} *= scale;", total_);
-  main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] *= scale;", unrolled(), vec4s_, sums_);
+  each("g", vec4s_, code("{}[i * {}u + g] *= scale;", sums_, vec4s_));
   if (simt_.keys == 4) {
     main_.line("{}[i] -= base;", scores_);
   } else {
-    main_.line("{0}for (uint g = 0u; g < {1}u; ++g) {2}[i * {1}u + g] -= base;", unrolled(), simt_.keys / 4, scores_);
+    each("g", simt_.keys / 4, code("{}[i * {}u + g] -= base;", scores_, simt_.keys / 4));
   }
 }
 
@@ -441,8 +449,8 @@ void Attention::multiply_weights() {
 }
 
 void Attention::leave_totals() {
-  main_.line("{}for (uint i = 0u; i < {}u; ++i) {}[thread_k * {}u + {}] = {};", unrolled(), simt_.rows, shared_rows_,
-             tile_.tile_m(), row_of_thread(), total_);
+  each("i", simt_.rows,
+       code("{}[thread_k * {}u + {}] = {};", shared_rows_, tile_.tile_m(), row_of_thread(), total_));
   main_.line("barrier();");
 }
 

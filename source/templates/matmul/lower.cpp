@@ -129,8 +129,7 @@ void MatmulEmitter::declare() {
       const Code identity = in_two_parts(reduction.id)
                                 ? "vec2(0.0)"
                                 : reduction_identity(graph_, graph_.node(loops_.values[reduction.id].node), dialect_);
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", tile_operand.staging.iterations,
-                 reduction.partial, identity);
+      main_.unrolled("u", tile_operand.staging.iterations, code("{}[u] = {};", reduction.partial, identity));
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
@@ -145,8 +144,8 @@ void MatmulEmitter::declare() {
     const int vec4s = shape_.thread_m * shape_.thread_n / 4;
     const Code type = sums_vec4(i);
     main_.line("{} {}[{}];", type, sums_[i], vec4s);
-    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", vec4s, sums_[i], type,
-               sums_register(i) == ops::RegisterType::f32 ? "0.0" : "0");
+    const char* zero = sums_register(i) == ops::RegisterType::f32 ? "0.0" : "0";
+    main_.unrolled("i", vec4s, code("{}[i] = {}({});", sums_[i], type, zero));
   }
 }
 
@@ -255,9 +254,9 @@ void MatmulEmitter::finish_rows() {
     const Code leave = code("{}[u * {}u + thread] = {}[u];", row_reductions_[k].slots, schedule_.workgroup,
                             row_reductions_[k].partial);
     const bool whole = tile_operand.staging.chunks % schedule_.workgroup == 0;
-    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", tile_operand.staging.iterations,
-               whole ? "" : code("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.staging.chunks),
-               leave);
+    const Code has_chunk =
+        whole ? "" : code("if (u * {}u + thread < {}u) ", schedule_.workgroup, tile_operand.staging.chunks);
+    main_.unrolled("u", tile_operand.staging.iterations, has_chunk + leave);
   }
   main_.line("barrier();");
   main_.open("for (uint row = thread; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);

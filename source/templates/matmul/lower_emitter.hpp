@@ -58,6 +58,8 @@ class MatmulEmitter : public OperandEmitter {
   std::vector<Code> load_operand_registers(const TileOperand& tile_operand);
   void multiply();
   void lay_out_sums();
+  /// A loop over a thread's results.
+  void open_over_results(std::string_view counter, int count);
   Result<void> store_results();
 
   // --- hoisted values of rows, and reductions of results (lower_epilogue.cpp) ---
@@ -178,8 +180,8 @@ class MatmulEmitter : public OperandEmitter {
   const schedule::MatmulParams& tile_;
   const schedule::TileShape& shape_;
   std::vector<TileOperand> tile_operands_;
-  std::vector<Code> sums_;                   ///< the accumulators
-  const char* over_results_ = "[[unroll]]";  ///< before loops over a thread's results
+  std::vector<Code> sums_;       ///< the accumulators
+  bool unrolls_results_ = true;  ///< loops over a thread's results
   std::vector<RowReduction> row_reductions_;
   std::vector<Code> subtiles_;  ///< with cooperative matrices: where rows of the results are staged
   Part results_;

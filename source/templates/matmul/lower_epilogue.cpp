@@ -288,9 +288,9 @@ Result<void> MatmulEmitter::reduce_epilogues(const EpilogueChunks& chunks) {
 
 void MatmulEmitter::open_thread_vec4s() {
   const int columns = shape_.thread_n / 4;
-  main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
+  open_over_results("i", shape_.thread_m);
   main_.line("uint in_tile = thread_m * {}u + i;", shape_.thread_m);
-  if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
+  if (columns > 1) open_over_results("g", columns);
   main_.line("uint place = {}thread_n;", columns == 1 ? "" : code("g * {}u + ", shape_.n / shape_.thread_n));
 }
 

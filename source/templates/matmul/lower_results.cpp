@@ -126,9 +126,14 @@ void MatmulEmitter::lay_out_sums() {
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     const Code added_up = std::exchange(sums_[s], unique(names_.values[tile_.sums[s].reduction] + "_added_up"));
     main_.line("{} {}[{}];", sums_vec4(s), sums_[s], elements / 4);
-    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}[i];", elements / 4, sums_[s], added_up);
+    main_.unrolled("i", elements / 4, code("{}[i] = {}[i];", sums_[s], added_up));
   }
-  over_results_ = "[[dont_unroll]]";
+  unrolls_results_ = false;
+}
+
+void MatmulEmitter::open_over_results(std::string_view counter, int count) {
+  if (unrolls_results_) return main_.open_unrolled(counter, count);
+  main_.open("[[dont_unroll]] for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
 }
 
 Result<void> MatmulEmitter::store_results() {
@@ -137,17 +142,17 @@ Result<void> MatmulEmitter::store_results() {
   const int threads_n = shape_.n / shape_.thread_n;
   const int per_vec4 = 4 / tile_.elements;
   if (!leaves_parts()) lay_out_sums();
-  main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.thread_m);
+  open_over_results("i", shape_.thread_m);
   main_.line("uint m = tile_m * {}u + thread_m * {}u + i;", shape_.m, shape_.thread_m);
   if (leaves_parts()) {
-    main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
+    main_.open_unrolled("g", columns);
     main_.line("uint chunk = tile_n * {}u + g * {}u + thread_n;", shape_.n / 4, threads_n);
     VKF_CHECK_OK(leave_partial([&](std::size_t s) { return code("{}[i * {}u + g]", sums_[s], columns); }));
     main_.close();
     main_.close();
     return {};
   }
-  main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.thread_n / tile_.elements);
+  open_over_results("g", shape_.thread_n / tile_.elements);
   main_.line("uint chunk = {};", per_vec4 == 1 ? code("tile_n * {}u + g * {}u + thread_n", shape_.n / 4, threads_n)
                                                : code("tile_n * {0}u + (g / {1}u * {2}u + thread_n) * {1}u + g % {1}u",
                                                       shape_.n / tile_.elements, per_vec4, threads_n));

@@ -46,7 +46,7 @@ void fit_registers(const Problem& problem, Schedule& schedule) {
   while (!problem.tuning.unroll_factor && schedule.unroll_factor > 1 && registers_over(problem.target, registers()) > 0)
     schedule.unroll_factor /= 2;
   while (!problem.tuning.workgroup && schedule.workgroup > 64 &&
-         std::int64_t{registers()} * schedule.workgroup > problem.target.caps.registers.per_workgroup)
+         overfills_registers(problem.target, registers(), schedule.workgroup))
     schedule.workgroup /= 2;
 }
 

@@ -116,12 +116,12 @@ class Pointwise : public ChunkEmitter {
       }
     }
     main_.line("// Every load is issued before the first result is needed.");
-    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
+    main_.open_unrolled("u", in_flight);
     main_.line("uint chunk = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
     Scope loading = scope;
     for (ValueId id : vectors_) load_vectors(loading, id, "[u]");
     main_.close();
-    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
+    main_.open_unrolled("u", in_flight);
     main_.line("uint chunk = first + u * gl_WorkGroupSize.x;");
     leave_after_last_chunk();
     VKF_CHECK_OK(emit_values(scope, per_chunk_));

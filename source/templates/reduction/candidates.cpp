@@ -124,11 +124,14 @@ Result<Schedule> best_of_counts(const Problem& problem) {
   // axis counts these alone: chunks want the next axis as well. Such memory is loaded 16 bytes at a time, however many
   // elements that is.
   for (const int wider : {2, 1}) {
-    auto merged = best_as_counted(problem.with(merge_reduction_axes(problem.loops, 2)), 2, wider);
+    const Loops counted = merge_reduction_axes(problem.loops, 2);
+    auto merged = best_as_counted(problem.with(counted), 2, wider);
     if (!merged || merged->as<ReductionParams>().vector_rows || !repeats_elements(*merged) ||
         merged->chunk_size <= chosen.chunk_size)
       continue;
-    if (wider == 1 || loads_in_one(problem.graph, problem.loops, *merged)) return merged;
+    const bool fits = registers_over(problem.target, registers_in_flight(problem.graph, counted, problem.target,
+                                                                         *merged, merged->unroll_factor)) == 0;
+    if (wider == 1 || (fits && loads_in_one(problem.graph, problem.loops, *merged))) return merged;
   }
   return chosen;
 }

@@ -123,6 +123,34 @@ void count_row_chunks(const Loops& loops, Schedule& schedule) {
   schedule.launch.reduction_chunks = vector_rows ? loops.reduction_count() : ceil_div(loops.reduction_count(), count);
 }
 
+namespace {
+
+/// Gives chunks so many elements, and plans what moves them.
+void take_chunks(const Problem& problem, int elements, Schedule& schedule) {
+  schedule.chunk_size = elements;
+  schedule.full_chunks = problem.loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size % elements == 0;
+  count_row_chunks(problem.loops, schedule);
+  schedule.launch.chunks =
+      schedule.launch.elements == 0 ? 0 : schedule.launch.parallel_chunks * schedule.launch.reduction_chunks;
+  plan_accesses(problem.graph, problem.loops, problem.tuning, schedule);
+  plan_unaligned_loads(problem, schedule);
+}
+
+/// Rows side by side have accumulators each: fewer of them, where a thread has too few registers. Stores of less than a
+/// word would cost more.
+void fit_registers(const Problem& problem, Schedule& schedule) {
+  const Widths widths =
+      moved_widths(problem.graph, problem.loops, segment::AxisSet{1} << static_cast<unsigned>(schedule.vector_axis));
+  const int least = std::max(1, 4 / std::min(widths.smallest, widths.smallest_store));
+  const auto over = [&] {
+    return registers_over(problem.target,
+                          requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule));
+  };
+  while (schedule.chunk_size / 2 >= least && over() > 0) take_chunks(problem, schedule.chunk_size / 2, schedule);
+}
+
+}  // namespace
+
 void choose_reduction_chunks(const Problem& problem, int wider, Schedule& schedule) {
   auto& params = schedule.as<ReductionParams>();
   const AxisCounts counts = count_axes(problem.loops);
@@ -132,15 +160,11 @@ void choose_reduction_chunks(const Problem& problem, int wider, Schedule& schedu
                            bytes_along(problem.graph, problem.loops, last_reduction_axis) ||
                        (last_parallel_axis >= 0 && has_overlapping_windows(problem.loops, problem.target));
   schedule.vector_axis = params.vector_rows ? last_parallel_axis : last_reduction_axis;
-  schedule.chunk_size = chunk_elements(problem, schedule.vector_axis, !params.vector_rows && counts.columns == 1);
+  int elements = chunk_elements(problem, schedule.vector_axis, !params.vector_rows && counts.columns == 1);
   const std::int64_t size = problem.loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
-  if (!params.vector_rows && size % (schedule.chunk_size * wider) == 0) schedule.chunk_size *= wider;
-  schedule.full_chunks = size % schedule.chunk_size == 0;
-  count_row_chunks(problem.loops, schedule);
-  schedule.launch.chunks =
-      schedule.launch.elements == 0 ? 0 : schedule.launch.parallel_chunks * schedule.launch.reduction_chunks;
-  plan_accesses(problem.graph, problem.loops, problem.tuning, schedule);
-  plan_unaligned_loads(problem, schedule);
+  if (!params.vector_rows && size % (elements * wider) == 0) elements *= wider;
+  take_chunks(problem, elements, schedule);
+  if (params.vector_rows && !problem.tuning.vector_bytes) fit_registers(problem, schedule);
 }
 
 }  // namespace vkfuse::schedule

@@ -39,7 +39,7 @@ void ReductionEmitter::load_kept() {
     for (const Code& name : raw_names(id))
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, params_.iterations);
   }
-  main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+  main_.open_unrolled("t", params_.iterations);
   const Code step = code("t * {}u + reduction_thread", params_.reduction_threads);
   main_.line("uint column = {};",
              column_of(has_full_iterations()
@@ -95,7 +95,7 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
     VKF_CHECK_OK(chunk(pass));
     main_.close();
   } else if (!split_ && params_.persistent) {
-    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+    main_.open_unrolled("t", params_.iterations);
     main_.line("uint column = {};", column_of(code("t * {}u + reduction_thread", params_.reduction_threads)));
     if (!has_full_iterations()) main_.open("if (column < {}) {{", end);
     VKF_CHECK_OK(chunk(pass));
@@ -126,7 +126,7 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begi
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
   }
   const Code step = code("first + u * {}u", params_.reduction_threads);
-  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  main_.open_unrolled("u", count);
   main_.line("uint column = {};", column_of(code("min({}, {} - 1u)", step, end)));
   Scope loading = row_scope_;
   set_reduction_axes(loading, false);
@@ -135,7 +135,7 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begi
     if (in_flight_.count(id) != 0) load_vectors(loading, id, "[u]");
   }
   main_.close();
-  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  main_.open_unrolled("u", count);
   if (loops_.backwards) main_.line("uint step = {};", step);
   main_.line("uint column = {};", loops_.backwards ? column_of("step") : step);
   main_.open("if ({} < {}) {{", loops_.backwards ? "step" : "column", end);
@@ -155,7 +155,7 @@ Result<void> ReductionEmitter::run_chunks_in_step(Pass& pass) {
   if (!split_ && params_.iterations == 1) {
     main_.open("{{");
   } else if (!split_ && params_.persistent) {
-    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", params_.iterations);
+    main_.open_unrolled("t", params_.iterations);
     step = code("t * {}u + reduction_thread", params_.reduction_threads);
   } else {
     main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end,
@@ -244,7 +244,7 @@ void ReductionEmitter::end_totals(const Body& body) {
     const Code element = names_.values[scan->reduction.id] + "[j]";
     main_.line("{}({}, {});", scan->reduction.join, scan->before, scan->carry());
     main_.line("{}({}, {});", scan->reduction.join, scan->carry(), scan->total);
-    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", chunk_.elements);
+    main_.open_unrolled("j", chunk_.elements);
     main_.line("{}({}, {});", scan->reduction.join, element, scan->before);
     round_result(dtype_of(loops_.values[scan->reduction.id]), element);
     main_.close();

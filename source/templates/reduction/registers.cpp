@@ -102,6 +102,24 @@ int requested_reduction_registers(const ir::Graph& graph, const Loops& loops, co
          (known && params.vector_rows ? schedule.chunk_size : 0);
 }
 
+int registers_in_flight(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
+                        int chunks) {
+  constexpr int kEstimated = 8;  // words of loads
+  constexpr int kOfFields = 16;  // by which bits of a word are told apart, and a vec4 of them
+  int words = 0, fields = 0;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || !loops.per_element(value)) continue;
+    const AccessPlan& plan = schedule.loads[i];
+    const bool vector = plan.kind == AccessKind::vector || plan.kind == AccessKind::unaligned;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    words += vector ? registers_of_chunk(plan, bytes, schedule.chunk_size / plan.repeat) : 1;
+    if (plan.repeat > 1) fields = kOfFields;
+  }
+  return requested_reduction_registers(graph, loops, target, schedule) + std::max(0, words * chunks - kEstimated) +
+         fields;
+}
+
 int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   if (target.caps.registers.per_thread == kUnknownRegistersPerThread) return kMostResidentWords;
   Schedule empty = schedule;

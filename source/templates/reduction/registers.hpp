@@ -31,6 +31,10 @@ int estimated_reduction_registers(const ir::Graph& graph, const segment::Loops& 
 int requested_reduction_registers(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                                   const Schedule& schedule);
 
+/// The same, where so many chunks are in flight.
+int registers_in_flight(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                        const Schedule& schedule, int chunks);
+
 /// Of what is kept between passes, 32-bit words that a thread has room for.
 int most_resident_words(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
                         const Schedule& schedule);

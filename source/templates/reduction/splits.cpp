@@ -71,8 +71,11 @@ int chunks_in_flight(const Problem& problem, const Schedule& schedule) {
   if (problem.target.type == DeviceType::cpu || params.persistent || own < 4 ||
       vector_bytes_of_chunk(problem.graph, problem.loops, schedule) >= kManyBytes)
     return 1;
-  if (own < 8) return 2;
-  return schedule.chunk_size > 1 ? 4 : 8;
+  int chunks = own < 8 ? 2 : schedule.chunk_size > 1 ? 4 : 8;
+  while (chunks > 1 && registers_over(problem.target, registers_in_flight(problem.graph, problem.loops, problem.target,
+                                                                          schedule, chunks)) > 0)
+    chunks /= 2;
+  return chunks;
 }
 
 }  // namespace

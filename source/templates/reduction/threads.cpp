@@ -125,7 +125,7 @@ int threads_that_keep_row(const Target& target, const RowWork& work, int threads
   while (threads > 64 && work.kept_words(threads) * threads <= kMostRowWords &&
          work.kept_words(threads / 2) <= work.most_resident &&
          ceil_div(work.chunks, threads / 2) <= kMostUnrolledIterations &&
-         2 * threads * (work.kept_words(threads) + kWordsBesideRow) > target.caps.registers.per_workgroup) {
+         overfills_registers(target, work.kept_words(threads) + kWordsBesideRow, 2 * threads)) {
     threads /= 2;
   }
   // More threads to a row that is read again, where it then stays in their registers.
@@ -202,13 +202,17 @@ bool is_persistent(const Problem& problem, const Schedule& schedule, const RowWo
          may_unroll(problem.graph, problem.loops, problem.target, params.iterations * std::max(1, schedule.chunk_size));
 }
 
+/// Whether the threads of a workgroup want more registers than it has.
+bool wants_too_many(const Problem& problem, const Schedule& schedule) {
+  return overfills_registers(problem.target,
+                             requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule),
+                             schedule.workgroup);
+}
+
 /// Fewer rows at a time, or threads that own several spill.
 void leave_registers_to_rows(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
-  const std::int64_t registers = problem.target.caps.registers.per_workgroup;
-  while (params.parallel_threads > 1 &&
-         requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule) * schedule.workgroup >
-             registers) {
+  while (params.parallel_threads > 1 && wants_too_many(problem, schedule)) {
     params.parallel_threads /= 2;
     schedule.workgroup /= 2;
   }
@@ -233,14 +237,10 @@ void choose_threads(const Problem& problem, const RowWork& work, Schedule& sched
   if (!work.cpu && !problem.tuning.workgroup && params.vector_rows) leave_registers_to_rows(problem, schedule);
 }
 
-/// Whether the threads of a workgroup want more registers than it has, where that is known.
+/// The same, where that is known.
 bool overfills(const Problem& problem, const Schedule& schedule) {
-  const RegisterLimits& has = problem.target.caps.registers;
-  return has.per_thread != kUnknownRegistersPerThread && !problem.tuning.workgroup &&
-         !problem.tuning.reduction_threads &&
-         std::int64_t{requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule)} *
-                 schedule.workgroup >
-             has.per_workgroup;
+  return problem.target.caps.registers.per_thread != kUnknownRegistersPerThread && !problem.tuning.workgroup &&
+         !problem.tuning.reduction_threads && wants_too_many(problem, schedule);
 }
 
 }  // namespace

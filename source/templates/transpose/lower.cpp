@@ -225,7 +225,7 @@ class Transpose : public ChunkEmitter {
   template <typename Body>
   void each_unit(const Scope& scope, const Part& part, const Code& begin, const Body& body) {
     const Code number = begin.empty() ? "u" : part.batch == 1 ? begin : code("({} + u)", begin);
-    if (part.batch > 1) main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", part.batch);
+    if (part.batch > 1) main_.open_unrolled("u", part.batch);
     main_.line("uint unit = {} * gl_WorkGroupSize.x + thread;", number);
     Scope inner = unit_scope(scope, part);
     body(inner);
@@ -260,8 +260,10 @@ class Transpose : public ChunkEmitter {
   void open_chunks() {
     if (schedule_.unroll_factor > 1) {
       // Only registers have to be told apart by number.
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", chunk_register_index().empty() ? "" : "[[unroll]] ",
-                 schedule_.unroll_factor);
+      if (chunk_register_index().empty())
+        main_.open("for (uint u = 0u; u < {}u; ++u) {{", schedule_.unroll_factor);
+      else
+        main_.open_unrolled("u", schedule_.unroll_factor);
       main_.line("uint chunk = u * gl_WorkGroupSize.x + thread;");
     }
   }

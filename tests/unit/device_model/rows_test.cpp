@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "golden/row_targets.hpp"
+#include "schedule/schedule.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -85,8 +86,8 @@ TEST(DeviceRows, WhatIsMeasuredReplacesWhatIsAssumedAlone) {
 }
 
 TEST(DeviceRows, EveryNumberHasASourceAndIsOne) {
-  const std::set<std::string> may_be_zero = {"registers.of_hardware_thread", "registers.subgroup",
-                                             "units.workgroup_shared_memory"};
+  const std::set<std::string> may_be_zero = {"registers.elsewhere", "registers.of_hardware_thread",
+                                             "registers.subgroup", "units.workgroup_shared_memory"};
   for (const DeviceModel* row : device_model_rows()) {
     for (const Figure& figure : figures()) {
       const Number& number = figure.of(*row);
@@ -152,6 +153,19 @@ TEST(DeviceRows, RegistersAndSubgroupsReachTheLimits) {
   RowDevice fixed = row_device("Intel Xe-LP");
   fixed.subgroup_min = 32;  // no pipeline may ask for less
   EXPECT_EQ(target_of(fixed).caps.subgroup.size, 32U);
+}
+
+TEST(DeviceRows, RaspberryPisKeepAddressesInUniformsAndArraysInMemory) {
+  for (const char* row : {"V3D 4", "V3D 7"}) {
+    const Target target = target_of(row_device(row));
+    EXPECT_FALSE(target.caps.registers.arrays) << row;
+    EXPECT_EQ(schedule::registers_over(target, 52), 0) << "32, and 24 elsewhere, of which 4 are left";
+    EXPECT_EQ(schedule::registers_over(target, 53), 1);
+    EXPECT_FALSE(schedule::overfills_registers(target, 32 + 24, 256)) << row;
+  }
+  EXPECT_TRUE(schedule::overfills_registers(target_of(row_device("V3D 4")), 33 + 24, 256));
+  EXPECT_TRUE(target_of(row_device("Mali Valhall")).caps.registers.arrays);
+  EXPECT_EQ(schedule::registers_over(target_of(row_device("Mali Valhall")), 61), 1);
 }
 
 TEST(DeviceRows, FewerLanesHaveMoreRegistersEachWhereTheyShareThem) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fuzz/forced.hpp"
-#include "golden/targets.hpp"
+#include "golden/row_targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/shape_buckets.hpp"
@@ -44,6 +44,7 @@ const std::vector<Fabricated>& devices() {
       {"CPU", cpu_driver()},
       {"minimum", minimum_device()},
       {"CPU of few invocations", with_few_invocations(cpu_driver())},
+      {"V3D", target_of(row_device("V3D 4"))},  // few registers, and loops over arrays are written out
   };
   return all;
 }
