@@ -154,9 +154,7 @@ void main() {
   last = min(last, highest);
   uint end = uint(max(last, -1) + 8) / 8u;
   for (uint block = 0u; block < end; ++block) {
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      scores[i] = vec4(0.0);
-    }
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     // A few loads at a time: all of them would crowd out what has been added up.
     [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
       [[unroll]] for (uint u = start; u < start + 4u; ++u) {

@@ -110,9 +110,7 @@ void main() {
     in_k_e_w0[u] = in_k.w[batch * 16384u + k * 16u + chunk];
   }
   [[dont_unroll]] for (uint block = 0u; block < 8u; ++block) {
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-      scores[i] = vec4(0.0);
-    }
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) scores[i] = vec4(0.0);
     [[dont_unroll]] for (uint slice = 0u; slice < 8u; ++slice) {
       {
         const uint u = 0u;
