@@ -8,15 +8,6 @@
 
 namespace vkfuse::device_rows {
 
-/// What an architecture's own row says.
-struct Stated {
-  std::string_view name;
-  ComputeUnits units;
-  PlannedRegisters registers;
-  Latencies latencies;
-  Number cache_bytes;  ///< of the last-level cache
-};
-
 inline constexpr Source kTold{SourceKind::device, "told by the device"};
 inline constexpr Source kById{SourceKind::driver, "table of device ids: Mesa, intel_device_info.c and include/pci_ids"};
 inline constexpr Source kTimed{SourceKind::calibrated,
@@ -43,6 +34,17 @@ inline constexpr double kFittedLatency = 479;
 /// Bytes of the last-level cache for each compute unit, where workgroups may come back to 128 KiB.
 inline constexpr double kFittedCacheOfUnit = 32e6 / 132;
 
+/// What an architecture's own row says.
+struct Stated {
+  std::string_view name;
+  ComputeUnits units;
+  PlannedRegisters registers;
+  Latencies latencies;
+  Number cache_bytes;  ///< of the last-level cache
+  /// Registers of a thread that an attention with cooperative matrices has beyond its estimate.
+  Number attention_beside = {15, &kDerived};
+};
+
 constexpr Number fitted(double value) { return {value, &kTiles}; }
 constexpr Number gained(double value) { return {value, &kKernels}; }
 
@@ -62,7 +64,7 @@ constexpr MatrixKernels matrix_kernels_of(const Stated& stated) {
           .workgroup_scope_multiply_adds = gained(3e10),
           .projections_slowdown = gained(1.09),
           .matmul_registers = of_registers(23),
-          .attention_registers = of_registers(15)};
+          .attention_registers = of_registers(stated.attention_beside)};
 }
 
 /// Products with cooperative matrices.

@@ -158,13 +158,17 @@ double accesses_waited_for(const Target& target, const AttentionParams& tile, do
   return (std::hypot(compute_us, accesses / costs.accesses_per_us) - compute_us) * costs.accesses_per_us;
 }
 
-/// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle.
+/// Of a device, the part that a launch keeps busy: workgroups of few threads leave compute units idle, and lanes of
+/// their subgroups.
 double busy_share(const Target& target, const DeviceModel& model, const Schedule& schedule) {
   if (target.type == DeviceType::cpu) return 1;
   const auto workgroups =
       static_cast<double>(std::max<std::int64_t>(1, schedule.launch.workgroups));  // 0 of no elements
   const double threads = workgroups * schedule.workgroup;
-  return std::min({1.0, workgroups / model.units.count, threads / (model.units.count * model.attention.threads)});
+  const auto subgroup = static_cast<int>(std::max(1U, target.caps.subgroup.size));
+  const double lanes = static_cast<double>(ceil_div(schedule.workgroup, subgroup) * subgroup);
+  return std::min({1.0, workgroups / model.units.count, threads / (model.units.count * model.attention.threads)}) *
+         schedule.workgroup / lanes;
 }
 
 }  // namespace
