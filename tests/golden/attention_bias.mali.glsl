@@ -2,7 +2,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_control_flow_attributes : require
 
-// segment 0 of graph "attention with a bias and a mask": mul, dot
+// segment 0 of graph "attention with a bias and a mask": mul, dot, add
 // tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
 layout(local_size_x_id = 0) in;
 
@@ -13,7 +13,8 @@ layout(push_constant) uniform Sizes {
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_q;  // %1 : f16[2, 4, 256, 64]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec2 w[]; } in_k;  // %4 : f16[2, 4, 256, 64]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec2 w[]; } v5;  // %5 : f16[2, 4, 256, 256]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %6 : f16[4, 256, 256]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } v7;  // %7 : f16[2, 4, 256, 256]
 
 // With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
@@ -34,8 +35,9 @@ void v3_factor_element(float in_q_e, out float tile_operand) {
 }
 
 // One element of the results.
-void result_element(float v5_v, out float v5_result) {
-  v5_result = v5_v;
+void result_element(float in_bias, float v5_v, out float v7_result) {
+  precise float v7 = v5_v + in_bias;
+  v7_result = v7;
 }
 
 void main() {
@@ -131,34 +133,65 @@ void main() {
     uint m = tile_m * 64u + thread_m * 4u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
       uint chunk = tile_n * 16u + g * 16u + thread_n;
-      vec4 v5_0;
-      result_element(v5_v_sums[i].x, v5_0[0]);
-      result_element(v5_v_sums[i].y, v5_0[1]);
-      result_element(v5_v_sums[i].z, v5_0[2]);
-      result_element(v5_v_sums[i].w, v5_0[3]);
-      v5.w[batch * 16384u + m * 64u + chunk] = uvec2(f16x2_bits_native(v5_0.xy), f16x2_bits_native(v5_0.zw));
+      uint r = batch % 4u;
+      uvec2 in_bias_w0 = in_bias.w[m * 64u + chunk + r * 16384u];
+      vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
+      vec4 v7_0;
+      result_element(in_bias_0[0], v5_v_sums[i].x, v7_0[0]);
+      result_element(in_bias_0[1], v5_v_sums[i].y, v7_0[1]);
+      result_element(in_bias_0[2], v5_v_sums[i].z, v7_0[2]);
+      result_element(in_bias_0[3], v5_v_sums[i].w, v7_0[3]);
+      v7.w[batch * 16384u + m * 64u + chunk] = uvec2(f16x2_bits_native(v7_0.xy), f16x2_bits_native(v7_0.zw));
     }
   }
 }
 
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_control_flow_attributes : require
 
-// segment 1 of graph "attention with a bias and a mask": add, select, reduce_max, reshape, sub, exp, reduce_sum, reshape, ... 10 ops in all
-// 32 rows per workgroup, 64 positions of the softmax at a time
+// segment 1 of graph "attention with a bias and a mask": select, reduce_max, reshape, sub, exp, reduce_sum, reshape, div
+// 16 threads per row, 8 rows per workgroup, 16 elements per chunk, 1 chunk per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint chunks;  // tiles of rows of all softmaxes
+  uint chunks;  // rows
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_mask;  // %0 : bool[2, 1, 256, 256]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } v5;  // %5 : f16[2, 4, 256, 256]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_bias;  // %6 : f16[4, 256, 256]
-layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_v;  // %17 : f16[2, 4, 256, 64]
-layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec2 w[]; } out_y;  // %18 : f16[2, 4, 256, 64]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_mask;  // %0 : bool[2, 1, 256, 256]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } v7;  // %7 : f16[2, 4, 256, 256]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } v16;  // %16 : f16[2, 4, 256, 256]
+
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
+// Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
+float f32_exp(float x) {
+  float power = exp(x);
+  return f32_is_nan(x) ? x : power;
+}
+
+// Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
+float f32_div(float x, float y) {
+  float scale = f32_magnitude_bits(y) >= 0x7e800000u ? 0.0625 : 1.0;
+  precise float quotient = x / (y * scale) * scale;
+  return quotient;
+}
 
 uvec4 u8x4_values(uint word) {
   return (uvec4(word) >> uvec4(0u, 8u, 16u, 24u)) & 0xffu;
@@ -173,166 +206,294 @@ vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
 
-// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
-uint f32_magnitude_bits(float x) {
-  return floatBitsToUint(x) & 0x7fffffffu;
+uint f16x2_bits_native(vec2 v) {
+  return packFloat2x16(f16vec2(v));
 }
 
-// Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
-float f32_div(float x, float y) {
-  float scale = f32_magnitude_bits(y) >= 0x7e800000u ? 0.0625 : 1.0;
-  precise float quotient = x / (y * scale) * scale;
-  return quotient;
+shared float v10_shared[128];
+shared float v14_shared[128];
+
+void v10_join(inout float a, float b) {
+  precise float joined = f32_max_bits(a, b);
+  a = joined;
 }
 
-bool f32_is_nan(float x) {
-  return f32_magnitude_bits(x) > 0x7f800000u;
+void v14_join(inout float a, float b) {
+  precise float joined = a + b;
+  a = joined;
 }
 
-// Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
-float f32_exp(float x) {
-  float power = exp(x);
-  return f32_is_nan(x) ? x : power;
+// One element of pass 0.
+void pass0(bool in_mask, float v7, inout float v10) {
+  precise float v9 = in_mask ? v7 : (-10000.0);
+  v10_join(v10, v9);
+}
+
+// One element of pass 1.
+void pass1(bool in_mask, float v7, float v10, inout float v14) {
+  precise float v9 = in_mask ? v7 : (-10000.0);
+  precise float v12 = v9 - v10;
+  precise float v13 = f32_exp(v12);
+  v14_join(v14, v13);
+}
+
+// One element of pass 2.
+void pass2(bool in_mask, float v7, float v10, float v14, out float v16_result) {
+  precise float v9 = in_mask ? v7 : (-10000.0);
+  precise float v12 = v9 - v10;
+  precise float v13 = f32_exp(v12);
+  precise float v16 = f32_div(v13, v14);
+  v16_result = v16;
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  uint thread = gl_LocalInvocationID.x;
+  uint reduction_thread = thread % 16u;
+  uint row = workgroup * 8u + thread / 16u;
+  bool inside = row < p.chunks;
+  row = min(row, p.chunks - 1u);
+  uint column = reduction_thread;
+  uint q = row / 1024u;
+  uint r = row % 256u;
+  uvec4 in_mask_w0 = in_mask.w[column + q * 4096u + r * 16u];
+  uvec4 v7_w0 = v7.w[row * 32u + column * 2u];
+  uvec4 v7_w1 = v7.w[row * 32u + column * 2u + 1u];
+  float v10 = uintBitsToFloat(0xff800000u);
+  {
+    bvec4 in_mask_0 = boolx4_values(in_mask_w0.x);
+    vec4 v7_0 = vec4(f16x2_values_native(v7_w0.x), f16x2_values_native(v7_w0.y));
+    pass0(in_mask_0[0], v7_0[0], v10);
+    pass0(in_mask_0[1], v7_0[1], v10);
+    pass0(in_mask_0[2], v7_0[2], v10);
+    pass0(in_mask_0[3], v7_0[3], v10);
+    bvec4 in_mask_1 = boolx4_values(in_mask_w0.y);
+    vec4 v7_1 = vec4(f16x2_values_native(v7_w0.z), f16x2_values_native(v7_w0.w));
+    pass0(in_mask_1[0], v7_1[0], v10);
+    pass0(in_mask_1[1], v7_1[1], v10);
+    pass0(in_mask_1[2], v7_1[2], v10);
+    pass0(in_mask_1[3], v7_1[3], v10);
+    bvec4 in_mask_2 = boolx4_values(in_mask_w0.z);
+    vec4 v7_2 = vec4(f16x2_values_native(v7_w1.x), f16x2_values_native(v7_w1.y));
+    pass0(in_mask_2[0], v7_2[0], v10);
+    pass0(in_mask_2[1], v7_2[1], v10);
+    pass0(in_mask_2[2], v7_2[2], v10);
+    pass0(in_mask_2[3], v7_2[3], v10);
+    bvec4 in_mask_3 = boolx4_values(in_mask_w0.w);
+    vec4 v7_3 = vec4(f16x2_values_native(v7_w1.z), f16x2_values_native(v7_w1.w));
+    pass0(in_mask_3[0], v7_3[0], v10);
+    pass0(in_mask_3[1], v7_3[1], v10);
+    pass0(in_mask_3[2], v7_3[2], v10);
+    pass0(in_mask_3[3], v7_3[3], v10);
+  }
+  v10_shared[thread] = v10;
+  barrier();
+  for (uint reach = 8u; reach > 0u; reach >>= 1) {
+    if (reduction_thread < reach) {
+      v10_join(v10, v10_shared[thread + reach]);
+      v10_shared[thread] = v10;
+    }
+    barrier();
+  }
+  v10 = v10_shared[thread - reduction_thread];
+  float v14 = 0.0;
+  {
+    bvec4 in_mask_0 = boolx4_values(in_mask_w0.x);
+    vec4 v7_0 = vec4(f16x2_values_native(v7_w0.x), f16x2_values_native(v7_w0.y));
+    pass1(in_mask_0[0], v7_0[0], v10, v14);
+    pass1(in_mask_0[1], v7_0[1], v10, v14);
+    pass1(in_mask_0[2], v7_0[2], v10, v14);
+    pass1(in_mask_0[3], v7_0[3], v10, v14);
+    bvec4 in_mask_1 = boolx4_values(in_mask_w0.y);
+    vec4 v7_1 = vec4(f16x2_values_native(v7_w0.z), f16x2_values_native(v7_w0.w));
+    pass1(in_mask_1[0], v7_1[0], v10, v14);
+    pass1(in_mask_1[1], v7_1[1], v10, v14);
+    pass1(in_mask_1[2], v7_1[2], v10, v14);
+    pass1(in_mask_1[3], v7_1[3], v10, v14);
+    bvec4 in_mask_2 = boolx4_values(in_mask_w0.z);
+    vec4 v7_2 = vec4(f16x2_values_native(v7_w1.x), f16x2_values_native(v7_w1.y));
+    pass1(in_mask_2[0], v7_2[0], v10, v14);
+    pass1(in_mask_2[1], v7_2[1], v10, v14);
+    pass1(in_mask_2[2], v7_2[2], v10, v14);
+    pass1(in_mask_2[3], v7_2[3], v10, v14);
+    bvec4 in_mask_3 = boolx4_values(in_mask_w0.w);
+    vec4 v7_3 = vec4(f16x2_values_native(v7_w1.z), f16x2_values_native(v7_w1.w));
+    pass1(in_mask_3[0], v7_3[0], v10, v14);
+    pass1(in_mask_3[1], v7_3[1], v10, v14);
+    pass1(in_mask_3[2], v7_3[2], v10, v14);
+    pass1(in_mask_3[3], v7_3[3], v10, v14);
+  }
+  v14_shared[thread] = v14;
+  barrier();
+  for (uint reach = 8u; reach > 0u; reach >>= 1) {
+    if (reduction_thread < reach) {
+      v14_join(v14, v14_shared[thread + reach]);
+      v14_shared[thread] = v14;
+    }
+    barrier();
+  }
+  v14 = v14_shared[thread - reduction_thread];
+  {
+    bvec4 in_mask_0 = boolx4_values(in_mask_w0.x);
+    vec4 v7_0 = vec4(f16x2_values_native(v7_w0.x), f16x2_values_native(v7_w0.y));
+    vec4 v16_0;
+    pass2(in_mask_0[0], v7_0[0], v10, v14, v16_0[0]);
+    pass2(in_mask_0[1], v7_0[1], v10, v14, v16_0[1]);
+    pass2(in_mask_0[2], v7_0[2], v10, v14, v16_0[2]);
+    pass2(in_mask_0[3], v7_0[3], v10, v14, v16_0[3]);
+    bvec4 in_mask_1 = boolx4_values(in_mask_w0.y);
+    vec4 v7_1 = vec4(f16x2_values_native(v7_w0.z), f16x2_values_native(v7_w0.w));
+    vec4 v16_1;
+    pass2(in_mask_1[0], v7_1[0], v10, v14, v16_1[0]);
+    pass2(in_mask_1[1], v7_1[1], v10, v14, v16_1[1]);
+    pass2(in_mask_1[2], v7_1[2], v10, v14, v16_1[2]);
+    pass2(in_mask_1[3], v7_1[3], v10, v14, v16_1[3]);
+    bvec4 in_mask_2 = boolx4_values(in_mask_w0.z);
+    vec4 v7_2 = vec4(f16x2_values_native(v7_w1.x), f16x2_values_native(v7_w1.y));
+    vec4 v16_2;
+    pass2(in_mask_2[0], v7_2[0], v10, v14, v16_2[0]);
+    pass2(in_mask_2[1], v7_2[1], v10, v14, v16_2[1]);
+    pass2(in_mask_2[2], v7_2[2], v10, v14, v16_2[2]);
+    pass2(in_mask_2[3], v7_2[3], v10, v14, v16_2[3]);
+    bvec4 in_mask_3 = boolx4_values(in_mask_w0.w);
+    vec4 v7_3 = vec4(f16x2_values_native(v7_w1.z), f16x2_values_native(v7_w1.w));
+    vec4 v16_3;
+    pass2(in_mask_3[0], v7_3[0], v10, v14, v16_3[0]);
+    pass2(in_mask_3[1], v7_3[1], v10, v14, v16_3[1]);
+    pass2(in_mask_3[2], v7_3[2], v10, v14, v16_3[2]);
+    pass2(in_mask_3[3], v7_3[3], v10, v14, v16_3[3]);
+    if (inside) {
+      v16.w[row * 32u + column * 2u] = uvec4(f16x2_bits_native(v16_0.xy), f16x2_bits_native(v16_0.zw), f16x2_bits_native(v16_1.xy), f16x2_bits_native(v16_1.zw));
+      v16.w[row * 32u + column * 2u + 1u] = uvec4(f16x2_bits_native(v16_2.xy), f16x2_bits_native(v16_2.zw), f16x2_bits_native(v16_3.xy), f16x2_bits_native(v16_3.zw));
+    }
+  }
+}
+
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_control_flow_attributes : require
+
+// segment 2 of graph "attention with a bias and a mask": dot
+// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint chunks;  // tiles of all matrices
+  uint row;     // workgroups in one row of the dispatch
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } v16;  // %16 : f16[2, 4, 256, 256]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec2 w[]; } in_v;  // %17 : f16[2, 4, 256, 64]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec2 w[]; } out_y;  // %18 : f16[2, 4, 256, 64]
+
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
 }
 
 uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared vec4 others[1088];
-shared vec4 weights[528];
-shared float rows[512];  // of each row, what each thread found
-shared float most[512];  // of four rows, of each thread
-shared float total[512];  // of four rows, of each thread
-
-// The score at one position.
-void score_element(uint batch, uint m, uint chunk, out float score_result) {
-  uint q = batch / 4u;
-  uint in_mask_i = m * 256u + chunk + q * 65536u;
-  bool in_mask_e = boolx4_values(in_mask.w[in_mask_i >> 2])[in_mask_i & 3u];
-  uint v5_i = batch * 65536u + m * 256u + chunk;
-  float v5_e = f16x2_values_native(v5.w[v5_i >> 1])[v5_i & 1u];
-  uint r = batch % 4u;
-  uint in_bias_i = m * 256u + chunk + r * 65536u;
-  float in_bias_e = f16x2_values_native(in_bias.w[in_bias_i >> 1])[in_bias_i & 1u];
-  precise float v7 = v5_e + in_bias_e;
-  precise float v9 = in_mask_e ? v7 : (-10000.0);
-  score_result = v9;
-}
+shared vec4 v16_e_tile[272];
+shared vec4 in_v_tile[272];
 
 // One element of the results.
-void result_element(float v10, float v14, float out_y_v, out float out_y_result) {
-  precise float v16 = f32_div(out_y_v, v14);
-  out_y_result = v16;
+void result_element(float out_y_v, out float out_y_result) {
+  out_y_result = out_y_v;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint batch = workgroup / 8u;
-  uint tile_m = workgroup % 8u;
+  uint batch = workgroup / 4u;
+  uint tile = workgroup % 4u;
+  uint tile_m = tile % 4u;
+  uint tile_n = tile / 4u;
   uint thread_m = thread / 16u;
-  uint thread_k = thread % 16u;
-  vec4 scores[4];
-  vec4 sums[4];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    most[i * 128u + thread] = uintBitsToFloat(0xff800000u);
-    total[i * 128u + thread] = 0.0;
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
+  uint thread_n = thread % 16u;
+  vec4 out_y_v_sums[4];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) out_y_v_sums[i] = vec4(0.0);
+  uvec2 v16_e_w0;
+  {
+    const uint u = 0u;
+    uint row = thread / 4u;
+    uint column = thread % 4u;
+    uint m = tile_m * 64u + row;
+    uint chunk = column;
+    v16_e_w0 = v16.w[batch * 16384u + m * 64u + chunk];
   }
-  for (uint block = 0u; block < 4u; ++block) {
-    [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = uintBitsToFloat(0xff800000u);
-      uint m = tile_m * 32u + thread_m * 4u + i;
-      [[dont_unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint chunk = block * 64u + thread_k * 4u + g;
-        float score;
-        score_element(batch, m, chunk, score);
-        scores[0][g] = score;
-        top = max(top, score);
-      }
-      rows[thread_k * 32u + thread_m * 4u + i] = top;
-      {
-        vec4 turned = scores[0];
-        scores[0] = scores[1];
-        scores[1] = scores[2];
-        scores[2] = scores[3];
-        scores[3] = turned;
-      }
-    }
-    barrier();
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = uintBitsToFloat(0xff800000u);
-      [[dont_unroll]] for (uint g = 0u; g < 16u; ++g) top = max(top, rows[g * 32u + thread_m * 4u + i]);
-      top = max(top, most[i * 128u + thread]);
-      float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
-      precise float fallen = most[i * 128u + thread] - base;
-      float scale = f32_exp(fallen);
-      most[i * 128u + thread] = top;
-      total[i * 128u + thread] *= scale;
-      [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] *= scale;
-      scores[i] -= base;
-    }
-    [[dont_unroll]] for (uint g = 0u; g < 4u; ++g) {
-      uint own = thread_k * 4u + g;
-      vec4 weight;
-      [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        float power = f32_exp(scores[i][g]);
-        total[i * 128u + thread] += power;
-        weight[i] = power;
-      }
-      weights[own * 8u + own / 4u + thread_m] = weight;
-    }
-    // One load at a time: lanes have few registers.
-    [[dont_unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + thread;
-      uint row = unit % 8u;
-      uint column = unit / 8u;
-      uint chunk = row;
-      uint k = block * 64u + column;
-      uvec4 in_v_w0 = in_v.w[batch * 2048u + chunk + k * 8u];
-      vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
-      others[column * 17u + row * 2u + 0u] = in_v_0;
-      vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
-      others[column * 17u + row * 2u + 1u] = in_v_1;
-    }
-    barrier();
-    for (uint k = 0u; k < 64u; ++k) {
-      vec4 weight = weights[k * 8u + k / 4u + thread_m];
-      [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-        vec4 third = others[k * 17u + g * 16u + thread_k];
-        sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
-        sums[1u + g] = fma(vec4(weight.y), third, sums[1u + g]);
-        sums[2u + g] = fma(vec4(weight.z), third, sums[2u + g]);
-        sums[3u + g] = fma(vec4(weight.w), third, sums[3u + g]);
-      }
-    }
-    barrier();
+  uvec2 in_v_w0;
+  {
+    const uint u = 0u;
+    uint column = thread / 16u;
+    uint row = thread % 16u;
+    uint chunk = tile_n * 16u + row;
+    uint k = column;
+    in_v_w0 = in_v.w[batch * 4096u + chunk + k * 16u];
   }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) rows[thread_k * 32u + thread_m * 4u + i] = total[i * 128u + thread];
-  barrier();
-  [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 32u + thread_m * 4u + i;
-    float whole = rows[thread_m * 4u + i];
-    for (uint g = 1u; g < 16u; ++g) whole += rows[g * 32u + thread_m * 4u + i];
-    // An infinite or undefined maximum leaves no number.
-    if (f32_magnitude_bits(most[i * 128u + thread]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint chunk = g * 16u + thread_k;
-      vec4 out_y_0;
-      result_element(most[i * 128u + thread], whole, sums[g].x, out_y_0[0]);
-      result_element(most[i * 128u + thread], whole, sums[g].y, out_y_0[1]);
-      result_element(most[i * 128u + thread], whole, sums[g].z, out_y_0[2]);
-      result_element(most[i * 128u + thread], whole, sums[g].w, out_y_0[3]);
-      out_y.w[batch * 4096u + m * 16u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+  for (uint step = 0u; step < 16u; ++step) {
+    {
+      const uint u = 0u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
+      uint m = tile_m * 64u + row;
+      uint chunk = step * 4u + column;
+      vec4 v16_e_0 = vec4(f16x2_values_native(v16_e_w0.x), f16x2_values_native(v16_e_w0.y));
+      v16_e_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = v16_e_0[0];
+      v16_e_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = v16_e_0[1];
+      v16_e_tile[(column * 4u + 2u) * 17u + row / 4u][row % 4u] = v16_e_0[2];
+      v16_e_tile[(column * 4u + 3u) * 17u + row / 4u][row % 4u] = v16_e_0[3];
     }
     {
-      vec4 turned = sums[0];
-      sums[0] = sums[1];
-      sums[1] = sums[2];
-      sums[2] = sums[3];
-      sums[3] = turned;
+      const uint u = 0u;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
+      uint k = step * 16u + column;
+      vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
+      in_v_tile[column * 17u + row] = in_v_0;
+    }
+    barrier();
+    // The next piece is on its way while this one is multiplied.
+    uint next = min(step + 1u, 16u - 1u);
+    {
+      const uint u = 0u;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
+      uint m = tile_m * 64u + row;
+      uint chunk = next * 4u + column;
+      v16_e_w0 = v16.w[batch * 16384u + m * 64u + chunk];
+    }
+    {
+      const uint u = 0u;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
+      uint k = next * 16u + column;
+      in_v_w0 = in_v.w[batch * 4096u + chunk + k * 16u];
+    }
+    for (uint k = 0u; k < 16u; ++k) {
+      vec4 v16_e_factor_0 = v16_e_tile[k * 17u + thread_m];
+      vec4 in_v_factor_0 = in_v_tile[k * 17u + thread_n];
+      out_y_v_sums[0] = fma(vec4(v16_e_factor_0.x), in_v_factor_0, out_y_v_sums[0]);
+      out_y_v_sums[1] = fma(vec4(v16_e_factor_0.y), in_v_factor_0, out_y_v_sums[1]);
+      out_y_v_sums[2] = fma(vec4(v16_e_factor_0.z), in_v_factor_0, out_y_v_sums[2]);
+      out_y_v_sums[3] = fma(vec4(v16_e_factor_0.w), in_v_factor_0, out_y_v_sums[3]);
+    }
+    barrier();
+  }
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    uint m = tile_m * 64u + thread_m * 4u + i;
+    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      vec4 out_y_0;
+      result_element(out_y_v_sums[i].x, out_y_0[0]);
+      result_element(out_y_v_sums[i].y, out_y_0[1]);
+      result_element(out_y_v_sums[i].z, out_y_0[2]);
+      result_element(out_y_v_sums[i].w, out_y_0[3]);
+      out_y.w[batch * 4096u + m * 16u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
   }
 }

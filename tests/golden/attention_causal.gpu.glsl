@@ -1,9 +1,11 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "causal attention, four heads to a key": iota, iota, sub, le, mul, reshape, dot, reshape, ... 19 ops in all
-// 4 rows per workgroup, 8 positions of the softmax at a time
+// 128 rows per workgroup, 64 positions of the softmax at a time; 8 x 8 per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -47,10 +49,9 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared vec4 v7_tile[64];
-shared vec4 others[96];  // of one operand, then of the other
-shared vec4 weights[10];
-shared float rows[8];  // of each row, what each thread found
+shared vec4 v7_tile[528];
+shared vec4 others[272];  // of one operand, then of the other
+shared vec4 weights[2064];
 
 // One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
@@ -77,172 +78,251 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint batch = workgroup / 700u;
-  uint tile_m = workgroup % 700u;
-  uint thread_m = thread / 2u;
-  uint thread_k = thread % 2u;
-  float most[4];
-  float total[4];
-  vec4 scores[4];
-  vec4 sums[16];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+  uint batch = workgroup / 22u;
+  uint tile_m = workgroup % 22u;
+  // Threads that share rows are neighbours in a subgroup.
+  uint owner = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+  uint thread_m = owner / 8u;
+  uint thread_k = owner % 8u;
+  float most[8];
+  float total[8];
+  vec4 scores[16];
+  vec4 sums[8];
+  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
     most[i] = uintBitsToFloat(0xff800000u);
     total[i] = 0.0;
-    [[unroll]] for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] = vec4(0.0);
+    [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
   }
-  // A few loads at a time: all of them would crowd out what has been added up.
-  [[dont_unroll]] for (uint start = 0u; start < 8u; start += 4u) {
-    [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-      uint unit = u * 2u + thread;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
-      uint m = tile_m * 4u + row;
-      uint chunk = column;
-      uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
-      vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
-      vec4 factor_0;
-      v7_factor_element(in_q_e_0[0], factor_0[0]);
-      v7_factor_element(in_q_e_0[1], factor_0[1]);
-      v7_factor_element(in_q_e_0[2], factor_0[2]);
-      v7_factor_element(in_q_e_0[3], factor_0[3]);
-      v7_tile[(column * 8u + 0u) * 2u + row / 4u][row % 4u] = factor_0[0];
-      v7_tile[(column * 8u + 1u) * 2u + row / 4u][row % 4u] = factor_0[1];
-      v7_tile[(column * 8u + 2u) * 2u + row / 4u][row % 4u] = factor_0[2];
-      v7_tile[(column * 8u + 3u) * 2u + row / 4u][row % 4u] = factor_0[3];
-      vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
-      vec4 factor_1;
-      v7_factor_element(in_q_e_1[0], factor_1[0]);
-      v7_factor_element(in_q_e_1[1], factor_1[1]);
-      v7_factor_element(in_q_e_1[2], factor_1[2]);
-      v7_factor_element(in_q_e_1[3], factor_1[3]);
-      v7_tile[(column * 8u + 4u) * 2u + row / 4u][row % 4u] = factor_1[0];
-      v7_tile[(column * 8u + 5u) * 2u + row / 4u][row % 4u] = factor_1[1];
-      v7_tile[(column * 8u + 6u) * 2u + row / 4u][row % 4u] = factor_1[2];
-      v7_tile[(column * 8u + 7u) * 2u + row / 4u][row % 4u] = factor_1[3];
-    }
+  uvec4 in_q_e_w0[2];
+  uvec4 in_k_e_w0;
+  uvec4 in_v_w0;
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint unit = u * 128u + thread;
+    uint row = unit / 2u;
+    uint column = unit % 2u;
+    uint m = min(tile_m * 128u + row, 2800u - 1u);
+    uint chunk = column;
+    in_q_e_w0[u] = in_q.w[batch * 11200u + m * 4u + chunk];
   }
-  // Blocks in which the mask leaves some row something.
-  int lowest = int((tile_m * 4u) % 700u);
-  int highest = min(lowest + 3, int(700u) - 1);
-  int last = int(700u) - 1;
-  last = min(last, highest);
-  uint end = uint(max(last, -1) + 8) / 8u;
-  for (uint block = 0u; block < end; ++block) {
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
-    // A few loads at a time: all of them would crowd out what has been added up.
-    [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
-      [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-        uint unit = u * 2u + thread;
-        uint row = unit / 4u;
-        uint column = unit % 4u;
-        uint k = min(block * 8u + row, 700u - 1u);
-        uint chunk = column;
-        uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
-        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
-        others[(column * 8u + 0u) * 3u + row / 4u][row % 4u] = in_k_e_0[0];
-        others[(column * 8u + 1u) * 3u + row / 4u][row % 4u] = in_k_e_0[1];
-        others[(column * 8u + 2u) * 3u + row / 4u][row % 4u] = in_k_e_0[2];
-        others[(column * 8u + 3u) * 3u + row / 4u][row % 4u] = in_k_e_0[3];
-        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
-        others[(column * 8u + 4u) * 3u + row / 4u][row % 4u] = in_k_e_1[0];
-        others[(column * 8u + 5u) * 3u + row / 4u][row % 4u] = in_k_e_1[1];
-        others[(column * 8u + 6u) * 3u + row / 4u][row % 4u] = in_k_e_1[2];
-        others[(column * 8u + 7u) * 3u + row / 4u][row % 4u] = in_k_e_1[3];
+  {
+    const uint u = 0u;
+    uint unit = thread;
+    uint row = unit / 2u;
+    uint column = unit % 2u;
+    uint k = min(row, 700u - 1u);
+    uint chunk = column;
+    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
+  }
+  [[dont_unroll]] for (uint block = 0u; block < 11u; ++block) {
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) scores[i] = vec4(0.0);
+    [[dont_unroll]] for (uint slice = 0u; slice < 2u; ++slice) {
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint m = min(tile_m * 128u + row, 2800u - 1u);
+        uint chunk = slice * 2u + column;
+        vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0[u].x), f16x2_values_native(in_q_e_w0[u].y));
+        vec4 factor_0;
+        v7_factor_element(in_q_e_0[0], factor_0[0]);
+        v7_factor_element(in_q_e_0[1], factor_0[1]);
+        v7_factor_element(in_q_e_0[2], factor_0[2]);
+        v7_factor_element(in_q_e_0[3], factor_0[3]);
+        v7_tile[(column * 8u + 0u) * 33u + row / 4u][row % 4u] = factor_0[0];
+        v7_tile[(column * 8u + 1u) * 33u + row / 4u][row % 4u] = factor_0[1];
+        v7_tile[(column * 8u + 2u) * 33u + row / 4u][row % 4u] = factor_0[2];
+        v7_tile[(column * 8u + 3u) * 33u + row / 4u][row % 4u] = factor_0[3];
+        vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0[u].z), f16x2_values_native(in_q_e_w0[u].w));
+        vec4 factor_1;
+        v7_factor_element(in_q_e_1[0], factor_1[0]);
+        v7_factor_element(in_q_e_1[1], factor_1[1]);
+        v7_factor_element(in_q_e_1[2], factor_1[2]);
+        v7_factor_element(in_q_e_1[3], factor_1[3]);
+        v7_tile[(column * 8u + 4u) * 33u + row / 4u][row % 4u] = factor_1[0];
+        v7_tile[(column * 8u + 5u) * 33u + row / 4u][row % 4u] = factor_1[1];
+        v7_tile[(column * 8u + 6u) * 33u + row / 4u][row % 4u] = factor_1[2];
+        v7_tile[(column * 8u + 7u) * 33u + row / 4u][row % 4u] = factor_1[3];
       }
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint k = min(block * 64u + row, 700u - 1u);
+        uint chunk = slice * 2u + column;
+        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
+        others[(column * 8u + 0u) * 17u + row / 4u][row % 4u] = in_k_e_0[0];
+        others[(column * 8u + 1u) * 17u + row / 4u][row % 4u] = in_k_e_0[1];
+        others[(column * 8u + 2u) * 17u + row / 4u][row % 4u] = in_k_e_0[2];
+        others[(column * 8u + 3u) * 17u + row / 4u][row % 4u] = in_k_e_0[3];
+        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
+        others[(column * 8u + 4u) * 17u + row / 4u][row % 4u] = in_k_e_1[0];
+        others[(column * 8u + 5u) * 17u + row / 4u][row % 4u] = in_k_e_1[1];
+        others[(column * 8u + 6u) * 17u + row / 4u][row % 4u] = in_k_e_1[2];
+        others[(column * 8u + 7u) * 17u + row / 4u][row % 4u] = in_k_e_1[3];
+      }
+      barrier();
+      // The next slice is in flight while this one is multiplied.
+      uint next_slice = (slice + 1u) % 2u;
+      uint next_block = min(block + (slice + 1u) / 2u, 11u - 1u);
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 128u + thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint m = min(tile_m * 128u + row, 2800u - 1u);
+        uint chunk = next_slice * 2u + column;
+        in_q_e_w0[u] = in_q.w[batch * 11200u + m * 4u + chunk];
+      }
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        uint row = unit / 2u;
+        uint column = unit % 2u;
+        uint k = min(next_block * 64u + row, 700u - 1u);
+        uint chunk = next_slice * 2u + column;
+        in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
+      }
+      [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+        [[unroll]] for (uint d = start; d < start + 4u; ++d) {
+          vec4 first_0 = v7_tile[d * 33u + thread_m * 2u];
+          vec4 first_1 = v7_tile[d * 33u + thread_m * 2u + 1u];
+          vec4 second_0 = others[d * 17u + thread_k];
+          vec4 second_1 = others[d * 17u + 8u + thread_k];
+          scores[0] = fma(vec4(first_0.x), second_0, scores[0]);
+          scores[1] = fma(vec4(first_0.x), second_1, scores[1]);
+          scores[2] = fma(vec4(first_0.y), second_0, scores[2]);
+          scores[3] = fma(vec4(first_0.y), second_1, scores[3]);
+          scores[4] = fma(vec4(first_0.z), second_0, scores[4]);
+          scores[5] = fma(vec4(first_0.z), second_1, scores[5]);
+          scores[6] = fma(vec4(first_0.w), second_0, scores[6]);
+          scores[7] = fma(vec4(first_0.w), second_1, scores[7]);
+          scores[8] = fma(vec4(first_1.x), second_0, scores[8]);
+          scores[9] = fma(vec4(first_1.x), second_1, scores[9]);
+          scores[10] = fma(vec4(first_1.y), second_0, scores[10]);
+          scores[11] = fma(vec4(first_1.y), second_1, scores[11]);
+          scores[12] = fma(vec4(first_1.z), second_0, scores[12]);
+          scores[13] = fma(vec4(first_1.z), second_1, scores[13]);
+          scores[14] = fma(vec4(first_1.w), second_0, scores[14]);
+          scores[15] = fma(vec4(first_1.w), second_1, scores[15]);
+        }
+      }
+      barrier();
     }
-    barrier();
-    for (uint d = 0u; d < 32u; ++d) {
-      vec4 first = v7_tile[d * 2u + thread_m];
-      vec4 second = others[d * 3u + thread_k];
-      scores[0] = fma(vec4(first.x), second, scores[0]);
-      scores[1] = fma(vec4(first.y), second, scores[1]);
-      scores[2] = fma(vec4(first.z), second, scores[2]);
-      scores[3] = fma(vec4(first.w), second, scores[3]);
+    // The first values are in flight while scores become weights.
+    {
+      const uint u = 0u;
+      uint unit = thread;
+      unit = min(unit, 63u);
+      uint row = unit % 4u;
+      uint column = unit / 4u;
+      uint chunk = row;
+      uint k = min(block * 4u * 16u + column, 700u - 1u);
+      in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
     }
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = tile_m * 4u + thread_m * 4u + i;
-      [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint chunk = min(block * 8u + thread_k * 4u + g, 700u - 1u);
+      uint m = min(tile_m * 128u + thread_m * 8u + i, 2800u - 1u);
+      [[unroll]] for (uint g = 0u; g < 8u; ++g) {
+        uint chunk = min(block * 64u + (g / 4u * 8u + thread_k) * 4u + g % 4u, 700u - 1u);
         uint r = m % 700u;
         int v1 = int(r);
         float score;
-        score_element(chunk, v1, scores[i][g], score);
-        if (block * 8u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
-        scores[i][g] = score;
+        score_element(chunk, v1, scores[i * 2u + g / 4u][g % 4u], score);
+        if (block * 64u + (g / 4u * 8u + thread_k) * 4u + g % 4u >= 700u) score = uintBitsToFloat(0xff800000u);
+        scores[i * 2u + g / 4u][g % 4u] = score;
         top = max(top, score);
       }
-      rows[thread_k * 4u + thread_m * 4u + i] = top;
-    }
-    barrier();
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = uintBitsToFloat(0xff800000u);
-      for (uint g = 0u; g < 2u; ++g) top = max(top, rows[g * 4u + thread_m * 4u + i]);
+      [[unroll]] for (uint mask = 4u; mask > 0u; mask >>= 1) top = max(top, subgroupShuffleXor(top, mask));
       top = max(top, most[i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
       most[i] = top;
       total[i] *= scale;
-      [[unroll]] for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] *= scale;
-      scores[i] -= base;
+      [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] *= scale;
+      [[unroll]] for (uint g = 0u; g < 2u; ++g) scores[i * 2u + g] -= base;
     }
-    [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-      uint own = thread_k * 4u + g;
-      vec4 weight;
-      [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        float power = f32_exp(scores[i][g]);
-        total[i] += power;
-        weight[i] = power;
+    [[unroll]] for (uint g = 0u; g < 8u; ++g) {
+      uint own = (g / 4u * 8u + thread_k) * 4u + g % 4u;
+      [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+        vec4 weight;
+        [[unroll]] for (uint e = 0u; e < 4u; ++e) {
+          uint i = q * 4u + e;
+          float power = f32_exp(scores[i * 2u + g / 4u][g % 4u]);
+          total[i] += power;
+          weight[e] = power;
+        }
+        weights[own * 32u + own / 4u + thread_m * 2u + q] = weight;
       }
-      weights[own * 1u + own / 4u + thread_m] = weight;
     }
-    // A few loads at a time: all of them would crowd out what has been added up.
-    [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
-      [[unroll]] for (uint u = start; u < start + 4u; ++u) {
-        uint unit = u * 2u + thread;
+    [[dont_unroll]] for (uint slice = 0u; slice < 4u; ++slice) {
+      uint values = block * 4u + slice;
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        if (unit < 64u) {
+          uint row = unit % 4u;
+          uint column = unit / 4u;
+          uint chunk = row;
+          uint k = min(values * 16u + column, 700u - 1u);
+          vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
+          if (!(values * 16u + column < 700u)) in_v_0 = vec4(0.0);
+          others[column * 9u + row * 2u + 0u] = in_v_0;
+          vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
+          if (!(values * 16u + column < 700u)) in_v_1 = vec4(0.0);
+          others[column * 9u + row * 2u + 1u] = in_v_1;
+        }
+      }
+      barrier();
+      // The next slice is in flight while this one is multiplied.
+      uint next = block * 4u + min(slice + 1u, 3u);
+      {
+        const uint u = 0u;
+        uint unit = thread;
+        unit = min(unit, 63u);
         uint row = unit % 4u;
         uint column = unit / 4u;
         uint chunk = row;
-        uint k = min(block * 8u + column, 700u - 1u);
-        uvec4 in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
-        vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
-        if (!(block * 8u + column < 700u)) in_v_0 = vec4(0.0);
-        others[column * 9u + row * 2u + 0u] = in_v_0;
-        vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
-        if (!(block * 8u + column < 700u)) in_v_1 = vec4(0.0);
-        others[column * 9u + row * 2u + 1u] = in_v_1;
+        uint k = min(next * 16u + column, 700u - 1u);
+        in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
       }
-    }
-    barrier();
-    for (uint k = 0u; k < 8u; ++k) {
-      vec4 weight = weights[k * 1u + k / 4u + thread_m];
-      [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        vec4 third = others[k * 9u + g * 2u + thread_k];
-        sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
-        sums[4u + g] = fma(vec4(weight.y), third, sums[4u + g]);
-        sums[8u + g] = fma(vec4(weight.z), third, sums[8u + g]);
-        sums[12u + g] = fma(vec4(weight.w), third, sums[12u + g]);
+      [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+        [[unroll]] for (uint k = start; k < start + 4u; ++k) {
+          uint own = slice * 16u + k;
+          vec4 weight_0 = weights[own * 32u + own / 4u + thread_m * 2u];
+          vec4 weight_1 = weights[own * 32u + own / 4u + thread_m * 2u + 1u];
+          [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+            vec4 third = others[k * 9u + g * 8u + thread_k];
+            sums[0u + g] = fma(vec4(weight_0.x), third, sums[0u + g]);
+            sums[1u + g] = fma(vec4(weight_0.y), third, sums[1u + g]);
+            sums[2u + g] = fma(vec4(weight_0.z), third, sums[2u + g]);
+            sums[3u + g] = fma(vec4(weight_0.w), third, sums[3u + g]);
+            sums[4u + g] = fma(vec4(weight_1.x), third, sums[4u + g]);
+            sums[5u + g] = fma(vec4(weight_1.y), third, sums[5u + g]);
+            sums[6u + g] = fma(vec4(weight_1.z), third, sums[6u + g]);
+            sums[7u + g] = fma(vec4(weight_1.w), third, sums[7u + g]);
+          }
+        }
       }
+      barrier();
     }
-    barrier();
   }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) rows[thread_k * 4u + thread_m * 4u + i] = total[i];
-  barrier();
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 4u + thread_m * 4u + i;
-    float whole = rows[thread_m * 4u + i];
-    for (uint g = 1u; g < 2u; ++g) whole += rows[g * 4u + thread_m * 4u + i];
+  [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    uint m = tile_m * 128u + thread_m * 8u + i;
+    float whole = total[i];
+    [[unroll]] for (uint mask = 4u; mask > 0u; mask >>= 1) whole = whole + subgroupShuffleXor(whole, mask);
     // An infinite or undefined maximum leaves no number.
     if (f32_magnitude_bits(most[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
-    [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-      uint chunk = g * 2u + thread_k;
-      vec4 out_y_0;
-      result_element(most[i], whole, sums[i * 4u + g].x, out_y_0[0]);
-      result_element(most[i], whole, sums[i * 4u + g].y, out_y_0[1]);
-      result_element(most[i], whole, sums[i * 4u + g].z, out_y_0[2]);
-      result_element(most[i], whole, sums[i * 4u + g].w, out_y_0[3]);
-      out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
+      uint chunk = g * 8u + thread_k;
+      if (m < 2800u) {
+        vec4 out_y_0;
+        result_element(most[i], whole, sums[i * 1u + g].x, out_y_0[0]);
+        result_element(most[i], whole, sums[i * 1u + g].y, out_y_0[1]);
+        result_element(most[i], whole, sums[i * 1u + g].z, out_y_0[2]);
+        result_element(most[i], whole, sums[i * 1u + g].w, out_y_0[3]);
+        out_y.w[batch * 22400u + m * 8u + chunk] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
     }
   }
 }

@@ -2,158 +2,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_control_flow_attributes : require
 
-// segment 0 of graph "causal attention, four heads to a key": iota, iota, sub, le, mul, reshape, dot, reshape, ... 9 ops in all
-// tiles of 64 x 64, 16 at a time along the sum; 4 x 4 per thread
-layout(local_size_x_id = 0) in;
-
-layout(push_constant) uniform Sizes {
-  uint chunks;  // tiles of all matrices
-  uint row;     // workgroups in one row of the dispatch
-} p;
-
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec2 w[]; } in_k;  // %9 : f16[4, 4, 700, 32]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec2 w[]; } v13;  // %13 : f16[4, 16, 700, 700]
-
-// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
-vec2 f16x2_values_native(uint word) {
-  return vec2(unpackFloat2x16(word));
-}
-
-uint f16x2_bits_native(vec2 v) {
-  return packFloat2x16(f16vec2(v));
-}
-
-shared vec4 v7_tile[272];
-shared vec4 in_k_tile[272];
-
-// One element of an operand.
-void v7_factor_element(float in_q_e, out float tile_operand) {
-  precise float v7 = in_q_e * 0.17675781;
-  tile_operand = v7;
-}
-
-// One element of the results.
-void result_element(uint chunk, uint j, int v1, float v10_v, out float v13_result) {
-  int v0 = int((j + chunk * 4u));
-  int v2 = v0 - v1;
-  bool v4 = v2 <= 0;
-  precise float v13 = v4 ? v10_v : uintBitsToFloat(0xff800000u);
-  v13_result = v13;
-}
-
-void main() {
-  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  if (workgroup >= p.chunks) return;
-  uint thread = gl_LocalInvocationID.x;
-  uint batch = workgroup / 484u;
-  uint tile = workgroup % 484u;
-  uint tile_m = tile % 44u;
-  uint tile_n = tile / 44u;
-  uint thread_m = thread / 16u;
-  uint thread_n = thread % 16u;
-  vec4 v10_v_sums[4];
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) v10_v_sums[i] = vec4(0.0);
-  uvec2 in_q_e_w0;
-  {
-    const uint u = 0u;
-    uint row = thread / 4u;
-    uint column = thread % 4u;
-    uint m = min(tile_m * 64u + row, 2800u - 1u);
-    uint chunk = column;
-    in_q_e_w0 = in_q.w[batch * 22400u + m * 8u + chunk];
-  }
-  uvec2 in_k_w0;
-  {
-    const uint u = 0u;
-    uint row = thread / 4u;
-    uint column = thread % 4u;
-    uint n = min(tile_n * 64u + row, 700u - 1u);
-    uint chunk = column;
-    in_k_w0 = in_k.w[batch * 5600u + n * 8u + chunk];
-  }
-  for (uint step = 0u; step < 2u; ++step) {
-    {
-      const uint u = 0u;
-      uint row = thread / 4u;
-      uint column = thread % 4u;
-      uint m = min(tile_m * 64u + row, 2800u - 1u);
-      uint chunk = step * 4u + column;
-      vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
-      vec4 factor_0;
-      v7_factor_element(in_q_e_0[0], factor_0[0]);
-      v7_factor_element(in_q_e_0[1], factor_0[1]);
-      v7_factor_element(in_q_e_0[2], factor_0[2]);
-      v7_factor_element(in_q_e_0[3], factor_0[3]);
-      v7_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = factor_0[0];
-      v7_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = factor_0[1];
-      v7_tile[(column * 4u + 2u) * 17u + row / 4u][row % 4u] = factor_0[2];
-      v7_tile[(column * 4u + 3u) * 17u + row / 4u][row % 4u] = factor_0[3];
-    }
-    {
-      const uint u = 0u;
-      uint row = thread / 4u;
-      uint column = thread % 4u;
-      uint n = min(tile_n * 64u + row, 700u - 1u);
-      uint chunk = step * 4u + column;
-      vec4 in_k_0 = vec4(f16x2_values_native(in_k_w0.x), f16x2_values_native(in_k_w0.y));
-      in_k_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = in_k_0[0];
-      in_k_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = in_k_0[1];
-      in_k_tile[(column * 4u + 2u) * 17u + row / 4u][row % 4u] = in_k_0[2];
-      in_k_tile[(column * 4u + 3u) * 17u + row / 4u][row % 4u] = in_k_0[3];
-    }
-    barrier();
-    // The next piece is on its way while this one is multiplied.
-    uint next = min(step + 1u, 2u - 1u);
-    {
-      const uint u = 0u;
-      uint row = thread / 4u;
-      uint column = thread % 4u;
-      uint m = min(tile_m * 64u + row, 2800u - 1u);
-      uint chunk = next * 4u + column;
-      in_q_e_w0 = in_q.w[batch * 22400u + m * 8u + chunk];
-    }
-    {
-      const uint u = 0u;
-      uint row = thread / 4u;
-      uint column = thread % 4u;
-      uint n = min(tile_n * 64u + row, 700u - 1u);
-      uint chunk = next * 4u + column;
-      in_k_w0 = in_k.w[batch * 5600u + n * 8u + chunk];
-    }
-    for (uint k = 0u; k < 16u; ++k) {
-      vec4 v7_factor_0 = v7_tile[k * 17u + thread_m];
-      vec4 in_k_factor_0 = in_k_tile[k * 17u + thread_n];
-      v10_v_sums[0] = fma(vec4(v7_factor_0.x), in_k_factor_0, v10_v_sums[0]);
-      v10_v_sums[1] = fma(vec4(v7_factor_0.y), in_k_factor_0, v10_v_sums[1]);
-      v10_v_sums[2] = fma(vec4(v7_factor_0.z), in_k_factor_0, v10_v_sums[2]);
-      v10_v_sums[3] = fma(vec4(v7_factor_0.w), in_k_factor_0, v10_v_sums[3]);
-    }
-    barrier();
-  }
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 64u + thread_m * 4u + i;
-    [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint chunk = tile_n * 16u + g * 16u + thread_n;
-      if (m < 2800u && chunk < 175u) {
-        uint r = m % 700u;
-        int v1 = int(r);
-        vec4 v13_0;
-        result_element(chunk, 0u, v1, v10_v_sums[i].x, v13_0[0]);
-        result_element(chunk, 1u, v1, v10_v_sums[i].y, v13_0[1]);
-        result_element(chunk, 2u, v1, v10_v_sums[i].z, v13_0[2]);
-        result_element(chunk, 3u, v1, v10_v_sums[i].w, v13_0[3]);
-        v13.w[batch * 490000u + m * 175u + chunk] = uvec2(f16x2_bits_native(v13_0.xy), f16x2_bits_native(v13_0.zw));
-      }
-    }
-  }
-}
-
-#version 450
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_EXT_control_flow_attributes : require
-
-// segment 1 of graph "causal attention, four heads to a key": reduce_max, reshape, sub, exp, reduce_sum, reshape, div, reshape, ... 10 ops in all
+// segment 0 of graph "causal attention, four heads to a key": iota, iota, sub, le, mul, reshape, dot, reshape, ... 19 ops in all
 // 32 rows per workgroup, 32 positions of the softmax at a time
 layout(local_size_x_id = 0) in;
 
@@ -162,14 +11,10 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } v13;  // %13 : f16[4, 16, 700, 700]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_v;  // %22 : f16[4, 4, 700, 32]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec2 w[]; } out_y;  // %24 : f16[4, 16, 700, 32]
-
-// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
-vec2 f16x2_values_native(uint word) {
-  return vec2(unpackFloat2x16(word));
-}
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_k;  // %9 : f16[4, 4, 700, 32]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_v;  // %22 : f16[4, 4, 700, 32]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %24 : f16[4, 16, 700, 32]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
@@ -181,6 +26,11 @@ float f32_div(float x, float y) {
   float scale = f32_magnitude_bits(y) >= 0x7e800000u ? 0.0625 : 1.0;
   precise float quotient = x / (y * scale) * scale;
   return quotient;
+}
+
+// With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
 }
 
 bool f32_is_nan(float x) {
@@ -197,17 +47,26 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared vec4 others[288];
+shared vec4 v7_tile[288];
+shared vec4 others[288];  // of one operand, then of the other
 shared vec4 weights[264];
 shared float rows[256];  // of each row, what each thread found
 shared float most[256];  // of four rows, of each thread
 shared float total[256];  // of four rows, of each thread
 
+// One element of an operand.
+void v7_factor_element(float in_q_e, out float tile_operand) {
+  precise float v7 = in_q_e * 0.17675781;
+  tile_operand = v7;
+}
+
 // The score at one position.
-void score_element(uint batch, uint m, uint chunk, out float score_result) {
-  uint v13_i = batch * 1960000u + m * 700u + chunk;
-  float v13_e = f16x2_values_native(v13.w[v13_i >> 1])[v13_i & 1u];
-  score_result = v13_e;
+void score_element(uint chunk, int v1, float v10_v, out float score_result) {
+  int v0 = int(chunk);
+  int v2 = v0 - v1;
+  bool v4 = v2 <= 0;
+  precise float v13 = v4 ? v10_v : uintBitsToFloat(0xff800000u);
+  score_result = v13;
 }
 
 // One element of the results.
@@ -231,14 +90,74 @@ void main() {
     total[i * 64u + thread] = 0.0;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
   }
+  // One load at a time: lanes have few registers.
+  [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint unit = u * 64u + thread;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
+    uint m = min(tile_m * 32u + row, 2800u - 1u);
+    uint chunk = column;
+    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
+    vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
+    vec4 factor_0;
+    v7_factor_element(in_q_e_0[0], factor_0[0]);
+    v7_factor_element(in_q_e_0[1], factor_0[1]);
+    v7_factor_element(in_q_e_0[2], factor_0[2]);
+    v7_factor_element(in_q_e_0[3], factor_0[3]);
+    v7_tile[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = factor_0[0];
+    v7_tile[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = factor_0[1];
+    v7_tile[(column * 8u + 2u) * 9u + row / 4u][row % 4u] = factor_0[2];
+    v7_tile[(column * 8u + 3u) * 9u + row / 4u][row % 4u] = factor_0[3];
+    vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
+    vec4 factor_1;
+    v7_factor_element(in_q_e_1[0], factor_1[0]);
+    v7_factor_element(in_q_e_1[1], factor_1[1]);
+    v7_factor_element(in_q_e_1[2], factor_1[2]);
+    v7_factor_element(in_q_e_1[3], factor_1[3]);
+    v7_tile[(column * 8u + 4u) * 9u + row / 4u][row % 4u] = factor_1[0];
+    v7_tile[(column * 8u + 5u) * 9u + row / 4u][row % 4u] = factor_1[1];
+    v7_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = factor_1[2];
+    v7_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = factor_1[3];
+  }
   for (uint block = 0u; block < 22u; ++block) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
+    // One load at a time: lanes have few registers.
+    [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint unit = u * 64u + thread;
+      uint row = unit / 4u;
+      uint column = unit % 4u;
+      uint k = min(block * 32u + row, 700u - 1u);
+      uint chunk = column;
+      uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
+      vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
+      others[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = in_k_e_0[0];
+      others[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = in_k_e_0[1];
+      others[(column * 8u + 2u) * 9u + row / 4u][row % 4u] = in_k_e_0[2];
+      others[(column * 8u + 3u) * 9u + row / 4u][row % 4u] = in_k_e_0[3];
+      vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
+      others[(column * 8u + 4u) * 9u + row / 4u][row % 4u] = in_k_e_1[0];
+      others[(column * 8u + 5u) * 9u + row / 4u][row % 4u] = in_k_e_1[1];
+      others[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = in_k_e_1[2];
+      others[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = in_k_e_1[3];
+    }
+    barrier();
+    for (uint d = 0u; d < 32u; ++d) {
+      vec4 first = v7_tile[d * 9u + thread_m];
+      vec4 second = others[d * 9u + thread_k];
+      scores[0] = fma(vec4(first.x), second, scores[0]);
+      scores[1] = fma(vec4(first.y), second, scores[1]);
+      scores[2] = fma(vec4(first.z), second, scores[2]);
+      scores[3] = fma(vec4(first.w), second, scores[3]);
+    }
     [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
       uint m = min(tile_m * 32u + thread_m * 4u + i, 2800u - 1u);
       [[dont_unroll]] for (uint g = 0u; g < 4u; ++g) {
         uint chunk = min(block * 32u + thread_k * 4u + g, 700u - 1u);
+        uint r = m % 700u;
+        int v1 = int(r);
         float score;
-        score_element(batch, m, chunk, score);
+        score_element(chunk, v1, scores[0][g], score);
         if (block * 32u + thread_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[0][g] = score;
         top = max(top, score);
