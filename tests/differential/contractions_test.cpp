@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
@@ -272,39 +273,38 @@ TEST(Attention, WalksThroughWhatTheMaskLeaves) {
 /// Tiles of threads that no CPU driver is planned with: many rows and keys of a thread, and operands in slices of which
 /// the last is not full.
 TEST(Attention, OfAnyTileOfThreadsIsRight) {
-  const schedule::AttentionShape tiles[] = {
-      {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true},
-      {.threads_m = 8, .threads_k = 4, .rows = 8, .keys = 4, .slices = true},
-      {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 8, .slices = true},
-      {.threads_m = 8, .threads_k = 4, .rows = 4, .keys = 4, .slices = true},
-      {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = false},
-  };
   const auto heads_of = [](DType dtype, std::int64_t d, std::int64_t n, const AttentionOptions& options) {
     return attention(input("q", dtype, {2, 3, 70, d}), input("k", dtype, {2, 3, 101, d}),
                      input("v", dtype, {2, 3, 101, n}), options);
   };
-  const std::pair<const char*, Tensor> all[] = {
-      {"f16, d of three slices", heads_of(DType::f16, 40, 24, {})},
-      {"f32, odd", heads_of(DType::f32, 35, 13, {.bias = input("bias", DType::f32, {3, 70, 101})})},
-      {"bf16, causal", heads_of(DType::bf16, 16, 32, {.causal = true, .first_query = 31})},
+  const std::tuple<const char*, Tensor, schedule::AttentionShape> all[] = {
+      {"f16, d of three slices",
+       heads_of(DType::f16, 40, 24, {}),
+       {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true}},
+      {"f32, odd",
+       heads_of(DType::f32, 35, 13, {.bias = input("bias", DType::f32, {3, 70, 101})}),
+       {.threads_m = 8, .threads_k = 4, .rows = 8, .keys = 4, .slices = true}},
+      {"bf16, causal",
+       heads_of(DType::bf16, 16, 32, {.causal = true, .first_query = 31}),
+       {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 8, .slices = true}},
       {"f16, a window and a softcap",
-       heads_of(DType::f16, 8, 20, {.softcap = 5, .causal = true, .window_before = 20, .first_query = 31})}};
-  for (const auto& [name, tensor] : all) {
-    const ir::Graph graph = graph_of({tensor});
-    for (const schedule::AttentionShape& asked : tiles) {
-      const schedule::Tuning tuning{.matmul = true, .attention = asked, .cooperative_matrix = false};
-      const Executable program = compile_graph(graph, {.tuning = tuning});
-      const std::string what = fmt::format("{}, {}", name, schedule::to_text(tuning));
-      const auto steps = specialization_of(program)->steps;
-      const auto is_asked = [&](const plan::ScheduledKernel& step) {
-        const auto* params = step.schedule.get_if<schedule::AttentionParams>();
-        return params != nullptr && params->simt() != nullptr && params->simt()->rows == asked.rows &&
-               params->simt()->keys == asked.keys && (params->simt()->slice != 0) == asked.slices;
-      };
-      const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
-      EXPECT_TRUE(!has_registers || std::any_of(steps.begin(), steps.end(), is_asked)) << what;
-      compare_with_reference(program, graph, data_for({graph, {}, 62, false}), what);
-    }
+       heads_of(DType::f16, 8, 20, {.softcap = 5, .causal = true, .window_before = 20, .first_query = 31}),
+       {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = false}}};
+  const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
+  for (const auto& one : all) {
+    const char* const name = std::get<0>(one);
+    const schedule::AttentionShape& asked = std::get<2>(one);
+    const ir::Graph graph = graph_of({std::get<1>(one)});
+    const Executable program =
+        compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}});
+    const auto steps = specialization_of(program)->steps;
+    const bool is_asked = std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
+      const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+      return params != nullptr && params->simt() != nullptr && params->simt()->rows == asked.rows &&
+             params->simt()->keys == asked.keys && (params->simt()->slice != 0) == asked.slices;
+    });
+    EXPECT_TRUE(!has_registers || is_asked) << name;
+    compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
   }
 }
 
