@@ -217,7 +217,7 @@ class Emitter {
     UnpackedFields sub_byte_fields;
     std::map<ValueId, std::vector<SubByteGroup>> sub_byte_groups;  ///< by the cast
     std::map<ValueId, ValueId> contracted;                         ///< product -> the sum it is part of
-  } found_;                                                        ///< values that are computed otherwise than one by one
+  } found_;  ///< values that are computed otherwise than one by one
   struct {
     int elements = 1;
     int group = 1;   ///< elements that are computed together

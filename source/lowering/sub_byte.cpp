@@ -29,7 +29,8 @@ Emitter::SubByteNumbers Emitter::sub_byte_numbers(const UnpackedField& field, in
     const int exponent = kFractionBits - element.place;
     const double difference = static_cast<double>(std::int64_t{1} << exponent) - static_cast<double>(field.offset);
     numbers.taken.push_back({element.down, element.mask << element.place, static_cast<float>(difference)});
-    numbers.bits.push_back((static_cast<std::uint32_t>(127 + exponent) << kFractionBits) | (field.flip << element.place));
+    numbers.bits.push_back((static_cast<std::uint32_t>(127 + exponent) << kFractionBits) |
+                           (field.flip << element.place));
   }
   return numbers;
 }

@@ -186,8 +186,8 @@ class Writer {
     const std::string hash = hash_of(kernel.glsl);
     if (!modules_.insert(hash).second) return hash;
     if (const std::vector<std::string> hidden = hidden_names(kernel.glsl); !hidden.empty()) {
-      return make_error(ErrorCode::internal, "The kernel '{}' declares '{}' where another '{}' is visible.", kernel.name,
-                        hidden[0], hidden[0]);
+      return make_error(ErrorCode::internal, "The kernel '{}' declares '{}' where another '{}' is visible.",
+                        kernel.name, hidden[0], hidden[0]);
     }
     auto spirv = spirv::compile_glsl(kernel.glsl, kernel.name);
     if (spirv) {

@@ -40,8 +40,9 @@ std::vector<std::string> without_parameters(const std::vector<std::string>& all)
 
 /// Scalars, vectors and matrices.
 bool is_type(const std::string& token) {
-  static const std::set<std::string> scalars = {"float", "uint", "int", "bool", "double", "float16_t", "int64_t",
-                                                "uint64_t", "uint16_t", "uint8_t", "int8_t", "bfloat16_t", "coopmat"};
+  static const std::set<std::string> scalars = {"float",     "uint",       "int",      "bool",     "double",
+                                                "float16_t", "int64_t",    "uint64_t", "uint16_t", "uint8_t",
+                                                "int8_t",    "bfloat16_t", "coopmat"};
   const std::size_t vec = token.find("vec");
   return scalars.count(token) != 0 || (vec != std::string::npos && vec + 4 == token.size());
 }

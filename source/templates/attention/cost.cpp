@@ -103,7 +103,8 @@ int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) 
 int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of) {
   const SimtAttention& simt = *tile.simt();
   const int columns = static_cast<int>(of.n) / simt.threads_k;
-  return (simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16) + simt.rows * (columns + simt.keys + 3) + simt.keys;
+  return (simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16) +
+         simt.rows * (columns + simt.keys + 3) + simt.keys;
 }
 
 /// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.

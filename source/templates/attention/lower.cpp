@@ -449,8 +449,7 @@ void Attention::multiply_weights() {
 }
 
 void Attention::leave_totals() {
-  each("i", simt_.rows,
-       code("{}[thread_k * {}u + {}] = {};", shared_rows_, tile_.tile_m(), row_of_thread(), total_));
+  each("i", simt_.rows, code("{}[thread_k * {}u + {}] = {};", shared_rows_, tile_.tile_m(), row_of_thread(), total_));
   main_.line("barrier();");
 }
 

@@ -12,8 +12,8 @@ using test::must;
 
 constexpr index::AxisId kChunk = 100, kElement = 101;
 
-/// 64 bytes, each of which is `fields` numbers of 8 / fields bits, as floats, summed: one kernel, whose chunks have 8 of
-/// them.
+/// 64 bytes, each of which is `fields` numbers of 8 / fields bits, as floats, summed: one kernel, whose chunks have 8
+/// of them.
 struct Unpacked {
   ir::Graph graph;
   segment::Loops loops;
@@ -44,12 +44,12 @@ struct Unpacked {
 
   static std::string text(int fields, int mask) {
     const std::string n = std::to_string(fields), all = std::to_string(64 * fields);
-    return "graph \"unpacked\" {\n  %0 = input \"x\" : u8[64]\n  %1 = reshape %0 : u8[64, 1]\n  %2 = iota axis=0 : u8[" +
+    return "graph \"unpacked\" {\n  %0 = input \"x\" : u8[64]\n  %1 = reshape %0 : u8[64, 1]\n  %2 = iota axis=0 : "
+           "u8[" +
            n + "]\n  %3 = constant {" + std::to_string(8 / fields) + "} : u8[]\n  %4 = mul %2 %3 : u8[" + n +
            "]\n  %5 = shift_right %1 %4 : u8[64, " + n + "]\n  %6 = constant {" + std::to_string(mask) +
            "} : u8[]\n  %7 = bit_and %5 %6 : u8[64, " + n + "]\n  %8 = reshape %7 : u8[" + all + "]\n" +
-           "  %9 = cast %8 : f32[" + all +
-           "]\n  %10 = reduce_sum axes=[0] %9 : f32[]\n  output \"y\" = %10\n}";
+           "  %9 = cast %8 : f32[" + all + "]\n  %10 = reduce_sum axes=[0] %9 : f32[]\n  output \"y\" = %10\n}";
   }
   [[nodiscard]] UnpackedFields fields() const {
     return find_sub_byte_fields({graph, loops, schedule, ranges, axes, kElement});
@@ -81,9 +81,7 @@ TEST(SubByteFields, AChunkOfHalfBytesHasAWordAndOneOfPairsOfBitsHalfOfIt) {
   EXPECT_EQ(fields.begin()->second.elements.back().place + fields.begin()->second.elements.back().down, 14);
 }
 
-TEST(SubByteFields, WholeBytesAreNone) {
-  EXPECT_TRUE(Unpacked(1, 255).fields().empty());
-}
+TEST(SubByteFields, WholeBytesAreNone) { EXPECT_TRUE(Unpacked(1, 255).fields().empty()); }
 
 TEST(SubByteFields, BitsThatAShiftLosesAreNotTaken) {
   const Unpacked unpacked(2, 255);

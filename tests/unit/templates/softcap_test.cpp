@@ -24,15 +24,15 @@ struct Attention {
 
   explicit Attention(const std::string& capped, const std::string& type = "f16", const std::string& results = "") {
     const std::string all = " : " + type + "[8, 512, 512]\n", rows = " : " + type + "[8, 512, 1]\n";
-    std::string text = "graph \"attention\" {\n%q = input \"q\" : T[8, 512, 64]\n%k = input \"k\" : T[8, 512, 64]\n"
-                       "%v = input \"v\" : T[8, 512, 64]\n%c = constant {50} : T[]\n%low = constant 0x00fc : f16[]\n"
-                       "%b = input \"mask\" : bool[512, 512]\n"
-                       "%1 = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[2] %q %k" + all + capped +
-                       "%r = reduce_max axes=[2] %2 : T[8, 512]\n%m = reshape %r" + rows + "%f = sub %2 %m" + all +
-                       "%e = exp %f" + all + "%s = reduce_sum axes=[2] %e : T[8, 512]\n%t = reshape %s" + rows +
-                       "%w = div %e %t" + all +
-                       "%y = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[1] %w %v : T[8, 512, 64]\n" +
-                       (results.empty() ? "output \"y\" = %y\n" : results) + "}";
+    std::string text =
+        "graph \"attention\" {\n%q = input \"q\" : T[8, 512, 64]\n%k = input \"k\" : T[8, 512, 64]\n"
+        "%v = input \"v\" : T[8, 512, 64]\n%c = constant {50} : T[]\n%low = constant 0x00fc : f16[]\n"
+        "%b = input \"mask\" : bool[512, 512]\n"
+        "%1 = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[2] %q %k" +
+        all + capped + "%r = reduce_max axes=[2] %2 : T[8, 512]\n%m = reshape %r" + rows + "%f = sub %2 %m" + all +
+        "%e = exp %f" + all + "%s = reduce_sum axes=[2] %e : T[8, 512]\n%t = reshape %s" + rows + "%w = div %e %t" +
+        all + "%y = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[1] %w %v : T[8, 512, 64]\n" +
+        (results.empty() ? "output \"y\" = %y\n" : results) + "}";
     plan = must(plan::make_plan(must(ir::parse(numbered(text, type))), discrete_gpu_with_whole_tiles()));
     std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}));
     if (steps.size() != 1) throw std::runtime_error(std::to_string(steps.size()) + " kernels");
