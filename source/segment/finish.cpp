@@ -177,8 +177,6 @@ void number_groups(Loops& loops, const std::vector<LooseAxis>& axes) {
   }
 }
 
-bool has_no_elements(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
-
 }  // namespace
 
 /// Operands and data first, else in graph order, so that the text follows the graph.
@@ -249,7 +247,9 @@ Result<Loops> Builder::finish() {
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
   number_axes(loops, axes, 3 * kFirstFresh);
-  loops.empty = stores_nothing() || has_no_elements(base_.sizes);
+  loops.empty = stores_nothing();
+  if (!loops.empty && has_no_elements(base_.sizes))
+    return unsupported("What it computes first has no elements, and what it stores has.");
   loops.backwards = backwards_.value_or(false);
   number_groups(loops, axes);
   derive_axes(graph_, loops, numbers);

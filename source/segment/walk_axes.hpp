@@ -1,6 +1,7 @@
 // The axes that the walk counts positions by: those of the base, and others beside them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -15,6 +16,8 @@ inline std::int64_t saturating_product(std::span<const std::int64_t> sizes) {
   for (std::int64_t size : sizes) count = index::saturating_mul(count, size);
   return count;
 }
+
+inline bool has_no_elements(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
 
 /// The value whose elements the loop axes count.
 struct Base {

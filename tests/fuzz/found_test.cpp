@@ -42,6 +42,30 @@ const Found kFound[] = {
   %3 = scatter mode=set %0 %2 %1 : bool[1, 0]
   output "y1" = %3
 })"},
+    // Nothing was launched where a product has no elements, and the identity of what reduces them was not written.
+    {"AProductOfNoElements", R"(graph "g" {
+  %0 = input "x" : i8[2, 0]
+  %1 = input "y" : i8[2]
+  %2 = dot batch_a=[] batch_b=[] contract_a=[0] contract_b=[0] %0 %1 : i8[0]
+  %3 = reduce_prod axes=[0] %2 : i8[]
+  output "y" = %3
+})"},
+    {"AProductOfNoRows", R"(graph "g" {
+  %0 = input "x" : f32[0, 5]
+  %1 = input "w" : f32[5, 4]
+  %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[0, 4]
+  %3 = reduce_sum axes=[0] %2 : f32[4]
+  %4 = exp %3 : f32[4]
+  output "y" = %4
+})"},
+    {"AScanOfNoElements", R"(graph "g" {
+  %0 = input "x" : f32[3, 0]
+  %1 = cumsum axis=1 exclusive=false reverse=false %0 : f32[3, 0]
+  %2 = reduce_max axes=[0] %1 : f32[0]
+  %3 = reduce_sum axes=[1] %1 : f32[3]
+  output "y" = %3
+  output "z" = %2
+})"},
     // A reduction left out the elements of its row that an assignment covers behind it.
     {"FoldUnderAChoiceOfColumns", R"(graph "g" {
   %0 = input "x" : f32[7, 40]
