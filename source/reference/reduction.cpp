@@ -24,6 +24,8 @@ bool less(std::int64_t a, std::int64_t b, DType dtype) {
   return is_unsigned ? static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b) : a < b;
 }
 
+bool is_subnormal(double x, DType dtype) { return x != 0 && std::abs(x) < smallest_of(dtype); }
+
 double apart(double a, double b) { return a == b ? 0 : std::abs(a - b); }
 
 }  // namespace
@@ -191,10 +193,12 @@ void Reducer::take(partial::Extreme& state, const Element& x) const {
   state.value = std::max(state.value, value);
   state.low = std::max(state.low, value - x.bound);
   state.high = std::max(state.high, value + x.bound);
+  state.subnormal = state.subnormal || is_subnormal(value, dtype_);
 }
 
 Element Reducer::finish(const partial::Extreme& state) const {
-  const double bound = std::max(apart(state.high, state.value), apart(state.low, state.value));
+  double bound = std::max(apart(state.high, state.value), apart(state.low, state.value));
+  if (state.subnormal && std::abs(state.value) < smallest_of(dtype_)) bound += 2 * smallest_of(dtype_);
   if (bound == 0) return {state.side * state.value, 0, 0};  // one of the elements as it was
   return finish_float(dtype_, state.side * state.value,
                       bound + 0x1p-53 * std::abs(state.value));  // high and low were rounded
@@ -213,6 +217,7 @@ void Reducer::take(partial::Position& state, const Element& x) const {
     highest = std::max(highest, value + bound);
   };
   const double value = state.side * x.real;
+  state.subnormal = state.subnormal || is_subnormal(value, dtype_);
   if (state.at >= 0 && !(value > state.value)) {
     contends(value, x.bound);
     return;
@@ -227,6 +232,7 @@ Element Reducer::finish(const partial::Position& state) const {
   if (state.first_nan >= 0) return {0, state.first_nan, 0};
   const std::int64_t at = std::max<std::int64_t>(state.at, 0);
   if (!is_float(dtype_)) return {0, at, 0};
+  if (state.subnormal && count_ > 1 && std::abs(state.value) < smallest_of(dtype_)) return {0, at, kInfinity};
   // Equal values without error are no tie to a device either: the first of them is kept.
   const double lowest = state.value - state.bound;
   const bool above_exact = state.highest_exact < lowest || (state.bound == 0 && state.highest_exact == state.value);

@@ -32,6 +32,7 @@ struct Product {
 struct Extreme {  ///< of side * x, so that min is max
   double side = 1;
   double value, low, high;
+  bool subnormal = false;  ///< one of them is, and a device may compare it as zero
 };
 struct Position {  ///< of the first greatest side * x
   double side = 1;
@@ -39,6 +40,7 @@ struct Position {  ///< of the first greatest side * x
   std::int64_t first_nan = -1;
   double value = 0, bound = 0;
   double highest_exact, highest_inexact;  ///< that any other element may be
+  bool subnormal = false;                 ///< as of Extreme
   std::int64_t integer = 0;
 };
 struct Whole {

@@ -82,7 +82,7 @@ TEST(Names, OperandsOfDivisionsAreUses) {
   Names names;
   const Code inner = names.unique("q"), outer = names.unique("q");
   const Code quotient = Code::division(Symbol::Kind::quotient, inner, 3);
-  EXPECT_EQ(printed(names, code("{}; {{ {}; }}", outer, quotient)), "q1; { (#3(q)); }");
+  EXPECT_EQ(printed(names, code("{}; {{ {}; }}", outer, quotient)), "q1; { #3(q); }");
 }
 
 TEST(HiddenNames, AreThoseThatAreDeclaredWhereAnotherIsVisible) {

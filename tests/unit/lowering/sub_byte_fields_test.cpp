@@ -35,14 +35,20 @@ struct Unpacked {
       if (loops.values[id].kind != segment::Value::Kind::load) continue;
       schedule.loads[id] = {.kind = schedule::AccessKind::vector, .vector_bytes = 4, .repeat = fields};
     }
-    const std::int64_t count = 64 * fields;
-    EXPECT_EQ(loops.axes.size(), 1U);
-    axes[0] = index::Expr::axis(kChunk, count / 8) * 8 + index::Expr::axis(kElement, 8);
+    // Axes are the bytes and, of more than one, the fields of a byte.
+    EXPECT_EQ(loops.axes.size(), fields == 1 ? 1U : 2U);
+    const index::Expr element = index::Expr::axis(kElement, 8);
+    axes[0] = index::Expr::axis(kChunk, 8 * fields) * (8 / fields) + index::floor_div(element, fields);
+    axes[1] = index::floor_mod(element, fields);
   }
   Unpacked(const Unpacked&) = delete;
   Unpacked& operator=(const Unpacked&) = delete;
 
   static std::string text(int fields, int mask) {
+    if (fields == 1) {
+      return "graph \"unpacked\" {\n  %0 = input \"x\" : u8[64]\n  %1 = cast %0 : f32[64]\n"
+             "  %2 = reduce_sum axes=[0] %1 : f32[]\n  output \"y\" = %2\n}";
+    }
     const std::string n = std::to_string(fields), all = std::to_string(64 * fields);
     return "graph \"unpacked\" {\n  %0 = input \"x\" : u8[64]\n  %1 = reshape %0 : u8[64, 1]\n  %2 = iota axis=0 : "
            "u8[" +
@@ -99,7 +105,7 @@ TEST(SubByteFields, ALoadElementByElementHasNone) {
 
 TEST(SubByteFields, AShiftThatIsNotTheSameForAllChunksHasNone) {
   Unpacked unpacked(2, 15);
-  unpacked.axes[0] = index::Expr::axis(kChunk, 16) + index::Expr::axis(kElement, 8) * 16;
+  unpacked.axes[1] = index::floor_mod(index::Expr::axis(kChunk, 16), 2);
   EXPECT_TRUE(unpacked.fields().empty());
 }
 

@@ -355,6 +355,21 @@ TEST(ReferenceBounds, OfDoublesAreNotRoundedAway) {
   EXPECT_GE(y.bound[0], y.value[0] * root * root * 0x1p-52);
 }
 
+/// A device may compare a subnormal as zero: NVIDIA's took the first of 7e-40 and 0 for the smaller.
+TEST(ReferenceBounds, AnExtremeOfSubnormalsMayBeAnyOfThem) {
+  const auto bound_of = [](const std::string& op, const std::vector<float>& x) {
+    return evaluated({"input \"x\" : f32[2]", op}, Inputs().add("x", x)).column.bound[0];
+  };
+  const std::string least = "reduce_min axes=[0] %0 : f32[]", first = "argmin axes=[0] %0 : i32[]";
+  EXPECT_GE(bound_of(least, {7e-40F, 0}), 7e-40);
+  EXPECT_LT(bound_of(least, {7e-40F, 0}), 0x1p-124);
+  EXPECT_EQ(bound_of(least, {7e-40F, -1}), 0);
+  EXPECT_EQ(bound_of(least, {1, 0}), 0);
+  EXPECT_EQ(bound_of(first, {7e-40F, 0}), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(bound_of(first, {7e-40F, -1}), 0);
+  EXPECT_EQ(bound_of(first, {1, 0}), 0);
+}
+
 // Scans. ------------------------------------------------------------------------------------------
 
 TEST(ReferenceScans, EveryDirectionOverEveryAxis) {
