@@ -4,6 +4,7 @@
 // them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "portability/kernels.hpp"
@@ -111,25 +112,35 @@ std::pair<int, int> wide_accesses(const plan::ScheduledKernel& step) {
 /// to want 33 of 256 (docs/portability.md).
 int spilled_by_driver(std::string_view graph) {
   if (chip()->info().name.find("GFX1100") == std::string::npos) return 0;
-  constexpr std::pair<std::string_view, int> kKnown[] = {{"attention_heads", 1},
-                                                         {"attention_of_128", 1},
-                                                         {"attention_causal", 7},
-                                                         {"attention_with_bias", 1},
-                                                         {"attention_through_a_window_with_softcap", 7}};
+  constexpr std::pair<std::string_view, int> kKnown[] = {{"golden attention_heads", 1},
+                                                         {"row attention_of_128", 1},
+                                                         {"row attention_causal", 7},
+                                                         {"row attention_with_bias", 1},
+                                                         {"row attention_through_a_window_with_softcap", 7}};
   for (const auto& [name, registers] : kKnown) {
     if (name == graph) return registers;
   }
   return 0;
 }
 
-void expect_no_spills(const Figures& figures, std::string_view graph) {
-  const int known = spilled_by_driver(graph);
-  EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
-  EXPECT_LE(number(figures, "Spilled VGPRs"), known);
-  if (known == 0) {
-    EXPECT_EQ(number(figures, "Scratch size"), 0);
+/// Of all kernels of a graph. What is known of a driver has to be so: else the exception is to be taken out.
+class Spills {
+ public:
+  explicit Spills(std::string_view graph) : known_(spilled_by_driver(graph)) {}
+  void add(const Figures& figures) {
+    EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
+    if (known_ == 0) {
+      EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
+      EXPECT_EQ(number(figures, "Scratch size"), 0);
+    }
+    most_ = std::max(most_, number(figures, "Spilled VGPRs"));
   }
-}
+  void expect_as_known() const { EXPECT_EQ(most_, known_); }
+
+ private:
+  int known_;
+  double most_ = 0;
+};
 
 class RadvChip : public testing::Test {
  protected:
@@ -147,10 +158,11 @@ TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
   const BuiltGraph built =
       build(GetParam().graph, schedule::representative_symbols(GetParam().graph), target_without_self_tests());
   ASSERT_FALSE(built.kernels.empty());
+  Spills spills("golden " + GetParam().name);
   for (const BuiltKernel& one : built.kernels) {
     SCOPED_TRACE(one.kernel.name);
     const Figures figures = compile(one);
-    expect_no_spills(figures, GetParam().name);
+    spills.add(figures);
     const auto [loads, stores] = wide_accesses(built.steps[one.step]);
     if (built.steps[one.step].schedule.dispatches > 1)
       continue;  // which of them has which access is the template's business
@@ -159,6 +171,7 @@ TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
     EXPECT_GE(count(figures, "store_dwordx4") + count(figures, "store_b128"), stores) << access_text(figures) << "\n"
                                                                                       << one.kernel.glsl;
   }
+  spills.expect_as_known();
 }
 
 TEST_F(RadvChip, SixteenByteAccessesAreInTheIsa) {
@@ -400,15 +413,16 @@ const RowKernel kContractions[] = {
 class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};
 
 TEST_P(RadvRows, NothingSpills) {
+  Spills spills(fmt::format("row {}", GetParam().name));
   for (const DType dtype : {DType::f32, DType::f16}) {
     const BuiltGraph built = build(GetParam().build(dtype), {}, target_without_self_tests());
     ASSERT_FALSE(built.kernels.empty());
     for (const BuiltKernel& one : built.kernels) {
       SCOPED_TRACE(fmt::format("{} of {}", one.kernel.name, name_of(dtype)));
-      const Figures figures = compile(one);
-      expect_no_spills(figures, GetParam().name);
+      spills.add(compile(one));
     }
   }
+  spills.expect_as_known();
 }
 
 const auto name_of_row = [](const auto& row) { return std::string(row.param.name); };
