@@ -132,8 +132,6 @@ class Builder {
   [[nodiscard]] std::vector<ValueId> ordered() const;
   Numbers write_values(Loops& loops) const;
   void write_stores(Loops& loops, const Numbers& numbers);
-  /// Whether no result has elements, whatever is reduced for them.
-  [[nodiscard]] bool stores_nothing() const;
 
   const ir::Graph& graph_;
   const Segment& segment_;

@@ -233,11 +233,6 @@ void Builder::write_stores(Loops& loops, const Numbers& numbers) {
   }
 }
 
-bool Builder::stores_nothing() const {
-  return std::all_of(segment_.stores.begin(), segment_.stores.end(),
-                     [&](ir::NodeId id) { return has_no_elements(*resolve(graph_.node(id).type.shape, symbols_)); });
-}
-
 Result<Loops> Builder::finish() {
   Loops loops;
   Numbers numbers = write_values(loops);
@@ -247,9 +242,9 @@ Result<Loops> Builder::finish() {
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
   number_axes(loops, axes, 3 * kFirstFresh);
-  loops.empty = stores_nothing();
+  loops.empty = stores_nothing(graph_, segment_, symbols_);
   if (!loops.empty && has_no_elements(base_.sizes))
-    return unsupported("What it computes first has no elements, and what it stores has.");
+    return unsupported("%{} has no elements, and the kernel stores some that are computed from it.", base_.node);
   loops.backwards = backwards_.value_or(false);
   number_groups(loops, axes);
   derive_axes(graph_, loops, numbers);

@@ -130,18 +130,11 @@ Base base_of_reduction(const ir::Graph& graph, ir::NodeId id, Sizes positions) {
   return {graph.node(id).operands[0], id, std::move(positions)};
 }
 
-bool stores_elements(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
-  return std::any_of(segment.stores.begin(), segment.stores.end(), [&](ir::NodeId id) {
-    const auto sizes = resolve(graph.node(id).type.shape, symbols);
-    return sizes && !has_no_elements(*sizes);
-  });
-}
-
 /// What the first member that reduces runs over, or the last contraction, which runs over the most positions. One that
 /// runs over nothing is no base of elements that are stored: those are identities of what reduces its results.
 Base base_of_reductions(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
   Base base;
-  const bool stores = stores_elements(graph, segment, symbols);
+  const bool stores = !stores_nothing(graph, segment, symbols);
   for (ir::NodeId id : segment.members) {
     auto sizes = positions_of(graph, id, symbols);
     const bool contracts = graph.node(id).op->cls == ops::OpClass::contraction;

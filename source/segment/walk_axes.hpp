@@ -18,6 +18,13 @@ inline std::int64_t saturating_product(std::span<const std::int64_t> sizes) {
 }
 
 inline bool has_no_elements(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
+/// Whether no value that a segment stores has elements.
+inline bool stores_nothing(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  return std::all_of(segment.stores.begin(), segment.stores.end(), [&](ir::NodeId id) {
+    const auto sizes = resolve(graph.node(id).type.shape, symbols);
+    return sizes && has_no_elements(*sizes);
+  });
+}
 
 /// The value whose elements the loop axes count.
 struct Base {

@@ -77,7 +77,7 @@ std::vector<std::string> hidden_names(std::string_view glsl) {
   Blocks blocks;
   const std::vector<std::string> all = without_parameters(tokens(glsl));
   int parentheses = 0;
-  bool in_header = false;  // a block of its own, for what a function or a loop declares in its parentheses
+  bool in_header = false;  // the block of what a function or a loop declares in its parentheses
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string& token = all[i];
     if (token == "(" && parentheses++ == 0) blocks.open();
