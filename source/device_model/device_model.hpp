@@ -125,6 +125,8 @@ struct AttentionRates {
   Number threads;      ///< of a compute unit, which keep it busy
   Number exponential;  ///< of a score, with what rescales: in fused multiply-adds
   Number cooperative_matrix_speedup;
+  /// Of a thread, for each load of each of its scores: compilers move loads ahead of what uses them.
+  Number registers_of_load;
 };
 
 /// Products with cooperative matrices, fitted to measured tiles: cycles, instructions, or shares of what ComputeUnits

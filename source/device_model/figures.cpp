@@ -61,6 +61,7 @@ constexpr Figure kFigures[] = {
     figure<&DeviceModel::packed_gemv, &PackedGemv::first_us>("packed_gemv", "first_us", "us"),
     figure<&DeviceModel::attention, &AttentionRates::threads>("attention", "threads"),
     figure<&DeviceModel::attention, &AttentionRates::exponential>("attention", "exponential"),
+    figure<&DeviceModel::attention, &AttentionRates::registers_of_load>("attention", "registers_of_load"),
     figure<&DeviceModel::attention, &AttentionRates::cooperative_matrix_speedup>("attention",
                                                                                  "cooperative_matrix_speedup"),
     of_matrices<&CooperativeMatrices::step, &MatrixStep::products>("matrices.step", "products"),

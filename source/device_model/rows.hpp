@@ -41,8 +41,9 @@ struct Stated {
   PlannedRegisters registers;
   Latencies latencies;
   Number cache_bytes;  ///< of the last-level cache
-  /// Registers of a thread that an attention with cooperative matrices has beyond its estimate.
-  Number attention_beside = {15, &kDerived};
+  /// Registers of a thread that a kernel with cooperative matrices has beyond its estimate.
+  Number matmul_beside = {23, &kDerived}, attention_beside = {15, &kDerived};
+  Number attention_registers_of_load = {0, &kAllCounted};
 };
 
 constexpr Number fitted(double value) { return {value, &kTiles}; }
@@ -63,7 +64,7 @@ constexpr MatrixKernels matrix_kernels_of(const Stated& stated) {
           .workgroup_scope_gain = gained(1.08),
           .workgroup_scope_multiply_adds = gained(3e10),
           .projections_slowdown = gained(1.09),
-          .matmul_registers = of_registers(23),
+          .matmul_registers = of_registers(stated.matmul_beside),
           .attention_registers = of_registers(stated.attention_beside)};
 }
 
@@ -149,7 +150,8 @@ constexpr DeviceModel row_of(const Stated& stated) {
                         .exponential = {12 + units.multiply_adds / units.transcendentals, &kDerived},
                         .cooperative_matrix_speedup = {std::max(1.0,
                                                                 1.5 * units.matrix_multiply_adds / units.multiply_adds),
-                                                       &kDerived}},
+                                                       &kDerived},
+                        .registers_of_load = stated.attention_registers_of_load},
           .matrices = matrices_of(stated)};
 }
 
