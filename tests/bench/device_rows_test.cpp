@@ -107,6 +107,26 @@ INSTANTIATE_TEST_SUITE_P(Rows, DeviceRowCases, testing::ValuesIn(test::kRowDevic
   return name;
 });
 
+TEST(DeviceRowMatrices, ProductsOnXe2AreOfCooperativeMatrices) {
+  Target target = test::target_of(test::row_device("Intel Xe2"));
+  target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] = true;
+  target.caps.matrix.shapes = {{8, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32}};
+  int kernels = 0;
+  for (const Row& row : rows()) {
+    if (!row.name.starts_with("matmul ") || row.dtype != DType::f16) continue;
+    SCOPED_TRACE(row.name);
+    const auto plan = plan::make_plan(graph_of(row), target);
+    ASSERT_TRUE(plan.ok()) << plan.error().text();
+    const auto steps = plan::schedule_all(*plan, schedule::representative_symbols(plan->graph));
+    ASSERT_TRUE(steps.ok());
+    const Schedule& kernel = steps->front().schedule;
+    EXPECT_EQ(schedule::describe(kernel).choices["cooperative_matrix"], true);
+    EXPECT_LE(kernel.cost.registers, 128 - 33) << "what Mesa's compiler spills nothing of";
+    ++kernels;
+  }
+  EXPECT_GT(kernels, 0);
+}
+
 // --- which plans differ from those with the H200's numbers, and for which of them ------------------------
 
 /// All that a plan's kernels depend on, but for what is modelled of them; empty where there is no plan.

@@ -151,6 +151,8 @@ TEST(DeviceRows, RegistersAndSubgroupsReachTheLimits) {
   EXPECT_EQ(target_of(row_device("V3D 4")).caps.registers.per_thread, 32U);
   EXPECT_EQ(target_of(row_device("NVIDIA Hopper")).caps.registers.per_thread, kUnknownRegistersPerThread);
   EXPECT_EQ(target_of(row_device("Intel Xe-LP")).caps.subgroup.size, 16U);
+  EXPECT_EQ(target_of(row_device("Intel Xe-LP")).caps.registers.per_thread, 64U);
+  EXPECT_EQ(target_of(row_device("Intel Xe2")).caps.registers.per_thread, 96U);
   RowDevice fixed = row_device("Intel Xe-LP");
   fixed.subgroup_min = 32;  // no pipeline may ask for less
   EXPECT_EQ(target_of(fixed).caps.subgroup.size, 32U);
