@@ -26,6 +26,10 @@ StencilEmitter::StencilEmitter(const LoweringInput& in, const schedule::StencilB
   for (ValueId id : schedule::backward_slice_of_results(loops_)) of_results_[id] = true;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (loops_.values[id].kind != Value::Kind::reduction) continue;
+    // The groups of a chunk's results have the name of what is stored.
+    const bool is_stored = std::any_of(loops_.stores.begin(), loops_.stores.end(),
+                                       [&](const segment::Store& store) { return store.value == id; });
+    if (is_stored) names_.values[id] = unique(names_.values[id] + "_v");
     Sum sum{id, schedule::sums_in_two_parts(graph_, loops_, id), unique(names_.values[id] + "_of"), {}};
     if (sum.in_two_parts) sum.low = unique(names_.values[id] + "_low");
     sums_.push_back(std::move(sum));
