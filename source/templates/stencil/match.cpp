@@ -1,6 +1,7 @@
 #include "templates/stencil/match.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "base/numerics.hpp"
@@ -21,7 +22,6 @@ constexpr std::int64_t kMostSerial = 16;  // positions of reduction axes without
 constexpr std::int64_t kFarthest = 64;    // step and dilation: what is further apart is in other rows
 
 std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
-bool has(AxisSet set, int axis) { return ((set >> axis) & 1u) != 0; }
 
 /// Whether a thread can reduce such values one by one.
 bool reduces_plainly(const ir::Graph& graph, const Value& value) {
@@ -54,30 +54,40 @@ std::vector<bool> operands_of_reductions(const Loops& loops) {
   return needed;
 }
 
-/// The pair of a reduction axis and a parallel axis along which a load moves by commensurate steps, the nearest first.
+/// A reduction axis and a parallel axis along which a load moves by commensurate steps, the nearest first.
 struct Pair {
   WindowAxis window;
   std::int64_t stride = 0;  ///< in memory, of one position of the window axis
   [[nodiscard]] std::int64_t distance() const { return window.step + window.dilation; }
 };
 
+/// The load that depends on most parallel axes and on some taps: what is read in windows. Weights have fewer, and their
+/// axes may be as near to each other.
+std::optional<ValueId> widest_load(const Loops& loops, const std::vector<bool>& needed) {
+  std::optional<ValueId> widest;
+  const auto positions = [&](ValueId id) { return std::popcount(loops.values[id].axes & ~loops.columns()); };
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (!needed[id] || value.kind != Value::Kind::load || (value.axes & loops.columns()) == 0) continue;
+    if (!widest || positions(id) > positions(*widest)) widest = id;
+  }
+  return widest;
+}
+
 std::vector<Pair> pairs_of(const Loops& loops, const std::vector<bool>& needed) {
   std::vector<Pair> pairs;
-  const int count = static_cast<int>(loops.axes.size());
-  for (std::size_t i = 0; i < loops.values.size(); ++i) {
-    const Value& value = loops.values[i];
-    if (!needed[i] || value.kind != Value::Kind::load) continue;
-    for (int tap = 0; tap < count; ++tap) {
-      if (!has(loops.columns(), tap) || !has(value.axes, tap)) continue;
-      const std::int64_t of_tap = index::stride_of(value.offset, tap).value_or(0);
-      for (int position = 0; position < count && of_tap != 0; ++position) {
-        if (has(loops.columns(), position) || !has(value.axes, position)) continue;
-        const std::int64_t of_position = index::stride_of(value.offset, position).value_or(0);
-        if (of_position == 0 || (of_position > 0) != (of_tap > 0)) continue;
-        const std::int64_t common = std::gcd(of_position, of_tap);
-        const Pair pair{{position, tap, std::abs(of_position / common), std::abs(of_tap / common)}, common};
-        if (pair.distance() <= kFarthest && size_of_axis(loops, tap) <= kMostTaps) pairs.push_back(pair);
-      }
+  const auto widest = widest_load(loops, needed);
+  if (!widest) return pairs;
+  const Value& value = loops.values[*widest];
+  for (int tap : axes_in(loops, loops.columns() & value.axes)) {
+    const std::int64_t of_tap = index::stride_of(value.offset, tap).value_or(0);
+    if (of_tap == 0 || size_of_axis(loops, tap) > kMostTaps) continue;
+    for (int position : axes_in(loops, value.axes & ~loops.columns())) {
+      const std::int64_t of_position = index::stride_of(value.offset, position).value_or(0);
+      if (of_position == 0 || (of_position > 0) != (of_tap > 0)) continue;
+      const std::int64_t common = std::gcd(of_position, of_tap);
+      const Pair pair{{position, tap, std::abs(of_position / common), std::abs(of_tap / common)}, common};
+      if (pair.distance() <= kFarthest) pairs.push_back(pair);
     }
   }
   std::stable_sort(pairs.begin(), pairs.end(),
