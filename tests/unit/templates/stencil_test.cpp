@@ -65,7 +65,7 @@ TEST(Stencil, RowsAreVectorsWhereMemoryIsAligned) {
   // The rows of the first are a multiple of eight elements, those of the second of two, and of the third of one.
   const std::pair<int, int> bytes_of_width[] = {{64, 16}, {62, 4}, {61, 4}};
   for (const auto& [width, bytes] : bytes_of_width) {
-    const plan::ScheduledKernel step = scheduled(pooled("f16", 32, width, 3, 1), blocks_of(4, 1));
+    const plan::ScheduledKernel step = scheduled(pooled("f16", 32, width, 9, 1), blocks_of(8, 1));
     ASSERT_EQ(step.schedule.kind(), schedule::Template::stencil) << width;
     for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
       if (step.loops.values[i].kind != segment::Value::Kind::load) continue;
