@@ -12,6 +12,7 @@ std::vector<Row> reduce_rows();  ///< sums, losses, positions
 std::vector<Row> scan_rows();
 std::vector<Row> gather_rows();
 std::vector<Row> matmul_rows();
+std::vector<Row> conv_rows();     ///< windows of images
 std::vector<Row> planner_rows();  ///< what to store and what to compute again
 std::vector<Row> law_rows();      ///< chains by length; how fast this device computes
 
