@@ -1,6 +1,7 @@
 // What a tile of a matrix kernel takes: shared memory, registers, and time.
 #include "templates/matmul/cost.hpp"
 #include "schedule/traffic.hpp"
+#include "templates/matmul/tiles.hpp"
 
 #include <algorithm>
 
@@ -194,6 +195,11 @@ class MatmulModel {
     return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1.0;
   }
 
+  /// Sums whose steps are not eight at a time lose what the device's own sharing gains.
+  [[nodiscard]] double gain_of_workgroup() const {
+    const std::int64_t steps = count_along(loops_, tile_.k) / tile_.shape.k;
+    return steps % kStepsOfWorkgroupTiles == 0 ? double{model_.matrices.kernels.workgroup_scope_gain} : 1.0;
+  }
   [[nodiscard]] bool has_edges() const {
     return count_along(loops_, tile_.m) % tile_.shape.m != 0 || count_along(loops_, tile_.n) % tile_.shape.n != 0;
   }
@@ -214,7 +220,7 @@ class MatmulModel {
     const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, hidden);
     if (!tile_.workgroup_scope()) cost_.registers = cost.registers;
     const double cycles = cost.cycles * slowdown_of_projections() *
-                          (tile_.workgroup_scope() ? 1.0 / kernels.workgroup_scope_gain
+                          (tile_.workgroup_scope() ? 1.0 / gain_of_workgroup()
                            : has_edges()           ? kernels.edges
                                                    : 1.0);
     const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written);

@@ -5,16 +5,11 @@
 
 #include "schedule/operands.hpp"
 #include "templates/matmul/lower_emitter.hpp"
+#include "templates/matmul/tiles.hpp"
 
 namespace vkfuse::lowering {
 
 namespace {
-
-/// NVIDIA's compiler (580) has eight steps in flight where it knows that eight divide them, or where all are written
-/// out. Where it knows that they do not, a product takes 2.3 times as long, and 1.05 times where it does not know how
-/// many there are (h200-product-forms.txt).
-constexpr std::int64_t kUnrolled = 8;
-constexpr std::int64_t kMostWritten = 24;
 
 Code workgroup_matrix(DType dtype, int rows, int columns, const char* use) {
   return fragment(dtype, static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns), use, "Workgroup");
@@ -133,14 +128,12 @@ void MatmulEmitter::multiply_workgroup_tile(const std::vector<TensorLoad>& piece
   for (const TensorLoad& piece : pieces) layouts.push_back(piece.rows);
   const std::int64_t steps = all.count / shape_.k;
   const std::int64_t decided = all.decided / shape_.k;
-  const bool by_eight = divides(kUnrolled, {steps, decided});
-  const bool is_short = decided <= kMostWritten && steps == decided;
   Code end = numbers_.size(steps * shape_.k);
-  if (!by_eight && !is_short) {
+  if (!divides(schedule::kStepsOfWorkgroupTiles, {steps, decided})) {
     numbers_.named("depth", static_cast<std::uint32_t>(steps * shape_.k), "of the sums; not known to the compiler");
     end = "p.depth";
   }
-  main_.open("{}for (uint k = 0u; k < {}; k += {}u) {{", !by_eight && is_short ? "[[unroll]] " : "", end, shape_.k);
+  main_.open("for (uint k = 0u; k < {}; k += {}u) {{", end, shape_.k);
   multiply_step(pieces, layouts);
   main_.close();
   if (whole) return;
