@@ -100,8 +100,13 @@ constexpr Figure kFigures[] = {
                                                                                  "visible_epilogue"),
     of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::sum_that_hides_reductions>("matrices.kernels",
                                                                                           "sum_that_hides_reductions"),
+    of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::edges>("matrices.kernels", "edges"),
     of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::workgroup_scope_gain>("matrices.kernels",
                                                                                      "workgroup_scope_gain"),
+    of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::workgroup_scope_epilogue>("matrices.kernels",
+                                                                                         "workgroup_scope_epilogue"),
+    of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::workgroup_scope_short_sum>("matrices.kernels",
+                                                                                          "workgroup_scope_short_sum"),
     of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::workgroup_scope_multiply_adds>(
         "matrices.kernels", "workgroup_scope_multiply_adds"),
     of_matrices<&CooperativeMatrices::kernels, &MatrixKernels::projections_slowdown>("matrices.kernels",

@@ -100,6 +100,7 @@ struct Schedule {
   bool full_chunks = false;        ///< no chunk has fewer elements than the others
   bool crosses_rows = false;       ///< chunks may cross rows of the vector axis; coordinates are per element
   bool wide = false;               ///< more than 2^31 elements: no 31-bit division tricks
+  bool reads_of_others = false;    ///< an invocation may read, for its results, where another one stores
   std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
   std::vector<AccessPlan> stores;  ///< of Loops::stores
   int splits = 1;  ///< workgroups per row, or per tile of a matmul (split-K); more than 1: one dispatch per pass, and

@@ -176,6 +176,7 @@ std::optional<Schedule> with_blocks_of(const StencilShape& shape, const StencilP
   choose_registers(problem.loops, blocks, params);
   schedule.chunk_size = shape.elements;
   schedule.full_chunks = true;
+  schedule.reads_of_others = true;  // and a result may be computed twice
   schedule.vector_axis = shape.elements > 1 ? blocks.local_axis(params.chunk_axis) : params.chunk_axis;
   schedule.launch.elements = problem.loops.parallel_count();
   schedule.wide = problem.loops.count() >= (std::int64_t{1} << 31);
