@@ -123,7 +123,8 @@ TEST(DeviceRowMatrices, ProductsOnXe2AreOfCooperativeMatrices) {
   target.caps.matrix.shapes = {{8, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32}};
   int kernels = 0;
   for (const Row& row : rows()) {
-    if (!row.name.starts_with("matmul ") || row.dtype != DType::f16) continue;
+    // Products whose rows begin anywhere in a word are computed by threads there.
+    if (row.group != "matmul" || !row.name.starts_with("matmul ") || row.dtype != DType::f16) continue;
     SCOPED_TRACE(row.name);
     const auto plan = plan::make_plan(graph_of(row), target);
     ASSERT_TRUE(plan.ok()) << plan.error().text();

@@ -387,6 +387,7 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"attention_causal", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1},
+                               {"matmul_edges", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
                                {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
 
