@@ -286,7 +286,7 @@ TEST(Dot, WholeTiles) {
       continue;
     }
     // The second is of sizes that no tile divides.
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{256, 384, 192}, {168, 136, 584}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{256, 384, 512}, {168, 136, 584}}) {
       for (int form = 0; form < 16; ++form) {
         const bool turned_a = (form & 1) != 0, turned_b = (form & 2) != 0, in_heads = (form & 4) != 0;
         const std::int64_t batch = (form & 8) != 0 ? 3 : 1;
@@ -305,7 +305,7 @@ TEST(Dot, WholeTiles) {
         const std::pair<const char*, Tensor> forms[] = {{"plain", product},
                                                         {"with a bias", relu(product * 0.125 + bias)},
                                                         {"with a residual", product + residual},
-                                                        {"in f32", product.cast(DType::f32) * 3.0}};
+                                                        {"in f32", product.cast(DType::f32)}};
         for (const auto& [name, tensor] : forms) {
           const std::string what = fmt::format("{}, {}, a {}, b {}, batch {}, heads {}, {} rows", name, name_of(dtype),
                                                turned_a, turned_b, batch, in_heads, m);
