@@ -286,7 +286,8 @@ TEST(Dot, WholeTiles) {
       continue;
     }
     // The second is of sizes that no tile divides.
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{256, 384, 512}, {168, 136, 584}}) {
+    for (const std::array<std::int64_t, 3>& sizes : {std::array<std::int64_t, 3>{256, 384, 512}, {168, 136, 584}}) {
+      const std::int64_t m = sizes[0], n = sizes[1], k = sizes[2];
       for (int form = 0; form < 16; ++form) {
         const bool turned_a = (form & 1) != 0, turned_b = (form & 2) != 0, in_heads = (form & 4) != 0;
         const std::int64_t batch = (form & 8) != 0 ? 3 : 1;
