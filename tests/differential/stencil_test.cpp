@@ -48,7 +48,7 @@ void expect_blocks(const ir::Graph& graph, const std::string& what) {
 
 struct Window {
   const char* name;
-  std::int64_t size, stride, dilation, padding;
+  std::int64_t size, stride, dilation, low, high;
   std::int64_t height, width;
   friend std::ostream& operator<<(std::ostream& out, const Window& window) { return out << window.name; }
 };
@@ -58,8 +58,8 @@ class Stencils : public testing::TestWithParam<Window> {
   static ConvOptions options(std::int64_t groups) {
     const Window& window = GetParam();
     return {.strides = {window.stride, window.stride},
-            .low = {window.padding, window.padding},
-            .high = {window.padding, window.padding},
+            .low = {window.low, window.low},
+            .high = {window.high, window.high},
             .dilations = {window.dilation, window.dilation},
             .groups = groups};
   }
@@ -110,9 +110,8 @@ TEST_P(Stencils, AfterWhatIsComputedOfEveryElement) {
 
 TEST_P(Stencils, Pools) {
   const Window& window = GetParam();
-  const std::int64_t pad = window.padding;
   const auto windows = [&](const Tensor& x, double around) {
-    return x.pad({0, 0, pad, pad}, {0, 0, pad, pad}, around)
+    return x.pad({0, 0, window.low, window.low}, {0, 0, window.high, window.high}, around)
         .unfold(2, window.size, window.stride, window.dilation)
         .unfold(3, window.size, window.stride, window.dilation);
   };
@@ -126,14 +125,15 @@ TEST_P(Stencils, Pools) {
   expect_blocks(graph_of({windows(image(DType::i8, 3), 0).max({4, 5})}), std::string(window.name) + " of bytes");
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, Stencils,
-                         testing::Values(Window{"three", 3, 1, 1, 1, 16, 24},
-                                         Window{"three_by_two", 3, 2, 1, 1, 17, 21},
-                                         Window{"five_odd", 5, 1, 1, 2, 9, 13}, Window{"dilated", 3, 1, 2, 2, 12, 16},
-                                         Window{"dilated_by_two", 3, 2, 3, 1, 15, 18},
-                                         Window{"unpadded", 4, 1, 1, 0, 14, 14},
-                                         Window{"side_by_side", 2, 2, 1, 0, 14, 16}),
-                         [](const auto& window) { return std::string(window.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Differential, Stencils,
+    testing::Values(Window{"three", 3, 1, 1, 1, 1, 16, 24}, Window{"three_by_two", 3, 2, 1, 1, 1, 17, 21},
+                    Window{"five_odd", 5, 1, 1, 2, 2, 9, 13}, Window{"dilated", 3, 1, 2, 2, 2, 12, 16},
+                    Window{"dilated_by_two", 3, 2, 3, 1, 1, 15, 18}, Window{"padded_after", 3, 2, 1, 0, 1, 16, 20},
+                    Window{"dilated_and_padded_after", 3, 1, 2, 0, 2, 12, 18},
+                    Window{"padded_before", 4, 1, 2, 6, 0, 11, 16}, Window{"unpadded", 4, 1, 1, 0, 0, 14, 14},
+                    Window{"side_by_side", 2, 2, 1, 0, 0, 14, 16}),
+    [](const auto& window) { return std::string(window.param.name); });
 
 TEST(Stencil, AlongOneAxis) {
   for (const DType dtype : {DType::f16, DType::f32}) {
