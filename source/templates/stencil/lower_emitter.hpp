@@ -104,7 +104,6 @@ class StencilEmitter : public ChunkEmitter {
   };
   void unpack_elements(const Read& one, const std::vector<Code>& words, const Elements& elements,
                        const std::function<Code(std::int64_t)>& inside);
-  [[nodiscard]] Code padding(const Read& one) const;
   [[nodiscard]] Code or_padding(const Read& one, const Code& inside, const Code& value) const;
   /// Which ranges of a choice decide for one element after the other along the row, and which for all of it.
   [[nodiscard]] segment::Predicate ranges_of(const Read& one, bool along_row) const;

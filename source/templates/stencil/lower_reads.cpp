@@ -54,10 +54,13 @@ segment::Predicate StencilEmitter::ranges_of(const Read& one, bool along_row) co
   return all;
 }
 
-Code StencilEmitter::padding(const Read& one) const { return use({}, loops_.values[one.value].operands[1]); }
-
+/// A select, no branch, as the element can be read anyway: there are dozens of these, and SwiftShader's compiler needs
+/// gigabytes for as many branches. Pairs of words would need a condition for each.
 Code StencilEmitter::or_padding(const Read& one, const Code& inside, const Code& value) const {
-  return inside.empty() ? value : code("{} ? {} : {}", inside, value, padding(one));
+  if (inside.empty()) return value;
+  const Code padding = use({}, loops_.values[one.value].operands[1]);
+  const bool is_pair = size_of(dtype_of(loops_.values[one.load])) == 8;
+  return is_pair ? code("{} ? {} : {}", inside, value, padding) : code("mix({}, {}, {})", padding, value, inside);
 }
 
 void StencilEmitter::read(const Scope& scope, const Read& one) {
@@ -176,9 +179,7 @@ void StencilEmitter::unpack_elements(const Read& one, const std::vector<Code>& w
     const Code place = elements.first.is_zero() ? code("{}u", i)
                        : i == 0                 ? elements.first
                                                 : code("{} + {}u", elements.first, i);
-    // A select, no branch: there are dozens of these, and SwiftShader's compiler needs gigabytes for as many branches.
-    const Code padded = inside(i).empty() ? element : code("mix({}, {}, {})", padding(one), element, inside(i));
-    main_.line("{}[{}] = {};", one.array, place, padded);
+    main_.line("{}[{}] = {};", one.array, place, or_padding(one, inside(i), element));
   }
 }
 
