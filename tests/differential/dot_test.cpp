@@ -10,6 +10,7 @@
 #include "support/fuzz.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -25,6 +26,13 @@ std::vector<DType> numeric_dtypes(bool float64) {
     if (dtype != DType::boolean && (dtype != DType::f64 || float64)) all.push_back(dtype);
   }
   return all;
+}
+
+/// In units of its largest element.
+Tensor scaled_by_largest(const Tensor& x) {
+  std::vector<int> all(x.shape().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all.empty() ? x : x / max(abs(x).max(all), Tensor::scalar(x.dtype(), 0.5));
 }
 
 /// A contraction as one seed draws it.
@@ -144,7 +152,7 @@ class DotCase {
     for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
     x = x.permute(back);
     if (!axes.empty() && random_.chance(8)) x = x.reverse({static_cast<int>(random_.below(axes.size()))});
-    return x;
+    return is_float(dtype_) && random_.chance(8) ? scaled_by_largest(x) : x;
   }
 
   Tensor input(const std::string& name, Shape shape) {
@@ -175,6 +183,22 @@ class DotCase {
   DotAxes axes_;
   ir::Graph graph_;
 };
+
+/// Numbers of all elements of one operand stand before the product, as where a model quantises as it runs.
+TEST(Dot, OperandsScaledByAllOfTheirElements) {
+  const auto input = [](const char* name, Shape shape) { return Tensor::input(name, DType::f32, std::move(shape)); };
+  for (const bool second : {false, true}) {
+    Tensor a = input("a", {24, 32}), b = input("b", {32, 96});
+    (second ? b : a) = scaled_by_largest(second ? b : a);
+    for (const bool forced : {false, true}) {
+      const ir::Graph graph = graph_of({matmul(a, b)});
+      Build how;
+      if (forced) how.tuning.matmul = true;
+      compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 17, false}),
+                             second ? "the second operand" : "the first operand");
+    }
+  }
+}
 
 /// Of every shape of a lane's own tile, and workgroups of 8 to 128.
 constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4},  {64, 32, 32, 4, 8},

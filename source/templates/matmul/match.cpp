@@ -5,6 +5,7 @@
 
 #include "schedule/means.hpp"
 #include "schedule/operands.hpp"
+#include "templates/matmul/tiles.hpp"
 
 namespace vkfuse::schedule {
 
@@ -41,6 +42,17 @@ bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others
     if (asked[id]) tile.row_values.push_back(id);
   }
   return true;
+}
+
+/// Whether a second operand is made of hoisted values, which a tile knows at the rows of the first: numbers of the
+/// whole tensor, as the scale with which it is quantised, depend on neither.
+bool second_asks_for_row_values(const Loops& loops, const MatmulParams& tile) {
+  const auto is_hoisted = [&](ValueId id) { return loops.values[id].hoisted; };
+  const auto asks = [&](ValueId id) { return std::ranges::any_of(loops.values[id].operands, is_hoisted); };
+  return std::ranges::any_of(tile.tile_operands, [&](const TileOperand& operand) {
+    return operand.second &&
+           (is_hoisted(operand.value) || std::ranges::any_of(backward_slice_of_operand(loops, tile, operand), asks));
+  });
 }
 
 /// Epilogue reductions are over the innermost axes of n.
@@ -179,7 +191,8 @@ std::optional<MatmulParams> match_matmul(const ir::Graph& graph, const Loops& lo
   tile.n = axes_in(loops, sets.n);
   tile.k = axes_in(loops, sets.columns);
   tile.batch = axes_in(loops, sets.rows & ~sets.m & ~sets.n);
-  if (!match_row_values(graph, loops, sets.n | sets.columns, tile) || !match_epilogues(graph, loops, tile))
+  if (!match_row_values(graph, loops, sets.n | sets.columns, tile) || second_asks_for_row_values(loops, tile) ||
+      !match_epilogues(graph, loops, tile))
     return std::nullopt;
   return tile;
 }
