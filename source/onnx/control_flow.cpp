@@ -120,7 +120,8 @@ void NodeImport::ask(const Value& value) {
 }
 
 /// The only element of a condition or a count.
-Result<std::int64_t> NodeImport::deciding_integer(const Value& value, std::string_view what) {
+Result<std::int64_t> NodeImport::deciding_integer(const Value& given_value, std::string_view what) {
+  const Value value = here(given_value);
   ask(value);
   if (value.sequence) return invalid("The {} is a sequence; it must be one number.", what);
   if (!value.known)
@@ -229,11 +230,22 @@ Result<void> NodeImport::join(const Step& step) {
   const Shape& shape = step.condition->tensor.shape();
   if (std::ranges::any_of(shape, [](const Dim& dim) { return dim != Dim(1); }))
     return invalid("The condition of operator 'If' is {}; it must have one element.", to_text(shape));
+  // The host has read it, as the branches do not fit each other.
+  if (const Value decides = here(*step.condition); decides.known) {
+    Step taken = step;
+    taken.kind = Step::Kind::leave;
+    if (element_int(*decides.known, 0) == 0) {
+      taken.body = step.other_body;
+      taken.results = step.other_results;
+    }
+    return leave(std::move(taken));
+  }
   Outputs outputs;
   for (std::size_t i = 0; i < step.results.size(); ++i) {
     VKF_TRY(a, find(step.body, step.results[i], "The end of a branch of operator 'If'"));
     VKF_TRY(b, find(step.other_body, step.other_results[i], "The end of a branch of operator 'If'"));
     if (a == nullptr || b == nullptr || a->pending || b->pending || a->sequence || b->sequence) {
+      ask(here(*step.condition));
       return unsupported(
           "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits "
           "for "
@@ -243,6 +255,7 @@ Result<void> NodeImport::join(const Step& step) {
     const Value first = here(*a), second = here(*b);
     if (first.tensor.shape() != second.tensor.shape() || first.tensor.dtype() != second.tensor.dtype() ||
         first.narrow != second.narrow) {
+      ask(here(*step.condition));
       return unsupported(
           "The condition of operator 'If' is only known when the program runs, and output {} is {}{} of one branch and "
           "{}{} of the other; they must be equal.",
@@ -405,6 +418,17 @@ Result<void> NodeImport::begin_iteration(Step step) {
   return {};
 }
 
+/// Fails where a value that is not known decides whether another iteration follows, before anything is taken.
+Result<void> NodeImport::check_goes_on(const Step& step) {
+  const Iterations& loop = *step.iterations;
+  if (!loop.is_loop || loop.done + 1 >= loop.count) return {};
+  VKF_TRY(condition, find(step.body, step.results[0], "The end of an iteration"));
+  VKF_TRY(goes_on,
+          deciding_integer(*condition, fmt::format("condition of operator 'Loop' after {} iterations", loop.done + 1)));
+  static_cast<void>(goes_on);
+  return {};
+}
+
 /// The end of an iteration; those whose results wait are put off.
 Result<void> NodeImport::iterate(Step step) {
   for (const std::string& name : step.results) {
@@ -414,6 +438,7 @@ Result<void> NodeImport::iterate(Step step) {
                      in_quotes(name));
     if (value->pending) return put_off(std::move(step));
   }
+  VKF_CHECK_OK(check_goes_on(step));
   VKF_CHECK_OK(take_results(step, *step.iterations));
   if (put_off_.empty()) frames_[static_cast<std::size_t>(step.body)].values.clear();
   return begin_iteration(std::move(step));

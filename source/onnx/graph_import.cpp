@@ -135,12 +135,12 @@ Result<void> ModelImport::advance() {
   return {};
 }
 
-Result<void> ModelImport::resume(const std::vector<HostTypes>& results) {
+Result<void> ModelImport::resume(const std::vector<StepResults>& results) {
   std::vector<std::vector<Value>> values;
   for (std::size_t i = 0; i < results.size(); ++i) {
     values.emplace_back();
-    for (std::size_t k = 0; k < results[i].size(); ++k) {
-      const auto& [dtype, sizes] = results[i][k];
+    for (std::size_t k = 0; k < results[i].types.size(); ++k) {
+      const auto& [dtype, sizes] = results[i].types[k];
       Value value(Tensor::input(result_name(static_cast<int>(i), static_cast<int>(k)), dtype,
                                 Shape(sizes.begin(), sizes.end())));
       if (!value.tensor.valid()) return Error(value.tensor.error());
@@ -150,7 +150,13 @@ Result<void> ModelImport::resume(const std::vector<HostTypes>& results) {
   }
   const std::vector<HostStep> steps = nodes_.host_steps();
   nodes_.begin_next_part();
-  for (std::size_t i = 0; i < steps.size(); ++i) VKF_CHECK_OK(nodes_.define_results(steps[i], values[i]));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].reads) {
+      nodes_.take_read(steps[i], results[i].values);
+    } else {
+      VKF_CHECK_OK(nodes_.define_results(steps[i], values[i]));
+    }
+  }
   return advance();
 }
 

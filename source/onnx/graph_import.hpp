@@ -32,7 +32,7 @@ struct PartPlan {
 ///
 ///     VKF_TRY(import, ModelImport::load(model, folder, {}, true));
 ///     VKF_CHECK_OK(import.begin());
-///     while (!import.is_finished()) VKF_CHECK_OK(import.resume(sizes of the results of import.part().steps));
+///     while (!import.is_finished()) VKF_CHECK_OK(import.resume(the results of import.part().steps));
 class ModelImport {
  public:
   /// Functions and weights. `folder` is where external data may lie; empty refuses it. Where the host is not allowed,
@@ -43,8 +43,9 @@ class ModelImport {
   Result<void> take_input_sizes();
   /// Inputs, of these sizes where they are named, and all that does not wait for the host.
   Result<void> begin(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {});
-  /// The next part, for results of the steps of this one that have these dtypes and sizes.
-  Result<void> resume(const std::vector<HostTypes>& results);
+  /// The next part, for results of the steps of this one that have these dtypes and sizes, and values where they were
+  /// read.
+  Result<void> resume(const std::vector<StepResults>& results);
 
   /// After an error: inputs whose elements would decide what the import asked for and did not know. Named are those
   /// that may become constants for it: integers and booleans, and floats that are one number, or are asked for as they

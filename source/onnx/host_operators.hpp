@@ -20,4 +20,8 @@ Result<HostTypes> most_of_non_max_suppression(const NodeContext&);
 Result<HostResults> tf_idf_vectorizer(const NodeContext&);
 Result<HostTypes> most_of_tf_idf_vectorizer(const NodeContext&);
 
+// host_selection.cpp
+/// The row of no operator: its results are its operands, which decide what follows.
+const OperatorRow& reading_row();
+
 }  // namespace vkfuse::onnx

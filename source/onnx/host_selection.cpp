@@ -224,4 +224,26 @@ Result<HostTypes> most_of_unique(const NodeContext& node) {
   return HostTypes{{node.dtype(), with_count(sizes, slices, slices.count)}, list, list, list};
 }
 
+const OperatorRow& reading_row() {
+  static const OperatorRow row = [] {
+    OperatorRow made;
+    made.name = "read";
+    made.host = [](const NodeContext& node) -> Result<HostResults> {
+      HostResults values;
+      for (int i = 0; i < node.inputs(); ++i) values.push_back(*node.value(i).known);
+      return values;
+    };
+    made.most = [](const NodeContext& node) -> Result<HostTypes> {
+      HostTypes types;
+      for (int i = 0; i < node.inputs(); ++i) {
+        VKF_TRY(sizes, static_sizes(node.tensor(i).shape()));
+        types.emplace_back(node.tensor(i).dtype(), std::move(sizes));
+      }
+      return types;
+    };
+    return made;
+  }();
+  return row;
+}
+
 }  // namespace vkfuse::onnx

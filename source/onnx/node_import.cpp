@@ -7,8 +7,11 @@
 #include <unordered_map>
 
 #include "api/tensor_node.hpp"
+#include "onnx/deciding_inputs.hpp"
+#include "onnx/host_operators.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/known_values.hpp"
+#include "onnx/operands.hpp"
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
@@ -118,6 +121,13 @@ std::uint64_t seed_from(const pb::NodeProto& node, int frame) {
   std::uint64_t seed = 0xcbf29ce484222325 + static_cast<std::uint64_t>(frame);  // FNV-1a
   for (const char c : describe(node)) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return seed;
+}
+
+/// Whether the host may read it for what it decides: as few elements of known sizes as shapes and conditions have.
+bool is_few(const Tensor& tensor) {
+  const Result<Sizes> sizes = static_sizes(tensor.shape());
+  const Result<std::int64_t> count = sizes ? vkfuse::element_count(*sizes) : sizes.error();
+  return count && *count <= static_cast<std::int64_t>(kMaxComputedElements);
 }
 
 /// A result as one of a part: an element of a sequence that came from elsewhere stays of its own.
@@ -350,9 +360,14 @@ Result<void> NodeImport::proceed() {
     left_.pop_back();
     const pb::NodeProto* node = step.node;
     int frame = step.frame;
+    std::optional<Step> again = library_.host == HostUse::allowed ? std::optional(step) : std::nullopt;
     Result<void> taken = take(std::move(step));
     if (taken) continue;
     Error error = std::move(taken).error();
+    if (again) {
+      VKF_TRY(waits, put_off_to_read(*std::move(again), error));
+      if (waits) continue;
+    }
     while (node != nullptr) {
       error = std::move(error).within(fmt::format("importing {} ({})", describe(*node), node->op_type()));
       node = frames_[static_cast<std::size_t>(frame)].node;
@@ -539,6 +554,40 @@ Result<void> NodeImport::put_off(Step step) {
   return {};
 }
 
+Result<bool> NodeImport::put_off_to_read(Step step, const Error& failure) {
+  // What runs are given decides by itself: such an input becomes a constant of the program.
+  if (failure.code != ErrorCode::unsupported || (part_ == 0 && !inputs_that_decide(asked_).empty())) return false;
+  HostStep reading{&reading_row(), 0,   Attributes(*step.node, nullptr), describe(*step.node), {}, step.node,
+                   step.frame,     true};
+  for (const Tensor& tensor : asked_) {
+    if (!tensor.valid() || read_.contains(tensor.node().get()) || !is_few(tensor)) continue;
+    Value operand(tensor);
+    operand.part = part_;
+    reading.operands.emplace_back(std::move(operand));
+  }
+  if (reading.operands.empty()) return false;
+  host_steps_.push_back(std::move(reading));
+  VKF_CHECK_OK(put_off(std::move(step)));
+  return true;
+}
+
+void NodeImport::take_read(const HostStep& step, const HostResults& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Tensor& tensor = step.operands[i]->tensor;
+    read_.insert_or_assign(tensor.node().get(), Read{tensor, std::make_shared<const TensorData>(values[i])});
+  }
+}
+
+const TensorData* NodeImport::read_value(const Value& value) const {
+  if (read_.empty() || value.known || value.pending || value.sequence) return nullptr;
+  const Tensor::Node* node = value.tensor.node().get();
+  const auto brought = brought_.find(node);
+  for (const Tensor::Node* one : {node, brought == brought_.end() ? nullptr : brought->second.as.node().get()}) {
+    if (const auto found = read_.find(one); found != read_.end()) return found->second.data.get();
+  }
+  return nullptr;
+}
+
 Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
   const pb::NodeProto& node = *step.node;
   for (int i = 0; i < node.output_size(); ++i) {
@@ -579,6 +628,11 @@ Value NodeImport::here(const Value& value) const {
     result.sequence = std::make_shared<const std::vector<Value>>(std::move(elements));
     return result;
   }
+  if (const TensorData* data = read_value(value)) {
+    Value result = constant_value(*data);
+    result.narrow = value.narrow;
+    return result;
+  }
   if (!varies(value) || value.part == part_ || std::holds_alternative<ir::InputPayload>(value.tensor.node()->payload))
     return value;
   const auto found = brought_.find(value.tensor.node().get());
@@ -608,6 +662,8 @@ std::vector<Value> NodeImport::read_later() const {
     if (step.kind != Step::Kind::leave) names_in(*step.node, names);
     look_up(names, step.frame, found);
     look_up(step.results, step.body, found);
+    look_up(step.other_results, step.other_body, found);
+    if (step.condition) found.push_back(*step.condition);
     if (!step.iterations) continue;
     const Iterations& loop = *step.iterations;
     const auto add = [&](const std::vector<Value>& values) { found.insert(found.end(), values.begin(), values.end()); };

@@ -118,7 +118,8 @@ struct Step {
   std::optional<FlexAttention> flex;
 };
 
-/// An operator that the host computes once the kernels before it have run.
+/// An operator that the host computes once the kernels before it have run; or values that it reads then, because they
+/// decide what follows.
 struct HostStep {
   const OperatorRow* row = nullptr;
   std::int64_t opset = 0;
@@ -127,6 +128,13 @@ struct HostStep {
   std::vector<std::optional<Value>> operands;  ///< nothing where one is left out
   const pb::NodeProto* node = nullptr;
   int frame = 0;
+  bool reads = false;
+};
+
+/// What has come of a step: the results' types; of one that reads, the values of its operands, too.
+struct StepResults {
+  HostTypes types;
+  HostResults values;
 };
 
 class NodeImport {
@@ -149,6 +157,8 @@ class NodeImport {
   [[nodiscard]] const std::vector<HostStep>& host_steps() const { return host_steps_; }
   /// The results of a step by its outputs; then proceed() goes on, in the next part.
   Result<void> define_results(const HostStep& step, const std::vector<Value>& results);
+  /// What a step has read is known from here on.
+  void take_read(const HostStep& step, const HostResults& values);
   void begin_next_part();
   [[nodiscard]] int part() const { return part_; }
 
@@ -173,6 +183,10 @@ class NodeImport {
   Result<void> leave(Step step);
   Result<void> iterate(Step step);
   Result<void> put_off(Step step);
+  /// Puts a step off that has failed for want of values, until the host has read them; false where it cannot.
+  Result<bool> put_off_to_read(Step step, const Error& failure);
+  [[nodiscard]] const TensorData* read_value(const Value& value) const;
+  Result<void> check_goes_on(const Step& step);
 
   Result<void> call(const pb::FunctionProto& function, const Step& step, const std::vector<const Value*>& operands);
   Result<void> enter(const OperatorRow& row, const Step& step, std::vector<const Value*> operands);
@@ -190,7 +204,7 @@ class NodeImport {
                              const std::vector<const Value*>& operands);
   Result<void> check_sequence_lengths(const Value& lengths, std::int64_t length);
   Result<void> repeat_for_batch(Iterations& scan, const Value* lengths);
-  Result<std::int64_t> deciding_integer(const Value& value, std::string_view what);
+  Result<std::int64_t> deciding_integer(const Value& given_value, std::string_view what);
   void ask(const Value& value);
   const std::vector<int>& order_of(const Nodes& nodes, const std::string& graph);
   Result<void> begin_iteration(Step step);
@@ -228,6 +242,11 @@ class NodeImport {
     Tensor from, as;
   };
   std::map<const Tensor::Node*, Brought> brought_;
+  struct Read {
+    Tensor from;
+    std::shared_ptr<const TensorData> data;
+  };
+  std::map<const Tensor::Node*, Read> read_;  ///< by the host, between parts
   std::map<std::string, std::int64_t, std::less<>> largest_;
 };
 

@@ -75,8 +75,7 @@ class Run {
   Result<void> give(const Port& port, const Inputs& inputs);
   [[nodiscard]] const std::map<std::string, Held, std::less<>>& held() const { return held_; }
   Result<void> run_kernels(const ProgramPart& part);
-  /// The dtypes and sizes of what the host has made.
-  Result<std::vector<HostTypes>> run_host(const ProgramPart& part);
+  Result<std::vector<StepResults>> run_host(const ProgramPart& part);
   Result<HostTensor> on_host(const std::string& name);
 
  private:
@@ -219,17 +218,18 @@ Result<HostResults> Run::run_step(const PlacedStep& placed, KernelTime& time) {
   return results;
 }
 
-Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
-  std::vector<HostTypes> types;
+Result<std::vector<StepResults>> Run::run_host(const ProgramPart& part) {
+  std::vector<StepResults> all;
   const std::vector<PlacedStep>& steps = part.import.part().steps;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     KernelTime time{fmt::format("host {}", steps[i].step.row->name), 0, 0};
     VKF_TRY(results, run_step(steps[i], time));
-    types.emplace_back();
+    all.emplace_back();
+    if (steps[i].step.reads) all.back().values = results;
     for (std::size_t k = 0; k < results.size(); ++k) {
       TensorData& result = results[k];
-      types.back().emplace_back(result.dtype, result.sizes);
+      all.back().types.emplace_back(result.dtype, result.sizes);
       Held held{result.dtype, result.sizes, std::move(result.bytes), {}, {}};
       held_.insert_or_assign(part.import.result_name(static_cast<int>(i), static_cast<int>(k)), std::move(held));
     }
@@ -237,15 +237,19 @@ Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
     ++watcher_.host_steps;
     if (watcher_.times) watcher_.measured.push_back(time);
   }
-  return types;
+  return all;
 }
 
-std::vector<std::int64_t> sizes_in(const std::vector<HostTypes>& types) {
-  std::vector<std::int64_t> all;
-  for (const HostTypes& step : types) {
-    for (const auto& [dtype, sizes] : step) all.insert(all.end(), sizes.begin(), sizes.end());
+/// What tells parts that follow apart.
+std::vector<std::int64_t> key_of(const std::vector<StepResults>& results) {
+  std::vector<std::int64_t> key;
+  for (const StepResults& step : results) {
+    for (const auto& [dtype, sizes] : step.types) key.insert(key.end(), sizes.begin(), sizes.end());
+    for (const TensorData& value : step.values) {
+      for (const std::byte byte : value.bytes) key.push_back(static_cast<std::int64_t>(byte));
+    }
   }
-  return all;
+  return key;
 }
 
 /// What tells first parts apart: the sizes of all inputs, and the elements of those that have decided something.
@@ -291,11 +295,11 @@ Result<Part> first_part_of(State& state, const std::map<std::string, Held, std::
   return part;
 }
 
-Result<Part> part_after(State& state, ProgramPart& part, const std::vector<HostTypes>& types) {
+Result<Part> part_after(State& state, ProgramPart& part, const std::vector<StepResults>& results) {
   const std::scoped_lock lock(state.mutex);
-  std::vector<std::int64_t> key = sizes_in(types);
+  std::vector<std::int64_t> key = key_of(results);
   if (Part kept = find_kept(part.next, key)) return kept;
-  VKF_TRY(next, next_part(state, part, types));
+  VKF_TRY(next, next_part(state, part, results));
   VKF_CHECK_OK(compile_part(state, *next));
   take_notes(state, *next);
   keep(part.next, std::move(key), next);
@@ -322,7 +326,7 @@ Result<Part> first_part(const OnnxProgram::State& state, const GivenInputs& give
 }
 
 Result<Part> next_part(const OnnxProgram::State& state, const ProgramPart& before,
-                       const std::vector<HostTypes>& results) {
+                       const std::vector<StepResults>& results) {
   auto part = std::make_shared<ProgramPart>(before.import);
   VKF_CHECK_OK(part->import.resume(results));
   VKF_CHECK_OK(make_graph(state, *part));
@@ -337,8 +341,8 @@ Result<vkfuse::Outputs> run_program(const OnnxProgram& program, const Inputs& in
   for (;;) {
     VKF_CHECK_OK(run.run_kernels(*part));
     if (part->import.is_finished()) break;
-    VKF_TRY(types, run.run_host(*part));
-    VKF_TRY(next, part_after(state, *part, types));
+    VKF_TRY(results, run.run_host(*part));
+    VKF_TRY(next, part_after(state, *part, results));
     part = next;
   }
   vkfuse::Outputs outputs;

@@ -19,7 +19,8 @@ struct ProgramPart {
   ModelImport import;                 ///< as it stopped
   std::optional<ir::Graph> graph;     ///< nothing where no kernel has to run
   std::optional<Executable> program;  ///< of the graph, once it is compiled
-  /// What follows, by the sizes of the host's results; what was used last comes last.
+  /// What follows, by the sizes of the host's results, and the values of those that decide; what was used last comes
+  /// last.
   std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> next;
 };
 
@@ -59,13 +60,14 @@ Result<OnnxProgram> compile_model(const Device& device, ParsedModel model, const
                                   const CompileOptions& compile_options, bool runs_decide = true);
 
 /// The first part for inputs of the sizes given, and of the elements that it needs of them; and what follows a part for
-/// results of these types; not yet compiled. Where there is none, `deciding` (may be null) gets what was not given.
+/// these results; not yet compiled. Where there is none, `deciding` (may be null) gets what was not given.
 Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state, const GivenInputs& given,
                                                 std::vector<std::string>* deciding = nullptr);
 Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before,
-                                               const std::vector<HostTypes>& results);
+                                               const std::vector<StepResults>& results);
 
-/// The parts of a run with inputs of these sizes, up to the last; results of the host are as large as they can be.
+/// The parts of a run with inputs of these sizes, up to the last, or to one after which values decide; results of the
+/// host are as large as they can be.
 Result<std::vector<std::shared_ptr<ProgramPart>>> largest_parts(
     const OnnxProgram& program, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
 

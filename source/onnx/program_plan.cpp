@@ -38,6 +38,11 @@ Result<HostTypes> largest_results(const HostStep& step) {
       NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands_of(step)));
 }
 
+/// Whether values that the host reads after a part decide what follows.
+bool decides(const ProgramPart& part) {
+  return std::ranges::any_of(part.import.part().steps, [](const PlacedStep& placed) { return placed.step.reads; });
+}
+
 Result<StepCost> cost_of(const HostStep& step) {
   StepCost cost;
   for (const Value* operand : operands_of(step)) {
@@ -98,6 +103,7 @@ Result<std::string> text_of(const OnnxProgram& program, const Parts& parts) {
     }
     if (i + 1 < parts.size()) text += "\n";
   }
+  if (decides(*parts.back())) text += "\nWhat follows is planned in a run: the values that the host reads decide it.\n";
   return text;
 }
 
@@ -136,11 +142,11 @@ Result<Parts> largest_parts(const OnnxProgram& program, const std::map<std::stri
   for (const auto& [name, of_input] : sizes) given.set_sizes(name, of_input);
   VKF_TRY(first, first_part(state, state.whole && sizes.empty() ? GivenInputs() : given));
   parts.push_back(std::move(first));
-  while (!parts.back()->import.is_finished()) {
-    std::vector<HostTypes> results;
+  while (!parts.back()->import.is_finished() && !decides(*parts.back())) {
+    std::vector<StepResults> results;
     for (const PlacedStep& placed : parts.back()->import.part().steps) {
       VKF_TRY(types, largest_results(placed.step));
-      results.push_back(std::move(types));
+      results.push_back({std::move(types), {}});
     }
     VKF_TRY(next, next_part(state, *parts.back(), results));
     parts.push_back(std::move(next));

@@ -284,22 +284,8 @@ TEST(Layers, RandomConvolutionsWithMatrixUnits) {
   run_random(suite);
 }
 
-/// Among the first 60 cases are two whose kernels SwiftShader compiles for minutes, into 24 GiB; a seed alone is run
-/// there too.
-bool swiftshader_would_not_end() {
-  return device().description().name.find("SwiftShader") != std::string::npos && !number_in("VKFUSE_SEED");
-}
-
-TEST(Layers, RandomConvolutions) {
-  if (swiftshader_would_not_end())
-    GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
-  run_convolutions("Layers.RandomConvolutions", 60, false);
-}
-TEST(Layers, RandomConvolutionsOnLowLimits) {
-  if (swiftshader_would_not_end())
-    GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
-  run_convolutions("Layers.RandomConvolutionsOnLowLimits", 20, true);
-}
+TEST(Layers, RandomConvolutions) { run_convolutions("Layers.RandomConvolutions", 60, false); }
+TEST(Layers, RandomConvolutionsOnLowLimits) { run_convolutions("Layers.RandomConvolutionsOnLowLimits", 20, true); }
 TEST(Layers, RandomAttention) { run_attention("Layers.RandomAttention", 30, false); }
 TEST(Layers, RandomAttentionOnLowLimits) { run_attention("Layers.RandomAttentionOnLowLimits", 10, true); }
 
