@@ -52,7 +52,8 @@ constexpr std::string_view kLocals[] = {
     "row",      "scale",      "score",      "score_at", "second",     "start",   "step",         "steps",
     "subgroup", "subgroup_m", "subgroup_n", "subtile",  "swizzle",    "t",       "third",        "thread",
     "thread_k", "thread_m",   "thread_n",   "tile",     "tile_m",     "tile_n",  "tile_operand", "top",
-    "turned",   "u",          "unit",       "weight",   "weight_at",  "whole",   "workgroup"};
+    "turned",   "u",          "unit",       "weight",   "weight_at",  "whole",   "workgroup",    "low",
+    "turn",     "visited"};
 
 struct Vocabulary {
   std::vector<WordRow> rows;
