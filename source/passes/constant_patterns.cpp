@@ -55,24 +55,25 @@ std::optional<Expr> ramp_of(const ir::Node& constant) {
   const std::int64_t first = number(0);
   if (std::abs(first) > kFarthest) return std::nullopt;
   const Sizes strides = strides_of(all->sizes);
-  Sizes steps(all->sizes.size(), 0);
+  Sizes steps(all->sizes.size(), 0), runs(all->sizes.size(), 1);
   Expr ramp(first);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (all->sizes[i] == 1) continue;
-    const std::int64_t second = number(strides[i]);
-    if (std::abs(second) > kFarthest) return std::nullopt;
-    steps[i] = second - first;
-    ramp = ramp + Expr::axis(static_cast<int>(i), all->sizes[i]) * steps[i];
+    // Blocks of positions have the same number.
+    while (runs[i] < all->sizes[i] && number(runs[i] * strides[i]) == first) ++runs[i];
+    if (runs[i] == all->sizes[i]) continue;
+    const std::int64_t next = number(runs[i] * strides[i]);
+    if (std::abs(next) > kFarthest) return std::nullopt;
+    steps[i] = next - first;
+    ramp = ramp + index::floor_div(Expr::axis(static_cast<int>(i), all->sizes[i]), runs[i]) * steps[i];
   }
   if (all->dtype == DType::boolean && !ramp.is_constant()) return std::nullopt;
   Sizes at(all->sizes.size(), 0);
-  std::int64_t expected = first;
   for (std::int64_t i = 0; i < all->count; ++i) {
+    std::int64_t expected = first;
+    for (std::size_t axis = 0; axis < at.size(); ++axis) expected += steps[axis] * (at[axis] / runs[axis]);
     if (number(i) != expected) return std::nullopt;
     for (std::size_t axis = at.size(); axis-- > 0;) {
-      expected += steps[axis];
       if (++at[axis] < all->sizes[axis]) break;
-      expected -= steps[axis] * all->sizes[axis];
       at[axis] = 0;
     }
   }
@@ -174,9 +175,9 @@ std::optional<Band> band_of(const ir::Node& constant) {
   for (std::size_t i = 0; i < all->sizes.size(); ++i) {
     if (all->sizes[i] > 1) axes.push_back(static_cast<int>(i));
   }
-  // A vector is no mask of queries and keys, and of a few elements anything is a band.
+  // Of a few elements anything is a band, and a vector of numbers is none that masks queries and keys.
   constexpr std::int64_t kFewest = 16;
-  if (axes.size() < 2 || all->count < kFewest) return std::nullopt;
+  if (all->count < kFewest || (axes.size() < 2 && all->dtype != DType::boolean)) return std::nullopt;
   // Weights show a third value among the first few.
   std::int64_t other = 1;
   while (other < all->count && all->equal(other, 0)) ++other;
@@ -185,9 +186,9 @@ std::optional<Band> band_of(const ir::Node& constant) {
     if (!all->equal(i, 0) && !all->equal(i, other)) return std::nullopt;
   }
   const int column = axes.back();
-  const int row = axes[axes.size() - 2];
+  const int row = axes.size() < 2 ? column : axes[axes.size() - 2];
   const std::int64_t columns = all->sizes[static_cast<std::size_t>(column)];
-  const std::int64_t rows = all->sizes[static_cast<std::size_t>(row)];
+  const std::int64_t rows = row == column ? 1 : all->sizes[static_cast<std::size_t>(row)];
   for (std::int64_t i = rows * columns; i < all->count; ++i) {
     if (!all->equal(i, i - rows * columns)) return std::nullopt;
   }

@@ -22,8 +22,8 @@ struct Line {
 
 /// A constant of two values, as a triangle is: one where begin(row) <= column < end(row), another one elsewhere.
 struct Band {
-  int row = 0, column = 0;          ///< axes; along the others all elements are equal
-  std::optional<Line> begin, end;   ///< nothing: the first, or the last, column
+  int row = 0, column = 0;              ///< axes; along the others all elements are equal
+  std::optional<Line> begin, end;       ///< nothing: the first, or the last, column
   std::size_t inside = 0, outside = 0;  ///< elements that have the two values
 };
 

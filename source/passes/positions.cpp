@@ -6,8 +6,8 @@
 #include <limits>
 #include <numeric>
 
-#include "passes/constant_patterns.hpp"
 #include "index/exact_numbers.hpp"
+#include "passes/constant_patterns.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -25,7 +25,7 @@ constexpr std::int64_t kFar = std::int64_t{1} << 30;
 
 /// What a comparison says of a - b.
 struct Comparison {
-  std::string_view op;       ///< of positions that are turned round: of b - a
+  std::string_view op;  ///< of positions that are turned round: of b - a
   std::string_view turned;
   bool (*decide)(std::int64_t apart);
 };
@@ -247,7 +247,8 @@ std::optional<Expr> Naming::known_count(const Node& node) {
   const Dim& dim = node.type.shape[axis];
   if (largest_of(dim) > kFar || (scan.reverse && dim.is_symbol())) return std::nullopt;
   if (std::abs(each->constant()) > kFar) return std::nullopt;
-  const Expr before = scan.reverse ? Expr(dim.size() - 1) - axis_of(node.type.shape, axis) : axis_of(node.type.shape, axis);
+  const Expr before =
+      scan.reverse ? Expr(dim.size() - 1) - axis_of(node.type.shape, axis) : axis_of(node.type.shape, axis);
   return (before + Expr(scan.exclusive ? 0 : 1)) * each->constant();
 }
 
@@ -268,6 +269,11 @@ std::optional<Expr> Naming::known_arithmetic(const Node& node) {
           return operands[1 - k] * operands[k].constant();
       }
       return std::nullopt;
+    case ops::Role::div:
+      if (is_float(node.type.dtype) || !operands[1].is_constant() || operands[1].constant() < 1 ||
+          index::interval_of(operands[0]).low < 0)
+        return std::nullopt;
+      return index::floor_div(operands[0], operands[1].constant());
     case ops::Role::cast:
       if (node.type.dtype != DType::boolean) return operands[0];
       return operands[0].is_constant() ? std::optional(Expr(operands[0].constant() != 0 ? 1 : 0)) : std::nullopt;
@@ -303,17 +309,24 @@ Naming::Made Naming::stretched(NodeId value, const Shape& shape) {
 Result<std::optional<NodeId>> Naming::sum_of(const Expr& expr, const Shape& shape, DType dtype) {
   std::optional<NodeId> sum;
   const std::span<const Expr::Term> terms = expr.terms();
-  if (std::any_of(terms.begin(), terms.end(),
-                  [](const Expr::Term& term) { return term.atom->kind != index::Atom::Kind::axis; }))
-    return std::optional<NodeId>();
+  const auto axis_in = [](const Expr::Term& term) {
+    return term.atom->kind == index::Atom::Kind::div ? term.atom->operand.as_axis()
+                                                     : Expr(0, {{1, term.atom}}).as_axis();
+  };
+  if (!std::all_of(terms.begin(), terms.end(), axis_in)) return std::optional<NodeId>();
   // What is added first, so that what is subtracted has something to be subtracted from.
   for (const bool added : {true, false}) {
     for (const Expr::Term& term : terms) {
       if ((term.coefficient > 0) != added) continue;
       Shape along(shape.size(), Dim(1));
-      const auto axis = static_cast<std::size_t>(term.atom->id);
-      along[axis] = shape[axis];
-      VKF_TRY(counted, to().add_iota({dtype, along}, term.atom->id));
+      const index::AxisId axis = *axis_in(term);
+      along[static_cast<std::size_t>(axis)] = shape[static_cast<std::size_t>(axis)];
+      VKF_TRY(counted, to().add_iota({dtype, along}, axis));
+      if (term.atom->kind == index::Atom::Kind::div) {
+        const NodeId divisor = to().add_scalar(dtype, static_cast<double>(term.atom->divisor));
+        VKF_TRY(block, rewriter_.op("div", {counted, divisor}));
+        counted = block;
+      }
       const std::int64_t times = added || !sum ? term.coefficient : -term.coefficient;
       if (times != 1) {
         VKF_TRY(multiple, rewriter_.op("mul", {counted, to().add_scalar(dtype, static_cast<double>(times))}));
@@ -466,7 +479,8 @@ Naming::Made Naming::gather(const Node& node, const std::vector<NodeId>& operand
     VKF_TRY(cut, to().add_structured(ops::row("slice"), {value}, std::move(slice), run));
     value = cut;
   }
-  VKF_TRY(shaped, this->node(value).type.shape == distinct ? Result<NodeId>(value) : rewriter_.reshape(value, distinct));
+  VKF_TRY(shaped,
+          this->node(value).type.shape == distinct ? Result<NodeId>(value) : rewriter_.reshape(value, distinct));
   return stretched(shaped, node.type.shape);
 }
 

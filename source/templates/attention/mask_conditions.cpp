@@ -103,7 +103,8 @@ std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
       return std::nullopt;
     case ops::Role::add:
     case ops::Role::sub:
-    case ops::Role::mul: break;
+    case ops::Role::mul:
+    case ops::Role::div: break;
     default: return std::nullopt;
   }
   const auto a = operand(0);
@@ -111,6 +112,11 @@ std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
   if (!a || !b) return std::nullopt;
   if (node(id).op->role == ops::Role::add) return *a + *b;
   if (node(id).op->role == ops::Role::sub) return *a - *b;
+  if (node(id).op->role == ops::Role::div) {
+    const bool counts = !is_float(node(id).type.dtype) && b->is_constant() && b->constant() > 0;
+    return counts && index::interval_of(*a).low >= 0 ? std::optional(index::floor_div(*a, b->constant()))
+                                                     : std::nullopt;
+  }
   if (a->is_constant()) return *b * a->constant();
   return b->is_constant() ? std::optional(*a * b->constant()) : std::nullopt;
 }
@@ -165,9 +171,7 @@ class Floor {
   Plane plane_;
 };
 
-std::int64_t floor_of(std::int64_t a, std::int64_t divisor) {
-  return a / divisor - (a % divisor < 0 ? 1 : 0);
-}
+std::int64_t floor_of(std::int64_t a, std::int64_t divisor) { return a / divisor - (a % divisor < 0 ? 1 : 0); }
 
 }  // namespace
 
@@ -238,8 +242,7 @@ Necessary MaskConditions::where_compared(ValueId id, bool truth) {
   for (const Case& one : firsts) {
     for (const Case& other : seconds) {
       const bool unknown = std::isnan(one.number) || std::isnan(other.number);
-      if (unknown || compares(role, one.number, other.number) == truth)
-        all = either(all, both(one.where, other.where));
+      if (unknown || compares(role, one.number, other.number) == truth) all = either(all, both(one.where, other.where));
     }
   }
   return all;
