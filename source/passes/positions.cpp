@@ -443,14 +443,13 @@ Naming::Made Naming::choice(const Node& node, const std::vector<NodeId>& operand
 /// Elements at positions that follow each other, or at one, are a view.
 Naming::Made Naming::gather(const Node& node, const std::vector<NodeId>& operands) {
   const Node& data = this->node(operands[0]);
-  const Node& indices = this->node(operands[1]);
+  const Shape shape = this->node(operands[1]).type.shape;
   const auto& expr = number(operands[1]);
   const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
-  if (!expr || !is_static(indices.type.shape) || !is_static(data.type.shape)) return std::optional<NodeId>();
+  if (!expr || !is_static(shape) || !is_static(data.type.shape)) return std::optional<NodeId>();
   const index::Interval interval = index::interval_of(*expr);
   if (interval.low < 0 || interval.high >= data.type.shape[axis].size()) return std::optional<NodeId>();
   // Axes of the indices that are told apart have to count through the positions, the innermost one in ones.
-  const Shape& shape = indices.type.shape;
   std::int64_t count = 1;
   Shape apart(shape.size(), Dim(1));
   for (std::size_t i = shape.size(); i-- > 0;) {
