@@ -16,11 +16,11 @@ namespace {
 
 /// Every way of running a row.
 struct Programs {
-  std::optional<Prepared> fused, copy, unfused, framework;
+  std::optional<Prepared> fused, copy, unfused, framework, beside;
 
   [[nodiscard]] std::vector<Prepared*> all() {
     std::vector<Prepared*> present;
-    for (std::optional<Prepared>* one : {&fused, &copy, &unfused, &framework}) {
+    for (std::optional<Prepared>* one : {&fused, &copy, &unfused, &framework, &beside}) {
       if (*one) present.push_back(&**one);
     }
     return present;
@@ -92,14 +92,14 @@ Result<bool> prepare_all(const Session& session, const Case& one, const Loaded& 
   return prepare_other(session, one.framework, {}, loaded, "framework", programs.framework, result);
 }
 
-Result<bool> prepare_copy(const Session& session, const Case& copy_case, const Loaded& loaded, Programs& programs,
-                          RowResult& result) {
-  result.copy_bytes = copy_case.bytes;
-  VKF_TRY(copy, prepare(session, {&copy_case.graph, 1}, loaded.sets, {}));
-  programs.copy = std::move(copy);
+/// A graph that is not the row's but timed beside it. False: it is wrong.
+Result<bool> prepare_aside(const Session& session, const Case& one, const Loaded& loaded, const char* what,
+                           std::optional<Prepared>& filed, RowResult& result) {
+  VKF_TRY(prepared, prepare(session, {&one.graph, 1}, loaded.sets, {}));
+  filed = std::move(prepared);
   const double ratio = result.max_ratio;
   const std::int64_t samples = result.samples;
-  VKF_TRY(right, check(*programs.copy, loaded, "copy", result));
+  VKF_TRY(right, check(*filed, loaded, what, result));
   result.max_ratio = ratio;  // the row's own
   result.samples = samples;
   return right;
@@ -120,10 +120,21 @@ Result<std::vector<double>> careful_estimate(const std::vector<const Bound*>& bo
   return run_us;
 }
 
-/// Buffers of a row whose programs and expected results are known.
-Result<BufferSets> load_again(const Session& session, const Case& one) {
-  VKF_TRY(data, make_data(one.graph, one.row->traits));
-  return make_sets(*session.context, one.graph, data, one.sets);
+/// A graph with what its outputs must be, for visits after the first.
+struct Known {
+  Case one;
+  Expected expected;
+};
+
+/// A program with fresh buffers. False: what it computes is no longer what it was.
+Result<bool> bind_again(const Known& known, const BufferSets& sets, Prepared& prepared, RowResult& result) {
+  VKF_TRY(bound, bind_programs(prepared.programs, sets));
+  prepared.bound = std::move(bound);
+  VKF_TRY(verdict, verify(*prepared.bound, known.expected, sets));
+  if (verdict.wrong.empty()) return true;
+  result.outcome = Outcome::wrong;
+  result.detail = fmt::format("when it was run again: {}", verdict.wrong);
+  return false;
 }
 
 }  // namespace
@@ -133,8 +144,7 @@ struct RowRun::State {
   Request request;
   RowResult result;
   Programs programs;
-  Case one, copy_case;
-  Expected expected, expected_of_copy;
+  Known own, copy, beside;
   std::vector<double> run_us;
 
   Result<void> first();
@@ -143,8 +153,13 @@ struct RowRun::State {
  private:
   /// One size. The longest run if the row must be run smaller, else nothing: it is done.
   Result<std::optional<double>> run_at(const Attempt& last);
-  /// Nothing is compiled. False: something is wrong.
-  Result<bool> bind_again(const BufferSets& sets, const BufferSets& copy_sets);
+  /// Sets of the copy, and of what the row is timed beside. False: one is wrong.
+  struct Aside {
+    Loaded copy, beside;
+  };
+  Result<bool> prepare_all_aside(Aside& aside);
+  Result<bool> prepare_copy(Loaded& loaded);
+  Result<bool> prepare_beside(Loaded& loaded);
   Result<void> time_all();
   void file();
 };
@@ -152,7 +167,9 @@ struct RowRun::State {
 Result<void> RowRun::State::time_all() {
   std::vector<const Bound*> bound;
   for (Prepared* prepared : programs.all()) bound.push_back(prepared->bound.get());
-  VKF_TRY(measured, time_interleaved(bound, run_us, session.timing().of_a_visit()));
+  TimingOptions options = session.timing().of_a_visit();
+  options.replay_samples = request.row->traits.model ? options.samples : 0;
+  VKF_TRY(measured, time_interleaved(bound, run_us, options));
   if (interrupted()) return {};
   // Neighbouring runs stay neighbours: as many of every program.
   std::size_t rounds = ~std::size_t{0};
@@ -163,6 +180,7 @@ Result<void> RowRun::State::time_all() {
     add_samples(timing.alone, measured.programs[i].alone, rounds);
     add_samples(timing.stream, measured.programs[i].stream);
     add_samples(timing.wall, measured.programs[i].wall);
+    add_samples(timing.replay, measured.programs[i].replay);
   }
   result.warm_seconds += measured.warm_seconds;
   result.steady = measured.steady && (result.visits == 0 || result.steady);
@@ -172,12 +190,46 @@ Result<void> RowRun::State::time_all() {
   return {};
 }
 
+Result<bool> RowRun::State::prepare_beside(Loaded& loaded) {
+  VKF_TRY(made, make_beside_case(session, own.one));
+  if (!made) return true;
+  beside.one = *std::move(made);
+  VKF_TRY(operations, arithmetic(beside.one.graph));
+  result.operations_beside = operations;
+  result.name_of_beside = beside.one.name;
+  VKF_TRY(now, load(session, beside.one));
+  loaded = std::move(now);
+  return prepare_aside(session, beside.one, loaded, "beside", programs.beside, result);
+}
+
+Result<bool> RowRun::State::prepare_copy(Loaded& loaded) {
+  VKF_TRY(copied, make_copy_case(session, own.one));
+  copy.one = std::move(copied);
+  result.copy_bytes = copy.one.bytes;
+  VKF_TRY(now, load(session, copy.one));
+  loaded = std::move(now);
+  return prepare_aside(session, copy.one, loaded, "copy", programs.copy, result);
+}
+
+Result<bool> RowRun::State::prepare_all_aside(Aside& aside) {
+  VKF_TRY(copy_right, prepare_copy(aside.copy));
+  if (!copy_right) return false;
+  auto beside_right = prepare_beside(aside.beside);
+  if (beside_right || !memory_is_short(beside_right.error())) return beside_right;
+  // What does not fit the device, or cannot be checked, is left out.
+  result.detail += fmt::format("{}beside: {}", result.detail.empty() ? "" : " ", beside_right.error().message);
+  programs.beside.reset();
+  beside = Known();
+  return true;
+}
+
 Result<std::optional<double>> RowRun::State::run_at(const Attempt& last) {
   const std::optional<double> done;
   VKF_TRY(made, make_case(session, request, last.smaller));
-  one = std::move(made);
+  own.one = std::move(made);
+  const Case& one = own.one;
   result.size = size_text(*request.row, one.sizes);
-  result.name_of_case = case_text(*request.row, one.sizes);
+  result.name_of_case = one.name;
   result.bytes = one.bytes;
   result.sets = one.sets;
   VKF_TRY(operations, arithmetic(one.graph));
@@ -191,11 +243,9 @@ Result<std::optional<double>> RowRun::State::run_at(const Attempt& last) {
     file();
     return done;
   }
-  VKF_TRY(copied, make_copy_case(session, one));
-  copy_case = std::move(copied);
-  VKF_TRY(copy_loaded, load(session, copy_case));
-  VKF_TRY(copy_right, prepare_copy(session, copy_case, copy_loaded, programs, result));
-  if (!copy_right) return done;
+  Aside aside;
+  VKF_TRY(aside_right, prepare_all_aside(aside));
+  if (!aside_right) return done;
   std::vector<const Bound*> bound;
   for (Prepared* prepared : programs.all()) bound.push_back(prepared->bound.get());
   VKF_TRY(estimates, careful_estimate(bound));
@@ -206,8 +256,9 @@ Result<std::optional<double>> RowRun::State::run_at(const Attempt& last) {
   const bool helps = last.longest_us == 0 || longest < 0.7 * last.longest_us;
   if (longest > kMostSubmissionUs && may_shrink && helps) return std::optional(longest);
   VKF_CHECK_OK(time_all());
-  expected = std::move(loaded.expected);
-  expected_of_copy = std::move(copy_loaded.expected);
+  own.expected = std::move(loaded.expected);
+  copy.expected = std::move(aside.copy.expected);
+  beside.expected = std::move(aside.beside.expected);
   return done;
 }
 
@@ -221,28 +272,28 @@ Result<void> RowRun::State::first() {
     smaller.row = result.row;
     result = std::move(smaller);
     programs = Programs();
+    beside = Known();
   }
-}
-
-Result<bool> RowRun::State::bind_again(const BufferSets& sets, const BufferSets& copy_sets) {
-  for (Prepared* prepared : programs.all()) {
-    const bool is_copy = programs.copy && prepared == &*programs.copy;
-    VKF_TRY(bound, bind_programs(prepared->programs, is_copy ? copy_sets : sets));
-    prepared->bound = std::move(bound);
-    VKF_TRY(verdict, verify(*prepared->bound, is_copy ? expected_of_copy : expected, is_copy ? copy_sets : sets));
-    if (verdict.wrong.empty()) continue;
-    result.outcome = Outcome::wrong;
-    result.detail = fmt::format("when it was run again: {}", verdict.wrong);
-    return false;
-  }
-  return true;
 }
 
 Result<void> RowRun::State::again() {
-  VKF_TRY(sets, load_again(session, one));
-  VKF_TRY(copy_sets, load_again(session, copy_case));
-  VKF_TRY(right, bind_again(sets, copy_sets));
-  return right ? time_all() : Result<void>();
+  const std::pair<const Known*, std::vector<std::optional<Prepared>*>> all[] = {
+      {&own, {&programs.fused, &programs.unfused, &programs.framework}},
+      {&copy, {&programs.copy}},
+      {&beside, {&programs.beside}}};
+  std::deque<BufferSets> sets;  // bound programs point into them
+  for (const auto& [known, of_graph] : all) {
+    if (known->one.row == nullptr) continue;
+    VKF_TRY(data, make_data(known->one.graph, known->one.row->traits));
+    VKF_TRY(made, make_sets(*session.context, known->one.graph, data, known->one.sets));
+    sets.push_back(std::move(made));
+    for (std::optional<Prepared>* prepared : of_graph) {
+      if (!*prepared) continue;
+      VKF_TRY(right, bind_again(*known, sets.back(), **prepared, result));
+      if (!right) return {};
+    }
+  }
+  return time_all();
 }
 
 void RowRun::State::file() {
@@ -250,7 +301,8 @@ void RowRun::State::file() {
   if (programs.copy) result.copy = programs.copy->measured;
   if (programs.unfused) result.unfused = programs.unfused->measured;
   if (programs.framework) result.own_framework = programs.framework->measured;
-  if (one.framework.size() == 1) {
+  if (programs.beside) result.beside = programs.beside->measured;
+  if (own.one.framework.size() == 1) {
     result.framework_is = Framework::own;
     result.own_framework = result.fused;
   }
@@ -295,6 +347,11 @@ std::optional<double> RowResult::peak_percent() const {
   return 100 * operations / fused.us() * 1e-3 / peak->gops;
 }
 
+std::optional<double> RowResult::beside_percent() const {
+  if (!beside) return std::nullopt;
+  return 100 * (operations / fused.us()) / (operations_beside / beside->us());
+}
+
 std::optional<Limit> RowResult::limit() const {
   if (row->traits.launch_bound) return Limit::launch;
   if (!peak) return std::nullopt;
@@ -311,7 +368,8 @@ double RowResult::gain_over(const Measured& other) const {
 
 Result<Loaded> load(const Session& session, const Case& one) {
   Loaded loaded;
-  VKF_TRY(data, make_data(one.graph, one.row->traits));
+  const Traits& traits = one.row->traits;
+  VKF_TRY(data, make_data(one.graph, traits));
   VKF_TRY(sets, make_sets(*session.context, one.graph, data, one.sets));
   loaded.sets = std::move(sets);
   if (session.spoil == one.row->name) {
@@ -320,8 +378,14 @@ Result<Loaded> load(const Session& session, const Case& one) {
     std::byte* at = data.pools[first.pool].data() + first.offset;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(first.bytes, 256); i += 2) at[i + 1] ^= std::byte{0x30};
   }
-  VKF_TRY(expected, expect(one.graph, data, {session.work(), one.row->traits.whole > 0}));
+  VKF_TRY(expected, expect(one.graph, data, {session.work(), traits.whole > 0, traits.model && !one.aside}));
   loaded.expected = std::move(expected);
+  if ((traits.wide_bounds || traits.model) && !one.aside) {
+    runtime::ProgramOptions one_per_op;
+    one_per_op.fusion = false;
+    VKF_TRY(unfused, prepare(session, {&one.graph, 1}, loaded.sets, one_per_op));
+    VKF_CHECK_OK(keep_unfused(*unfused.bound, loaded.sets, loaded.expected));
+  }
   return loaded;
 }
 

@@ -67,6 +67,10 @@ struct RowResult {
   Framework framework_is = Framework::unfused;
   std::optional<Measured> own_framework;
   Measured copy;
+  /// What the row is timed beside, where that fits the device: its case and its arithmetic.
+  std::optional<Measured> beside;
+  std::string name_of_beside;
+  double operations_beside = 0;
   double max_ratio = 0;
   std::int64_t samples = 0;
   int visits = 0;  ///< in which its samples were taken
@@ -82,6 +86,8 @@ struct RowResult {
   [[nodiscard]] double copy_percent() const { return 100 * gb_s() / copy_gb_s(); }
   /// Nothing without a peak.
   [[nodiscard]] std::optional<double> peak_percent() const;
+  /// Operations a second, as part of those of what it is timed beside.
+  [[nodiscard]] std::optional<double> beside_percent() const;
   /// Which takes longer: a copy of its bytes, or its operations at the peak.
   [[nodiscard]] std::optional<Limit> limit() const;
   /// Its time over the fused one's: the median of neighbouring runs' ratios, in which a spell that slows both cancels.

@@ -20,6 +20,7 @@ constexpr std::uint64_t kShift = 7920;
 struct Kind {
   DType dtype;
   bool positive = false;
+  bool small = false;      ///< floats are a 32nd of others
   std::int64_t whole = 0;  ///< floats are whole numbers up to this; 0: they are not
   std::int64_t below = 4;  ///< integers are less
   auto operator<=>(const Kind&) const = default;
@@ -28,6 +29,7 @@ struct Kind {
 Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, const Traits& traits) {
   Kind kind{graph.node(input).type.dtype};
   kind.positive = !traits.positive.empty() && name.starts_with(traits.positive);
+  kind.small = !traits.small.empty() && name.starts_with(traits.small);
   kind.whole = traits.whole;
   if (kind.dtype == DType::boolean) kind.below = 2;
   // Bytes are weights as integers: every value of a byte is one, or two.
@@ -47,7 +49,7 @@ class Source {
       ir::encode_int(kind_.dtype, static_cast<std::int64_t>(word()) % kind_.below, bytes);
       return;
     }
-    const double value = kind_.whole > 0 ? whole() : normal();
+    const double value = (kind_.whole > 0 ? whole() : normal()) * (kind_.small ? 0x1p-5 : 1);
     ir::encode(kind_.dtype, kind_.positive ? std::abs(value) : value, bytes);
   }
 

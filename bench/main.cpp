@@ -73,7 +73,9 @@ Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
     const bool named = !arguments.filter.empty() || arguments.suite != "quick" || arguments.run.sweep || arguments.list;
     for (const Row& row : rows()) {
       if (arguments.run.sweep && !row.traits.sweep) continue;
-      if ((named || row.traits.quick) && matches(row, filter, arguments.filter)) chosen.push_back({&row, {}});
+      const bool asked_for = !arguments.filter.empty() || arguments.list;
+      if (row.traits.named ? !asked_for : !named && !row.traits.quick) continue;
+      if (matches(row, filter, arguments.filter)) chosen.push_back({&row, {}});
     }
   } catch (const std::regex_error& error) {
     return invalid("'--filter {}' is no regular expression: {}.", arguments.filter, error.what());
@@ -120,7 +122,9 @@ Result<int> measure(Arguments& arguments) {
       fmt::print("{:<24} {:<8} {:<6}\n", peak_name(instruction), kPeakGroup, "quick");
     for (const Request& request : chosen) {
       fmt::print("{:<24} {:<8} {:<6} {}\n", request.row->name, request.row->group,
-                 request.row->traits.quick ? "quick" : "",
+                 request.row->traits.quick   ? "quick"
+                 : request.row->traits.named ? "named"
+                                             : "",
                  case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes));
     }
     return 0;

@@ -41,6 +41,7 @@ void add_measured(json& object, const RowResult& result, const std::string& name
   add_times(object, name, measured.timing.alone);
   add_times(object, name + "_stream", measured.timing.stream);
   add_times(object, name + "_wall", measured.timing.wall);
+  add_times(object, name + "_replay", measured.timing.replay);
   object["kernels_" + name] = measured.kernels;
   add_start(object, name, measured.cold);
   if (measured.warm) add_start(object, name + "_warm", *measured.warm);
@@ -118,16 +119,25 @@ constexpr Column kColumns[] = {
        const std::optional<double> percent = row.peak_percent();
        return percent ? fmt::format("{:.0f}%", *percent) : "-";
      }},
+    {"beside", 6, 4,
+     [](const RowResult& row) {
+       const std::optional<double> percent = row.beside_percent();
+       return percent ? fmt::format("{:.0f}%", *percent) : "-";
+     }},
+    {"replay", 8, 4,
+     [](const RowResult& row) {
+       return row.fused.timing.replay.n() > 0 ? microseconds(row.fused.timing.replay.median) : "-";
+     }},
     {"GB/s", 4, 1, [](const RowResult& row) { return fmt::format("{:.{}f}", row.gb_s(), row.gb_s() < 99.95 ? 1 : 0); }},
     {"error", 5, 1, [](const RowResult& row) { return fmt::format("{:.2f}", row.max_ratio); }},
-    {"cold ms", 7, 4, [](const RowResult& row) { return fmt::format("{:.1f}", row.fused.cold.ms()); }},
-    {"warm ms", 7, 5,
+    {"cold ms", 7, 5, [](const RowResult& row) { return fmt::format("{:.1f}", row.fused.cold.ms()); }},
+    {"warm ms", 7, 6,
      [](const RowResult& row) { return row.fused.warm ? fmt::format("{:.1f}", row.fused.warm->ms()) : "-"; }},
 };
 
 std::vector<Column> columns_within(int columns) {
   int last_turn = 0, width = kCaseWidth;
-  for (int turn = 0; turn <= 5; ++turn) {
+  for (int turn = 0; turn <= 6; ++turn) {
     for (const Column& column : kColumns) width += column.turn == turn ? 1 + column.width : 0;
     if (width <= columns) last_turn = turn;
   }
@@ -227,6 +237,11 @@ json to_json(const RowResult& result) {
   if (result.framework()) add_measured(object, result, "framework", *result.framework());
   if (!measured) return object;
   add_measured(object, result, "copy", result.copy);
+  if (result.beside) {
+    object["beside"] = result.name_of_beside;
+    add_times(object, "beside", result.beside->timing.alone);
+    object["beside_percent"] = *result.beside_percent();
+  }
   if (result.unfused) object["gain_over_unfused"] = result.gain_over(*result.unfused);
   if (result.framework()) object["gain_over_framework"] = result.gain_over(*result.framework());
   object["copy_bytes"] = result.copy_bytes;

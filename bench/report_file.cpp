@@ -32,6 +32,9 @@ constexpr const char* kFromRow[] = {"case",
                                     "fused_stream_p10",
                                     "fused_stream_p90",
                                     "fused_wall_us",
+                                    "fused_replay_us",
+                                    "fused_replay_p10",
+                                    "fused_replay_p90",
                                     "framework_us",
                                     "framework_p10",
                                     "framework_p90",
@@ -52,6 +55,9 @@ constexpr const char* kFromRow[] = {"case",
                                     "copy_percent",
                                     "peak_percent",
                                     "peak_of",
+                                    "beside",
+                                    "beside_us",
+                                    "beside_percent",
                                     "limit",
                                     "gain_over_framework",
                                     "gain_over_unfused",
@@ -89,8 +95,8 @@ std::string cell(const json& object, const char* key) {
   return quoted + '"';
 }
 
-constexpr std::string_view kTexts[] = {"case",   "name",   "group", "dtype", "size",   "outcome", "detail",
-                                       "device", "driver", "uuid",  "suite", "vkfuse", "kernel",  "instruction"};
+constexpr std::string_view kTexts[] = {"case",   "name", "group", "dtype",  "size",   "outcome",     "detail", "device",
+                                       "driver", "uuid", "suite", "vkfuse", "kernel", "instruction", "beside"};
 /// What of a report has rows.
 constexpr const char* kLists[] = {"rows", "peaks"};
 constexpr std::size_t kMostSamples = 1'000'000;

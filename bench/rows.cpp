@@ -45,8 +45,8 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
 std::span<const Row> rows() {
   static const std::vector<Row> table = [] {
     std::vector<Row> all;
-    for (auto* group :
-         {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, planner_rows, law_rows}) {
+    for (auto* group : {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, conv_rows,
+                        odd_rows, epilogue_rows, mask_rows, transformer_rows, network_rows, planner_rows, law_rows}) {
       std::vector<Row> some = group();
       std::move(some.begin(), some.end(), std::back_inserter(all));
     }
@@ -58,6 +58,13 @@ std::span<const Row> rows() {
 std::string size_text(const Row& row, std::span<const std::int64_t> sizes) {
   const std::string shape = fmt::format("[{}]", fmt::join(sizes, ","));
   return row.traits.tensors > 1 ? fmt::format("{}x{}", row.traits.tensors, shape) : shape;
+}
+
+std::vector<std::int64_t> sizes_beside(const Row& row, std::vector<std::int64_t> sizes) {
+  constexpr std::int64_t kTile = 128;
+  for (const std::size_t axis : row.beside->axes)
+    sizes[axis] = std::max<std::int64_t>(1, (sizes[axis] + kTile / 2) / kTile) * kTile;
+  return sizes;
 }
 
 std::string case_text(const Row& row, std::span<const std::int64_t> sizes) {

@@ -25,7 +25,15 @@ struct Traits {
   std::vector<std::size_t> divide = {0};  ///< dimensions that smaller devices get less of, in this order
   bool sweep = false;                     ///< part of --sweep
   bool quick = false;                     ///< part of the quick suite when no row is asked for by name
-  int law_ops = 0;                        ///< of group law: ops in the chain
+  bool named = false;                     ///< part of no suite: measured where its name, group or case is asked for
+  std::string_view small;  ///< inputs whose name starts so have a deviation of 1/32: weights of long sums
+  /// The reference's bounds say little or nothing of the outputs, so that these are held to what one kernel per op is
+  /// off by, too: by the rule of reference/output_comparison.hpp, as those of whole models.
+  bool wide_bounds = false;
+  /// A part of a network: its outputs have wide bounds and need most of what is computed before them, so the reference
+  /// computes values whole, and one replay of the fused program is timed as well (Timing::replay).
+  bool model = false;
+  int law_ops = 0;  ///< of group law: ops in the chain
 };
 
 /// A row's program, as `build` writes it.
@@ -46,6 +54,14 @@ inline Built framework_ops(std::vector<Tensor> outputs, std::vector<Tensor> betw
   return built;
 }
 
+/// What a row is timed beside, to say how fast it is per useful operation: another graph, or the same one at sizes that
+/// tiles divide.
+struct Beside {
+  std::string_view name;  ///< "128s", "plain": with the row's name, what reports call it
+  std::function<Built(DType dtype, const Shape& shape)> build;
+  std::vector<std::size_t> axes = {};  ///< that have the nearest multiple of 128; the others are the row's
+};
+
 struct Row {
   std::string name;
   std::string_view group;
@@ -55,6 +71,7 @@ struct Row {
   /// The program at a shape.
   std::function<Built(DType dtype, const Shape& shape)> build;
   Traits traits;
+  std::optional<Beside> beside = {};
 };
 
 /// All rows, in the order of the report.
@@ -68,6 +85,9 @@ struct Request {
   const Row* row = nullptr;
   std::vector<std::int64_t> sizes;  ///< empty: what suits
 };
+
+/// The sizes of what a row is timed beside, where the row has `sizes`. Precondition: it is timed beside something.
+std::vector<std::int64_t> sizes_beside(const Row& row, std::vector<std::int64_t> sizes);
 
 /// "softmax:f32:16384x4096": the row, its dtype and its size, in one word that no shell changes.
 std::string case_text(const Row& row, std::span<const std::int64_t> sizes);

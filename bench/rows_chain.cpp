@@ -46,12 +46,12 @@ Built dropout_residual(DType dtype, const Shape& shape) {
 /// AdamW at its usual settings, in step 10: the new parameters and both moments of each tensor. Stored between are
 /// what the eight calls of the textbook form leave: decay, lerp, scale, multiply-add, root, division, sum; the
 /// parameter is the last.
-Built adamw(DType dtype, const Shape& shape) {
+Built adamw_of(DType dtype, const std::vector<Shape>& shapes) {
   constexpr double rate = 1e-3, decay = 0.01, beta1 = 0.9, beta2 = 0.999;
   constexpr double correct1 = 1 / (1 - 0.3486784401), correct2 = 1 / (1 - 0.9900448802);
   std::vector<Tensor> outputs, between;
-  for (int i = 0; i < kAdamTensors; ++i) {
-    const auto input = [&](const char* name) { return Tensor::input(name + std::to_string(i), dtype, shape); };
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto input = [&](const char* name) { return Tensor::input(name + std::to_string(i), dtype, shapes[i]); };
     const Tensor p = input("p"), g = input("g"), m = input("m"), v = input("v");
     const Tensor m1 = m * beta1 + g * (1 - beta1);
     const Tensor scaled = v * beta2;
@@ -66,6 +66,18 @@ Built adamw(DType dtype, const Shape& shape) {
     outputs.push_back(v1);
   }
   return framework_ops(outputs, between);
+}
+
+Built adamw(DType dtype, const Shape& shape) { return adamw_of(dtype, std::vector<Shape>(kAdamTensors, shape)); }
+
+/// The parameters of eight layers of a transformer of a width: matrices and vectors, one of an odd length.
+Built adamw_unlike(DType dtype, const Shape& shape) {
+  const std::int64_t width = shape[0].size();
+  const std::vector<Shape> of_layer = {{width},     {width, 3 * width}, {3 * width},        {width, width},
+                                       {width + 1}, {width, 4 * width}, {4 * width, width}, {4 * width}};
+  std::vector<Shape> shapes;
+  while (shapes.size() < kAdamTensors) shapes.insert(shapes.end(), of_layer.begin(), of_layer.end());
+  return adamw_of(dtype, shapes);
 }
 
 Built small_ops(DType dtype, const Shape& shape) {
@@ -85,6 +97,7 @@ std::vector<Row> chain_rows() {
       {"swiglu f16", "chain", DType::f16, {8192, 14336}, swiglu, {.quick = true}},
       {"dropout+add f16", "chain", DType::f16, {16384, 8192}, dropout_residual, {.quick = true}},
       {"adamw f32", "chain", DType::f32, {7812500}, adamw, {.tensors = kAdamTensors, .positive = "v"}},
+      {"adamw unlike f32", "chain", DType::f32, {1024}, adamw_unlike, {.positive = "v"}},
       {"25 small ops f32", "chain", DType::f32, {1 << 16}, small_ops, {.launch_bound = true, .quick = true}},
   };
 }

@@ -118,50 +118,6 @@ Built attention_decode(DType dtype, const Shape& shape) {
   return {attention(Tensor::input("q", dtype, {shape[0], shape[1], 1, shape[3]}), kept("k"), kept("v"))};
 }
 
-Tensor hard_gate(const Tensor& x) {
-  return clamp(x + 3.0, Tensor::scalar(x.dtype(), 0), Tensor::scalar(x.dtype(), 6)) * (1.0 / 6);
-}
-
-/// A convolution of [batch, channels, height, width], with a bias and an activation.
-struct ConvForm {
-  std::int64_t taps = 3;
-  std::int64_t stride = 1;
-  std::int64_t features = 0;  ///< channels that come out; 0: as many as go in
-  bool depthwise = false;     ///< and with hard swish in place of ReLU
-  bool residual = false;      ///< added before the activation
-  bool batch_inside = false;  ///< channels are the outermost axis of what is read and written, as a convolution before
-                              ///< this one leaves them
-};
-
-Built conv_of(DType dtype, const Shape& shape, const ConvForm& form) {
-  const std::int64_t channels = shape[1].size();
-  const std::int64_t features = form.features == 0 ? channels : form.features;
-  const std::int64_t around = form.taps / 2;
-  const Tensor x = form.batch_inside
-                       ? Tensor::input("x", dtype, {shape[1], shape[0], shape[2], shape[3]}).permute({1, 0, 2, 3})
-                       : Tensor::input("x", dtype, shape);
-  const Tensor w = Tensor::input("w", dtype, {features, form.depthwise ? 1 : channels, form.taps, form.taps});
-  const Tensor sum = conv(x, w,
-                          {.strides = {form.stride, form.stride},
-                           .low = {around, around},
-                           .high = {around, around},
-                           .groups = form.depthwise ? channels : 1});
-  const Tensor biased = sum * 0.0625 + Tensor::input("bias", dtype, {features, 1, 1});
-  if (form.residual) {
-    const Tensor added = biased + Tensor::input("residual", dtype, biased.shape());
-    return framework_ops({relu(added)}, {sum, biased, added});
-  }
-  const Tensor activated = form.depthwise ? biased * hard_gate(biased) : relu(biased);
-  return framework_ops({form.batch_inside ? activated.permute({1, 0, 2, 3}) : activated}, {sum, biased});
-}
-
-/// As between the first two convolutions of a residual network.
-Built max_pool_3x3(DType dtype, const Shape& shape) {
-  const Tensor padded =
-      Tensor::input("x", dtype, shape).pad({0, 0, 1, 1}, {0, 0, 1, 1}, -std::numeric_limits<double>::infinity());
-  return framework_ops({padded.unfold(2, 3, 2).unfold(3, 3, 2).max({4, 5})});
-}
-
 }  // namespace
 
 std::vector<Row> matmul_rows() {
@@ -204,24 +160,6 @@ std::vector<Row> matmul_rows() {
   add("int8 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int8);
   add("int4 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int4);
   add("int8 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int8);
-  struct Convolution {
-    const char* name;
-    std::vector<std::int64_t> shape;
-    ConvForm form;
-  };
-  const Convolution convolutions[] = {
-      {"conv 3x3 f16", {64, 128, 56, 56}, {}},
-      {"conv 1x1 f16", {64, 128, 56, 56}, {.taps = 1}},
-      {"conv depthwise f16", {64, 128, 56, 56}, {.depthwise = true}},
-      {"conv 3x3 batch inside f16", {64, 128, 56, 56}, {.batch_inside = true}},
-      {"conv 3x3 strided f16", {64, 128, 56, 56}, {.stride = 2}},
-      {"conv 7x7 strided f16", {64, 3, 224, 224}, {.taps = 7, .stride = 2, .features = 64}},
-      {"conv 1x1 residual f16", {64, 64, 56, 56}, {.taps = 1, .features = 256, .residual = true}}};
-  for (const Convolution& one : convolutions) {
-    const auto build = [form = one.form](DType dtype, const Shape& shape) { return conv_of(dtype, shape, form); };
-    all.push_back({one.name, "conv", DType::f16, one.shape, build, {.divide = {0}, .sweep = true}});
-  }
-  all.push_back({"max pool f16", "conv", DType::f16, {64, 64, 112, 112}, max_pool_3x3, {.divide = {0}}});
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "cut.hpp"
 #include "graph_analysis.hpp"
 #include "os/files.hpp"
+#include "verify.hpp"
 
 namespace vkfuse::bench {
 
@@ -38,8 +39,12 @@ std::uint64_t largest_buffer(const Session& session) {
   return std::min(caps.memory.storage_buffer_range, caps.memory.max_allocation) - 16 * kMiB;
 }
 
-/// Whether one element of every output can be checked in time.
-bool can_be_checked(const Session& session, const ir::Graph& graph) {
+/// Whether one element of every output can be checked in time; of a model, all of them.
+Result<bool> can_be_checked(const Session& session, const Row& row, const ir::Graph& graph) {
+  if (row.traits.model) {
+    VKF_TRY(seconds, core_seconds_of_reference(graph));
+    return seconds <= session.most_core_seconds();
+  }
   return std::all_of(graph.outputs().begin(), graph.outputs().end(), [&](const ir::Output& output) {
     const auto work = backward_slice_elements(graph, output.value, 1);
     return work && *work <= session.most_work();
@@ -67,7 +72,8 @@ std::vector<std::int64_t> divided(const Row& row, std::int64_t by) {
   const std::int64_t granule = sizes.size() == 1 ? 8 : 1;
   for (std::size_t axis : row.traits.divide) {
     if (by == 1) break;
-    const std::int64_t size = std::max(sizes[axis] / by / granule * granule, granule);
+    std::int64_t size = std::max(sizes[axis] / by / granule * granule, granule);
+    if (sizes[axis] % 2 == 1) size |= 1;  // what no tile divides shall be no power of two here
     by = std::max<std::int64_t>(1, by / std::max<std::int64_t>(1, sizes[axis] / size));
     sizes[axis] = size;
   }
@@ -90,13 +96,18 @@ Result<std::vector<ir::Graph>> framework_parts(const Built& built) {
   return cut(whole, std::move(stored));
 }
 
+/// Buffers that together are no longer in a cache when it is their turn again.
+int sets_of(const Session& session, std::int64_t bytes) {
+  const auto one = static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 1));
+  return static_cast<int>(std::clamp<std::uint64_t>((rotation_bytes(session) + one - 1) / one, 1, 64));
+}
+
 Result<Case> case_at(const Session& session, const Row& row, std::vector<std::int64_t> sizes) {
   Case made;
   made.row = &row;
   made.sizes = std::move(sizes);
-  Shape shape;
-  for (std::int64_t size : made.sizes) shape.emplace_back(size);
-  const Built built = row.build(row.dtype, shape);
+  made.name = case_text(row, made.sizes);
+  const Built built = row.build(row.dtype, Shape(made.sizes.begin(), made.sizes.end()));
   VKF_TRY(graph, api::to_graph(built.outputs, {}, row.name));
   made.graph = std::move(graph);
   if (built.stored) {
@@ -105,11 +116,14 @@ Result<Case> case_at(const Session& session, const Row& row, std::vector<std::in
   }
   VKF_TRY(bytes, traffic(made.graph));
   made.bytes = bytes;
-  if (!row.traits.launch_bound) {
-    const auto one = static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 1));
-    made.sets = static_cast<int>(std::clamp<std::uint64_t>((rotation_bytes(session) + one - 1) / one, 1, 64));
-  }
+  if (!row.traits.launch_bound) made.sets = sets_of(session, bytes);
   return made;
+}
+
+/// Whether it fits the device and can be checked in time.
+Result<bool> is_possible(const Session& session, const Case& one) {
+  if (!fits(session, one)) return false;
+  return can_be_checked(session, *one.row, one.graph);
 }
 
 }  // namespace
@@ -155,7 +169,8 @@ Result<Case> make_case(const Session& session, const Request& request, std::int6
   const Row& row = *request.row;
   if (!request.sizes.empty()) {
     VKF_TRY(made, case_at(session, row, request.sizes));
-    if (fits(session, made) && can_be_checked(session, made.graph)) return made;
+    VKF_TRY(possible, is_possible(session, made));
+    if (possible) return made;
     return make_error(ErrorCode::out_of_memory,
                       "The case '{}' needs more memory than this device gives it, or more work to check than is done.",
                       case_text(row, request.sizes));
@@ -169,9 +184,32 @@ Result<Case> make_case(const Session& session, const Request& request, std::int6
     if (sizes == last)
       return make_error(ErrorCode::out_of_memory, "The row '{}' fits the device's memory at no size.", row.name);
     VKF_TRY(made, case_at(session, row, sizes));
-    if (fits(session, made) && can_be_checked(session, made.graph)) return made;
+    VKF_TRY(possible, is_possible(session, made));
+    if (possible) return made;
     last = std::move(sizes);
   }
+}
+
+Result<std::optional<Case>> make_beside_case(const Session& session, const Case& of) {
+  std::optional<Case> made;
+  const std::optional<Beside>& beside = of.row->beside;
+  if (!beside) return made;
+  made.emplace();
+  made->row = of.row;
+  made->sizes = sizes_beside(*of.row, of.sizes);
+  made->aside = true;
+  made->name = fmt::format("{} {}", case_text(*of.row, made->sizes), beside->name);
+  const Built built = beside->build(of.row->dtype, Shape(made->sizes.begin(), made->sizes.end()));
+  VKF_TRY(graph, api::to_graph(built.outputs, {}, made->name));
+  made->graph = std::move(graph);
+  VKF_TRY(bytes, traffic(made->graph));
+  made->bytes = bytes;
+  made->sets = sets_of(session, bytes);
+  VKF_TRY(possible, is_possible(session, *made));
+  if (possible) return made;
+  return make_error(ErrorCode::out_of_memory,
+                    "The case '{}' needs more memory than this device gives it, or more work to check than is done.",
+                    made->name);
 }
 
 Result<Case> make_copy_case(const Session& session, const Case& of) {
@@ -184,6 +222,7 @@ Result<Case> make_copy_case(const Session& session, const Case& of) {
   }
   Case made;
   made.row = of.row;
+  made.aside = true;
   made.sizes = {elements};
   made.sets = of.sets;
   VKF_TRY(graph, api::to_graph(outputs, {}, "copy"));

@@ -132,12 +132,35 @@ Result<void> measure_stream(std::span<const Bound* const> programs, const Timing
   return {};
 }
 
+/// The first program alone, a submission for each run.
+Result<void> measure_replay(const Bound& program, const TimingOptions& options, Measurement& result) {
+  std::vector<Batch> batches;
+  for (std::size_t i = 0; i < std::max<std::size_t>(2, program.sets); ++i) {
+    const Bound* const only = &program;
+    VKF_TRY(batch, Batch::alone({&only, 1}, {{0, i % program.sets}}));
+    batches.push_back(std::move(batch));
+  }
+  Samples samples(1);
+  std::size_t finished = 0;
+  bool counted = false;
+  const Clock::time_point start = Clock::now();
+  VKF_CHECK_OK(turn(batches, samples, counted, [&](const Batch&) {
+    // As with streams: every submission has run once before one counts.
+    counted = ++finished >= batches.size();
+    const bool late = seconds_since(start) > options.budget_seconds;
+    return fewest(samples) < (late ? std::min(options.min_samples, options.replay_samples) : options.replay_samples);
+  }));
+  result.programs.front().replay = summarise(std::move(samples.front()));
+  return {};
+}
+
 Result<Measurement> measure(std::span<const Bound* const> programs, const std::vector<double>& run_us,
                             const TimingOptions& options) {
   Measurement result;
   result.programs.resize(programs.size());
   VKF_CHECK_OK(measure_alone(programs, options, std::accumulate(run_us.begin(), run_us.end(), 0.0), result));
   if (options.stream_samples > 0) VKF_CHECK_OK(measure_stream(programs, options, run_us, result));
+  if (options.replay_samples > 0) VKF_CHECK_OK(measure_replay(*programs.front(), options, result));
   return result;
 }
 
@@ -174,6 +197,7 @@ TimingOptions TimingOptions::of_a_visit() const {
   one.samples = part(samples);
   one.min_samples = part(min_samples);
   one.stream_samples = part(stream_samples);
+  one.replay_samples = part(replay_samples);
   return one;
 }
 

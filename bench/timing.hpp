@@ -17,6 +17,7 @@ struct TimingOptions {
   int samples = 51;
   int min_samples = 5;           ///< whatever the budget says
   int stream_samples = 25;       ///< 0: runs back to back are not measured
+  int replay_samples = 0;        ///< of the first program; 0: replays are not measured
   double stream_us = 4e3;        ///< length of a sample of runs back to back
   double submission_us = 100e3;  ///< planned for one, unless one run is longer
   /// A row is measured in as many visits, between which all others are: what else the machine does slows some rows of a
@@ -46,6 +47,7 @@ struct Timing {
   Times alone;   ///< one run between barriers: it starts when everything before has ended, and ends before the next
   Times stream;  ///< one of many runs back to back, with barriers only where they use the same memory
   Times wall;    ///< the same by the host's clock, from one submission's end to the next one's, the queue never empty
+  Times replay;  ///< one run that is a submission, between a timestamp at its begin and one at its end
 };
 
 struct Measurement {
@@ -69,7 +71,7 @@ class Steadiness {
 /// Microseconds of one run of each program by itself, the second of two: a first one may still compile.
 Result<std::vector<double>> estimate(std::span<const Bound* const> programs);
 
-/// `run_us`: estimates. Warms up, then measures both protocols. Runs take turns (a, b, c, a, b, c, ...) and each take
+/// `run_us`: estimates. Warms up, then measures each protocol. Runs take turns (a, b, c, a, b, c, ...) and each take
 /// the next set of buffers; the next submission is queued before the last one is waited for. An interrupt
 /// (interrupt.hpp) ends it with what there is.
 Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us,

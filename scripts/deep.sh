@@ -146,6 +146,7 @@ graphs() {
     scripts/graphs.sh $driver 1 2000 Fuzz.RepeatedBlocks || failed+=("repeated blocks on $driver")
     VKFUSE_FUZZ_CASES=1000 on $driver build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Strict:Fuzz.Standard
     VKFUSE_FUZZ_CASES=900 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Dot.Random*'
+    VKFUSE_TEST_ALL_BLOCKS=1 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=*Stencil*'
   done
 }
 

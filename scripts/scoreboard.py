@@ -19,6 +19,7 @@ from scoreboard_data import Malformed, NoTimes, geometric_mean, read_runs  # noq
 
 # Groups as the board shows them. Those of the last line measure launches and arithmetic, and are on pages of devices.
 GROUPS = ["chain", "view", "norm", "reduce", "scan", "gather", "planner", "matmul", "attention", "conv"]
+GROUPS += ["odd", "epilogue", "models"]
 ASIDE = ["law", "limit"]
 TYPES = {"cpu": "software", "discrete": "discrete", "integrated": "integrated", "virtual": "virtual"}
 

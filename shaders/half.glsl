@@ -40,6 +40,19 @@ float f16_erf(float x) {
   return f16_keeps(x) ? near : f32_copy_sign(far, x);
 }
 
+// 1 + erf(x), within 2^-18, where exp2 keeps NaN and infinities: 2 / (1 + 2^-p), of which p / x is a minimax polynomial
+// of x^2 that stands for log2((1 + erf) / (1 - erf)) / x up to x = 3.6.
+float f16_one_plus_erf(float x) {
+  precise float z = min(x * x, 13.0);
+  precise float p = fma(9.26144247e-05, z, -0.00119478862);
+  p = fma(p, z, -0.00143993876);
+  p = fma(p, z, 0.297005923);
+  p = fma(p, z, 3.25575283);
+  precise float root = inversesqrt(1.0 + exp2(-x * p));
+  precise float result = 2.0 * root * root;
+  return result;
+}
+
 // e^-x is held below 2^126, where Vulkan bounds the division.
 float f16_sigmoid(float x) {
   precise float power = exp2(min(x * -1.442695, 125.0));

@@ -207,6 +207,11 @@ class Executable {
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;
   /// The same with inputs from the host.
   [[nodiscard]] Result<std::vector<KernelTime>> profile_host(const Inputs& inputs) const;
+  /// Device time of one replay of a run with these inputs, in microseconds: its recording as one submission, between a
+  /// timestamp before the first kernel and one after the last, without the copies from and to the host. The median of
+  /// runs as profile() makes them. It is less than the sum of the kernels' times where kernels overlap, and more where
+  /// the device waits between them. Unsupported where the queue has no timestamps.
+  [[nodiscard]] Result<double> replay_us(const Inputs& inputs) const;
 
   /// Measures other schedules of the kernels for these sizes (nominal ones if none are given), those that take longest
   /// first, and runs what is faster beyond noise from now on. Each is checked first: a schedule whose results are not

@@ -168,6 +168,16 @@ Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) c
   });
 }
 
+Result<double> Executable::replay_us(const Inputs& inputs) const {
+  return api::guarded([&]() -> Result<double> {
+    VKF_TRY(prepared, prepare(*state_->program, inputs));
+    VKF_TRY(run, state_->runs.take(prepared.symbols));
+    VKF_TRY(ignored, run->run(prepared.bytes));
+    static_cast<void>(ignored);
+    return run->replay_us();
+  });
+}
+
 namespace {
 
 /// Registers, spills and code size under whatever names the driver has for them.

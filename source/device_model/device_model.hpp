@@ -125,6 +125,8 @@ struct AttentionRates {
   Number threads;      ///< of a compute unit, which keep it busy
   Number exponential;  ///< of a score, with what rescales: in fused multiply-adds
   Number cooperative_matrix_speedup;
+  /// Of a thread, for each load of each of its scores: compilers move loads ahead of what uses them.
+  Number registers_of_load;
 };
 
 /// Products with cooperative matrices, fitted to measured tiles: cycles, instructions, or shares of what ComputeUnits
@@ -153,7 +155,10 @@ struct MatrixKernels {
   Number visible_epilogue;
   /// Epilogue reductions are hidden as other arithmetic is behind sums as long as this, and less behind shorter ones.
   Number sum_that_hides_reductions;
+  Number edges;                                  ///< what tiles that stand out cost, on top of what they compute
   Number workgroup_scope_gain;                   ///< of tiles that a workgroup multiplies as one
+  Number workgroup_scope_epilogue;               ///< of their results' arithmetic, what is seen behind a short sum
+  Number workgroup_scope_short_sum;              ///< up to this length all of that is
   Number workgroup_scope_multiply_adds;          ///< that a product has at least, for such a tile to be compiled
   Number projections_slowdown;                   ///< of several products of one value in one kernel
   Number matmul_registers, attention_registers;  ///< of a thread: beyond it the sums spill

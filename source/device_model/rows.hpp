@@ -41,8 +41,9 @@ struct Stated {
   PlannedRegisters registers;
   Latencies latencies;
   Number cache_bytes;  ///< of the last-level cache
-  /// Registers of a thread that an attention with cooperative matrices has beyond its estimate.
-  Number attention_beside = {15, &kDerived};
+  /// Registers of a thread that a kernel with cooperative matrices has beyond its estimate.
+  Number matmul_beside = {23, &kDerived}, attention_beside = {15, &kDerived};
+  Number attention_registers_of_load = {0, &kAllCounted};
 };
 
 constexpr Number fitted(double value) { return {value, &kTiles}; }
@@ -50,20 +51,23 @@ constexpr Number gained(double value) { return {value, &kKernels}; }
 
 /// Kernels with cooperative matrices. A GELU behind a product costs nothing, and neither do the softmax statistics of
 /// 128256 columns. Behind sums of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored
-/// (h200-full.json). Workgroup-scope tiles: products of 8192 (h200-by-hand.txt); compiling one takes 0.7 s, which a
-/// tenth of a short product does not bring back. The pair of projections of a gated MLP at 8192 took 6584 us, and 6038
-/// in two kernels; tiles of several sums were not among those of the fit. Sums spill beyond 232 and 240 of the H200's
-/// 255 registers.
+/// (h200-full.json). Workgroup-scope tiles: products of 8192 (h200-by-hand.txt), and of 1024 to 4096 with a residual or
+/// with rows that 128 does not divide, which gain a third (h200-product-forms.txt); compiling one takes 0.7 s. The pair
+/// of projections of a gated MLP at 8192 took 6584 us, and 6038 in two kernels; tiles of several sums were not among
+/// those of the fit. Sums spill beyond 232 and 240 of the H200's 255 registers.
 constexpr MatrixKernels matrix_kernels_of(const Stated& stated) {
   const auto of_registers = [&](double kept) {
     return Number{std::max(16.0, stated.units.registers_per_thread - kept), &kDerived};
   };
   return {.visible_epilogue = gained(0.1),
           .sum_that_hides_reductions = gained(2048),
-          .workgroup_scope_gain = gained(1.08),
-          .workgroup_scope_multiply_adds = gained(3e10),
+          .edges = gained(1.2),
+          .workgroup_scope_gain = gained(1.1),
+          .workgroup_scope_epilogue = gained(1.5),
+          .workgroup_scope_short_sum = gained(1024),
+          .workgroup_scope_multiply_adds = gained(2e9),
           .projections_slowdown = gained(1.09),
-          .matmul_registers = of_registers(23),
+          .matmul_registers = of_registers(stated.matmul_beside),
           .attention_registers = of_registers(stated.attention_beside)};
 }
 
@@ -149,7 +153,8 @@ constexpr DeviceModel row_of(const Stated& stated) {
                         .exponential = {12 + units.multiply_adds / units.transcendentals, &kDerived},
                         .cooperative_matrix_speedup = {std::max(1.0,
                                                                 1.5 * units.matrix_multiply_adds / units.multiply_adds),
-                                                       &kDerived}},
+                                                       &kDerived},
+                        .registers_of_load = stated.attention_registers_of_load},
           .matrices = matrices_of(stated)};
 }
 

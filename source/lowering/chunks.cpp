@@ -22,7 +22,7 @@ void ChunkEmitter::sort_values() {
   };
   std::vector<ValueId> whole;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
-    if (is_literal(id)) continue;
+    if (is_literal(id) || !is_of_results(id)) continue;
     const Value& value = loops_.values[id];
     if (is_loaded_whole(id)) {
       whole.push_back(id);

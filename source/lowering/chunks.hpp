@@ -29,8 +29,10 @@ class ChunkEmitter : public Emitter {
     return unpacked(id, group, register_index);
   }
 
-  /// Whether main() loads the value for the whole chunk.
-  [[nodiscard]] bool is_loaded_whole(ValueId id) const;
+  /// Whether results need the value; what else there is, the template computes.
+  [[nodiscard]] virtual bool is_of_results(ValueId /*id*/) const { return true; }
+  /// Whether main() loads the value, or has it, for the whole chunk.
+  [[nodiscard]] virtual bool is_loaded_whole(ValueId id) const;
   /// Whether its vectors are held in registers of the thread that needs them.
   [[nodiscard]] bool is_vector(ValueId id) const;
 

@@ -77,7 +77,7 @@ class Emitter {
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products() { found_.contracted = contract_products(form_input()); }
   [[nodiscard]] FormInput form_input() const {
-    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict};
+    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict, dialect_.native_exp};
   }
   /// An op and the values it is applied to.
   struct ElementOp {

@@ -153,8 +153,7 @@ Code Emitter::head(const Code& body, const Code& summary, bool comments) const {
 }
 
 bool Emitter::may_alias(const Binding& binding) const {
-  if (schedule_.kind() == schedule::Template::reduction || loops_.opaque || binding.scratch || binding.half)
-    return false;
+  if (schedule_.reads_of_others || loops_.opaque || binding.scratch || binding.half) return false;
   for (const Value& load : loops_.values) {
     if (load.kind != Value::Kind::load) continue;
     for (const segment::Store& store : loops_.stores) {

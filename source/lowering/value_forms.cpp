@@ -95,6 +95,34 @@ void multiply_by_reciprocals(const FormInput& in, ValueForms& forms) {
   });
 }
 
+void join_erf(const FormInput& in, ValueForms& forms) {
+  constexpr double kFarthest = 0x1p60;  // a divisor whose reciprocal is no subnormal
+  if (in.strict || !in.keeps_nan) return;
+  const std::vector<int> readers = count_readers(in.loops);
+  const auto computes = [&](ValueId id, ops::Role role) {
+    return in.loops.values[id].kind == Value::Kind::compute && ops::element_row(*node_of(in, id).op).role == role &&
+           is_half(dtype_of(in, id)) && readers[id] == 1;
+  };
+  each_of_role(in, ops::Role::add, [&](ValueId id, const ir::Node&) {
+    if (!is_half(dtype_of(in, id))) return;
+    const std::vector<ValueId>& operands = in.loops.values[id].operands;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const ValueId erf = operands[k];
+      if (float_number(in, operands[1 - k]) != 1 || !computes(erf, ops::Role::erf)) continue;
+      forms[id].kind = ValueForm::Kind::one_plus_erf;
+      forms[id].operand = k;
+      forms[erf].kind = ValueForm::Kind::same;
+      const ValueId scaled = in.loops.values[erf].operands[0];
+      if (!computes(scaled, ops::Role::div)) return;
+      const auto divisor = float_number(in, in.loops.values[scaled].operands[1]);
+      if (!divisor || !(std::abs(*divisor) <= kFarthest && std::abs(*divisor) >= 1 / kFarthest)) return;
+      forms[scaled].kind = ValueForm::Kind::product;
+      forms[scaled].factor = static_cast<float>(1 / *divisor);
+      return;
+    }
+  });
+}
+
 void drop_conversions(const FormInput& in, ValueForms& forms) {
   const std::vector<bool> read = read_values(in.loops);
   for (ValueId id = 0; id < in.loops.values.size(); ++id) {
@@ -127,6 +155,7 @@ ValueForms value_forms(const FormInput& in) {
   ValueForms forms(in.loops.values.size());
   multiply_powers(in, forms);
   multiply_by_reciprocals(in, forms);
+  join_erf(in, forms);
   drop_conversions(in, forms);
   round_results(in, forms);
   return forms;

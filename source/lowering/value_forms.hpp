@@ -12,15 +12,16 @@ namespace vkfuse::lowering {
 
 struct ValueForm {
   enum class Kind : std::uint8_t {
-    op,           ///< the op of its node
-    same,         ///< another name for its operand
-    copy,         ///< its operand as it is
-    power,        ///< its operand times itself, `power` factors
-    product,      ///< its operand times `factor`
-    exact_float,  ///< a float from an integer that it holds
-    in_register,  ///< a cast to `dtype` that changes no number
-    softcap,      ///< outer * tanh of its operand (times `factor`, unless that is
-                  ///< 0), times log2(e), in one step
+    op,            ///< the op of its node
+    same,          ///< another name for its operand
+    copy,          ///< its operand as it is
+    power,         ///< its operand times itself, `power` factors
+    product,       ///< its operand times `factor`
+    exact_float,   ///< a float from an integer that it holds
+    in_register,   ///< a cast to `dtype` that changes no number
+    one_plus_erf,  ///< 1 + the erf of its operand, in one step
+    softcap,       ///< outer * tanh of its operand (times `factor`, unless that is
+                   ///< 0), times log2(e), in one step
   };
   Kind kind = Kind::op;
   std::size_t operand = 0;
@@ -36,7 +37,8 @@ struct FormInput {
   const ir::Graph& graph;
   const segment::Loops& loops;
   const IntegerRanges& ranges;
-  bool strict = false;  ///< every op rounds
+  bool strict = false;     ///< every op rounds
+  bool keeps_nan = false;  ///< exponentials and inverse roots of NaN are NaN, of infinities their limits
 };
 
 /// x ^ 2 and x ^ 3 are products: they are nearer to the power than any
@@ -45,6 +47,9 @@ void multiply_powers(const FormInput& in, ValueForms& forms);
 /// x / 2^n is a product. Other reciprocals are rounded: 41 * (1 / 41) is less
 /// than 1.
 void multiply_by_reciprocals(const FormInput& in, ValueForms& forms);
+/// 1 + erf(x / c) of 16-bit floats, as a GELU has it: a logistic function, which costs less and loses nothing where erf
+/// is near -1. The quotient is a product, as erf has no steps that its rounding could cross.
+void join_erf(const FormInput& in, ValueForms& forms);
 /// Casts of integers that change no number, and casts of floats that a store
 /// rounds anyway.
 void drop_conversions(const FormInput& in, ValueForms& forms);

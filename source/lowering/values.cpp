@@ -168,6 +168,7 @@ Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& e
   switch (form.kind) {
     case ValueForm::Kind::power: return form.power == 2 ? code("{0} * {0}", operand) : code("{0} * {0} * {0}", operand);
     case ValueForm::Kind::product: return code("{} * {}", operand, float_text(form.factor));
+    case ValueForm::Kind::one_plus_erf: return code("f16_one_plus_erf({})", operand);
     case ValueForm::Kind::softcap:
       return code("f16_capped({}, {})", form.factor == 0 ? operand : code("{} * {}", operand, float_text(form.factor)),
                   float_text(form.outer));

@@ -170,6 +170,7 @@ enum class Role : std::uint8_t {
   pow,
   exp,
   tanh,
+  erf,
   // Bits.
   shift_right,
   bit_and,

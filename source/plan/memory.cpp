@@ -10,7 +10,7 @@ namespace vkfuse::plan {
 bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
   const ScheduledKernel& step = steps[number];
   const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
-  if (step.schedule.kind() == schedule::Template::reduction || step.loops.opaque) return false;
+  if (step.schedule.reads_of_others || step.loops.opaque) return false;
   // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
   // other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;

@@ -203,4 +203,6 @@ bool tells_pace(double us, bool first, double modelled_us, double limit_us) {
 
 Result<std::vector<StepTime>> HostRun::profile() { return profile_runs(*program_, *specialization_, ranges_); }
 
+Result<double> HostRun::replay_us() { return runtime::replay_us(*program_, *specialization_, ranges_); }
+
 }  // namespace vkfuse::runtime

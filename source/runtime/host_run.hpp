@@ -14,6 +14,9 @@ Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<
 Result<std::vector<StepTime>> profile_runs(const Program& program, const Specialization& specialization,
                                            const Ranges& ranges);
 
+/// Device time of a run as a whole, in microseconds: the median of as many.
+Result<double> replay_us(const Program& program, const Specialization& specialization, const Ranges& ranges);
+
 class HostRun {
  public:
   /// Allocates everything and records it once.
@@ -28,6 +31,9 @@ class HostRun {
 
   /// Device time of each kernel on what the last run uploaded: medians of up to 99 runs or 2 s, the queue kept full.
   Result<std::vector<StepTime>> profile();
+  /// The same of the run as a whole, in microseconds: between a timestamp before its first kernel and one after its
+  /// last.
+  Result<double> replay_us();
 
  private:
   /// One input or output: where kernels see it, and how the host reaches it.

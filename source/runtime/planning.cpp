@@ -72,11 +72,9 @@ std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, const Devic
     for (const Dim& dim : b) n *= static_cast<double>(dim.size());
     m /= shared * k;
     n /= shared * k;
-    const auto whole = [](double size, int tile) { return std::fmod(size, tile) == 0; };
     const schedule::TileShape& tile = schedule::kWorkgroupTile;
     // A symbol has size 0, and what is divided by it is no number.
-    return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) &&
-           (forced || shared * m * n * k >= fewest_multiply_adds);
+    return m >= tile.m && n >= tile.n && (forced || shared * m * n * k >= fewest_multiply_adds);
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
   std::vector<DType> all;

@@ -1,4 +1,4 @@
-// Device times of a program's kernels.
+// Device times of a program's kernels, and of a run as a whole.
 #include <algorithm>
 
 #include "runtime/host_run.hpp"
@@ -18,13 +18,31 @@ struct TimedRun {
   vulkan::Submission submission;
 };
 
-Result<TimedRun> record_timed_run(const Program& program, const Specialization& specialization, const Ranges& ranges) {
-  const auto& device = program.context()->device();
-  VKF_TRY(times, vulkan::TimestampPool::create(device, static_cast<std::uint32_t>(specialization.kernels.size()) + 1));
+/// What of a program is timed, and where its values lie.
+struct TimedProgram {
+  const Program& program;
+  const Specialization& specialization;
+  const Ranges& ranges;
+  /// A timestamp between kernels keeps one from beginning before the last has ended, as a run may let it.
+  bool by_step = true;
+
+  [[nodiscard]] std::size_t spans() const { return by_step ? specialization.kernels.size() : 1; }
+};
+
+Result<TimedRun> record_timed_run(const TimedProgram& what) {
+  const auto& device = what.program.context()->device();
+  VKF_TRY(times, vulkan::TimestampPool::create(device, static_cast<std::uint32_t>(what.spans()) + 1));
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
   commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-  VKF_CHECK_OK(program.record(commands, specialization, ranges, &times));
+  if (what.by_step) {
+    VKF_CHECK_OK(what.program.record(commands, what.specialization, what.ranges, &times));
+  } else {
+    commands.reset_timestamps(times);
+    commands.write_timestamp(times, 0);
+    VKF_CHECK_OK(what.program.record(commands, what.specialization, what.ranges));
+    commands.write_timestamp(times, 1);
+  }
   VKF_CHECK_OK(commands.end());
   return TimedRun{std::move(times), std::move(commands), {}};
 }
@@ -37,7 +55,7 @@ struct WaitsForRuns {
   }
 };
 
-/// Nanoseconds of each step in the runs that count.
+/// Nanoseconds of each step, or of all as one, in the runs that count.
 class StepSamples {
  public:
   explicit StepSamples(std::size_t steps) : of_step_(steps) {}
@@ -68,18 +86,14 @@ class StepSamples {
   double passed_us_ = 0;
 };
 
-}  // namespace
-
-Result<std::vector<StepTime>> profile_runs(const Program& program, const Specialization& specialization,
-                                           const Ranges& ranges) {
-  const auto& device = program.context()->device();
-  const std::size_t steps = specialization.kernels.size();
+Result<StepSamples> sample_runs(const TimedProgram& what) {
+  const auto& device = what.program.context()->device();
   std::vector<TimedRun> runs;
   for (int i = 0; i < kRecordings; ++i) {
-    VKF_TRY(run, record_timed_run(program, specialization, ranges));
+    VKF_TRY(run, record_timed_run(what));
     runs.push_back(std::move(run));
   }
-  StepSamples samples(steps);
+  StepSamples samples(what.spans());
   const WaitsForRuns waits{runs};
   for (TimedRun& run : runs) {
     VKF_TRY(submission, device->submit(run.commands));
@@ -96,11 +110,25 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Special
     run.submission = submission;
     ++queued;
   }
+  return samples;
+}
+
+}  // namespace
+
+Result<std::vector<StepTime>> profile_runs(const Program& program, const Specialization& specialization,
+                                           const Ranges& ranges) {
+  VKF_TRY(samples, sample_runs({program, specialization, ranges}));
   std::vector<StepTime> result;
-  for (std::size_t i = 0; i < steps; ++i)
+  for (std::size_t i = 0; i < specialization.kernels.size(); ++i)
     result.push_back(
         {specialization.kernels[i].front().kernel->name, samples.median(i) * 1e-3, specialization.bytes_moved(i)});
   return result;
+}
+
+Result<double> replay_us(const Program& program, const Specialization& specialization, const Ranges& ranges) {
+  if (specialization.kernels.empty()) return 0.0;  // nothing runs that would ever have taken long enough
+  VKF_TRY(samples, sample_runs({program, specialization, ranges, /*by_step=*/false}));
+  return samples.median(0) * 1e-3;
 }
 
 }  // namespace vkfuse::runtime

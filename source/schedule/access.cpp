@@ -13,7 +13,8 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "reduction", "sort", "matmul", "attention", "tiled", "custom"};
+  constexpr std::string_view names[] = {"pointwise", "reduction", "sort",  "matmul",
+                                        "attention", "stencil",   "tiled", "custom"};
   static_assert(std::size(names) == std::variant_size_v<TemplateParams>);
   return names[static_cast<int>(kind)];
 }

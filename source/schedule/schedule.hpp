@@ -16,6 +16,7 @@
 #include "templates/pointwise/params.hpp"
 #include "templates/reduction/params.hpp"
 #include "templates/sort/params.hpp"
+#include "templates/stencil/params.hpp"
 #include "templates/transpose/params.hpp"
 
 namespace vkfuse::schedule {
@@ -26,6 +27,7 @@ enum class Template : std::uint8_t {
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
   matmul,     ///< a workgroup owns a tile of contractions; both operands cross shared memory, tile by tile
   attention,  ///< products weighted by a softmax, which need not exist as a whole, nor what it is of
+  stencil,    ///< a thread owns a block of reductions over small windows
   transpose,  ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
   custom,     ///< a kernel of the user's, in workgroups and over tiles as the user says
 };
@@ -54,7 +56,7 @@ struct AccessPlan {
 
 /// The choices of the templates, in the order of Template.
 using TemplateParams = std::variant<PointwiseParams, ReductionParams, SortParams, MatmulParams, AttentionParams,
-                                    TransposeParams, CustomParams>;
+                                    StencilParams, TransposeParams, CustomParams>;
 
 /// What has become of a segment's loops before they were scheduled, in this order.
 struct LoopTransforms {
@@ -98,6 +100,7 @@ struct Schedule {
   bool full_chunks = false;        ///< no chunk has fewer elements than the others
   bool crosses_rows = false;       ///< chunks may cross rows of the vector axis; coordinates are per element
   bool wide = false;               ///< more than 2^31 elements: no 31-bit division tricks
+  bool reads_of_others = false;    ///< an invocation may read, for its results, where another one stores
   std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
   std::vector<AccessPlan> stores;  ///< of Loops::stores
   int splits = 1;  ///< workgroups per row, or per tile of a matmul (split-K); more than 1: one dispatch per pass, and

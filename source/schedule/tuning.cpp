@@ -31,6 +31,8 @@ std::string to_text(const Tuning& tuning) {
     text += fmt::format("attention={},{},{},{},{},{},{},{} ", form->threads_m, form->threads_k, form->rows, form->keys,
                         static_cast<int>(form->slices), form->subgroups, form->key_fragments,
                         static_cast<int>(form->pipelined_scores));
+  if (const auto& shape = tuning.stencil)
+    text += fmt::format("stencil={},{},{} ", shape->elements, shape->rows, shape->planes);
   return text;
 }
 

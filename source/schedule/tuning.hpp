@@ -33,6 +33,12 @@ struct AttentionShape {
   bool pipelined_scores = false;
 };
 
+/// Stencil: results of a thread along the innermost axis of memory, along the window next to it, and along the one
+/// after that.
+struct StencilShape {
+  int elements = 8, rows = 1, planes = 1;
+};
+
 /// How a kernel reaches the elements of scores and weights: which thread has which of a cooperative matrix is the
 /// device's own affair.
 enum class ElementAccess : std::uint8_t {
@@ -62,6 +68,7 @@ struct Tuning {
   std::optional<bool> cooperative_matrix;   ///< matrix: T4 wherever the operands allow it, or nowhere
   std::optional<bool> integer_dot;          ///< matrix: T3 wherever the operands allow it, or nowhere
   bool f16_accumulation = false;            ///< matrix: f16 sums of f16 products, where T4 offers them
+  std::optional<StencilShape> stencil;      ///< where reductions are over windows of which blocks of that shape fit
   std::optional<bool> tiled;                ///< the tiled template wherever a load can be transposed, or nowhere
 };
 

@@ -9,6 +9,7 @@
 #include "templates/pointwise/lower.hpp"
 #include "templates/reduction/lower.hpp"
 #include "templates/sort/lower.hpp"
+#include "templates/stencil/lower.hpp"
 #include "templates/transpose/lower.hpp"
 
 namespace vkfuse::lowering {
@@ -27,6 +28,7 @@ constexpr std::array kTemplates = {
     TemplateRow{schedule::Template::sort, lower_sort},
     TemplateRow{schedule::Template::matmul, lower_matmul},
     TemplateRow{schedule::Template::attention, lower_attention},
+    TemplateRow{schedule::Template::stencil, lower_stencil},
     TemplateRow{schedule::Template::transpose, lower_transpose},
     TemplateRow{schedule::Template::custom, lower_custom},
 };

@@ -9,6 +9,7 @@
 #include "templates/pointwise/candidates.hpp"
 #include "templates/reduction/candidates.hpp"
 #include "templates/sort/candidates.hpp"
+#include "templates/stencil/candidates.hpp"
 #include "templates/transpose/candidates.hpp"
 
 namespace vkfuse::schedule {
@@ -36,6 +37,7 @@ bool may_contract(const Problem& problem) {
 bool asks_for_contraction(const Tuning& tuning) {
   return tuning.matmul.value_or(false) || tuning.attention.has_value();
 }
+bool asks_for_stencil(const Tuning& tuning) { return tuning.stencil.has_value(); }
 bool asks_for_transpose(const Tuning& tuning) { return tuning.tiled.has_value(); }
 
 /// Why loops that only tiles of a contraction can run are no kernel without them; nothing of other loops.
@@ -99,6 +101,12 @@ constexpr std::array kTemplates = {
                 .tunings = reduction_tunings,
                 .keeps_sum_chains_short = keeps_chains_short,
                 .describe = describe_reduction},
+    TemplateRow{.kind = Template::stencil,
+                .match = reduces,
+                .best = [](const Problem& problem) { return found(best_stencil(problem)); },
+                .is_asked_for = asks_for_stencil,
+                .tunings = stencil_tunings,
+                .describe = describe_stencil},
     TemplateRow{.kind = Template::matmul,
                 .match = may_contract,
                 .best = [](const Problem& problem) { return found(best_matmul(problem)); },

@@ -370,11 +370,12 @@ void print_outputs(const Outputs& outputs, int top) {
 }
 
 Result<void> show_times(const RunCommand& command, const Device& device, const std::string& model,
-                        const std::vector<KernelTime>& times) {
+                        const std::vector<KernelTime>& times, std::optional<double> replay_us = {}) {
   if (!command.trace.empty())
     VKF_CHECK_OK(write_file(os::to_path(command.trace), to_trace(times, model, device.description().name)));
   if (!command.profile) return {};
   print_times(times);
+  if (replay_us) std::printf("One replay of the program: %.2f device us\n", *replay_us);
   std::printf("%s\n", summary(device.store()).c_str());
   return {};
 }
@@ -431,6 +432,14 @@ Result<std::string> plan_in_parts(const Common& common, const PlanCommand& comma
 }  // namespace
 
 namespace {
+
+Result<void> measure_times(const RunCommand& command, const Device& device, const Executable& program,
+                           const std::string& model, const Inputs& inputs) {
+  VKF_TRY(times, program.profile_host(inputs));
+  if (!command.profile) return show_times(command, device, model, times);  // a trace has no place for a replay
+  VKF_TRY(replay_us, program.replay_us(inputs));
+  return show_times(command, device, model, times, replay_us);
+}
 
 /// One line on a terminal, written over again and again; the last one stays, wherever it goes.
 Result<void> tune_model(const Executable& program, const Inputs& inputs, double budget_ms) {
@@ -489,10 +498,8 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
     print_errors(outputs, wanted);
   }
   if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, os::to_path(command.output_dir)));
-  if (command.profile || !command.trace.empty()) {
-    VKF_TRY(times, program.profile_host(views(inputs)));
-    VKF_CHECK_OK(show_times(command, device, graph.name, times));
-  }
+  if (command.profile || !command.trace.empty())
+    VKF_CHECK_OK(measure_times(command, device, program, graph.name, views(inputs)));
   return 0;
 }
 

@@ -108,8 +108,9 @@ void CommandLine::add_run() {
   command->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
-  command->add_flag("--profile", run.profile,
-                    "Print the device time of every kernel, the bytes it moves, and at which rate");
+  command->add_flag(
+      "--profile", run.profile,
+      "Print the device time of every kernel, the bytes it moves, and at which rate, and of one replay of all");
   command->add_option("--trace", run.trace,
                       "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
   command->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the benchmark's command line does with files and signals.
 #   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners|terminal|limits|devices|
-#                               peak|submit
+#                               peak|submit|models
 set -euo pipefail
 program=$1
 files=$(mktemp -d)
@@ -185,6 +185,34 @@ TERMINAL
     [ -z "$(ls "$TMPDIR" "$VKFUSE_CACHE" | grep -v :)" ] || fail "Files are left: $(ls "$TMPDIR" "$VKFUSE_CACHE")"
     "$program" --check --filter '^law unary 1 small' --json "$files/b.json" > /dev/null
     [ "$(json "$files/b.json" "'compile_ms_fused_warm' in d['rows'][0]")" = False ] || fail "--check starts twice." ;;
+  models)
+    # A part of a network is checked, and a replay of it is timed: a run's time, in every file and on the page.
+    "$program" --case encoder_197:f16:1x65x1 --case matmul_m129:f16:65x64x32 --json "$files/a.json" \
+      --csv "$files/a.csv" --html "$files/a.html" > "$files/out" || fail "A row is wrong: $(cat "$files/out")"
+    row="d['rows'][0]"
+    holds "$files/a.json" "$row['fused_replay_n'] > 0 and 0.1 < $row['fused_replay_us'] / $row['fused_us'] < 10" ||
+      fail "The time of a replay is not that of a run: $(cat "$files/out")"
+    grep -q ',fused_replay_us,' "$files/a.csv" && grep -q 'row.fused_replay_us' "$files/a.html" ||
+      fail "A replay is missing in a file."
+    row="d['rows'][1]"
+    speed="$row['operations'] / $row['fused_us'] / (2 * 128 * 64 * 32 / $row['beside_us'])"
+    holds "$files/a.json" "$row['beside'] == 'matmul_m129:f16:128x64x32 128s' and 'fused_replay_us' not in $row" ||
+      fail "An odd size is beside another: $(cat "$files/out")"
+    holds "$files/a.json" "abs(100 * $speed / $row['beside_percent'] - 1) < 1e-3" ||
+      fail "The speed beside is another: $(cat "$files/out")"
+    # What the device computes from other data than the reference is wrong, though one kernel per op is as wrong.
+    for row in 'encoder 197 f16' 'vision 197 f16'; do
+      out=$(VKFUSE_BENCH_SPOIL=$row "$program" --check --filter "^$row$") && fail "A spoiled '$row' is right: $out"
+      echo "$out" | grep -q 'WRONG: .*With one kernel per op' || fail "A spoiled '$row' is not wrong: $out"
+    done
+    # What no tile divides is no power of two where less of it is run, either.
+    "$program" --check --filter '^attention 4097 by 64 ' > "$files/out" &&
+      grep -qE '^attention_4097_by_64:f16:[0-9]+x[0-9]+x[0-9]*[13579]x64 ' "$files/out" ||
+      fail "An odd size has become even: $(cat "$files/out")"
+    # What only its name asks for is part of no suite.
+    "$program" --list > "$files/list"
+    grep -q '^encoder 4097 f16 *models *named ' "$files/list" || fail "A row that is named is not marked."
+    ! grep -q '^encoder 577 f16 *models *named ' "$files/list" || fail "A row of the full suite is named." ;;
   peak)
     # What the device has is measured, what it lacks has a reason, and both are in the table.
     "$program" --filter peak --json "$files/a.json" > "$files/out"

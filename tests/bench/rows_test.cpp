@@ -83,6 +83,88 @@ TEST(Facts, AProductOfMatricesIsTwoOperationsPerMultiplication) {
   EXPECT_EQ(*arithmetic(graph_of(row_named("squares rows f32"), {8, 16})), 2.0 * 8 * 16);
 }
 
+TEST(Beside, OddSizesAreBesideTheNearestMultipleOf128) {
+  const Row& row = row_named("matmul m197 f16");
+  EXPECT_EQ(sizes_beside(row, {129, 64, 32}), (std::vector<std::int64_t>{128, 64, 32}));
+  EXPECT_EQ(sizes_beside(row, {193, 64, 32}), (std::vector<std::int64_t>{256, 64, 32}));
+  EXPECT_EQ(sizes_beside(row, {3, 64, 32}), (std::vector<std::int64_t>{128, 64, 32}));
+  EXPECT_EQ(sizes_beside(row_named("matmul+bias f16"), {129, 64, 32}), (std::vector<std::int64_t>{129, 64, 32}));
+}
+
+/// The operations of its sums of products.
+double products(const ir::Graph& graph) {
+  double total = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op->cls != ops::OpClass::contraction) continue;
+    const auto& a = graph.node(node.operands[0]).type.shape;
+    double each = 2;
+    for (const int axis : std::get<ir::DotPayload>(node.payload).contract_a)
+      each *= static_cast<double>(a[static_cast<std::size_t>(axis)].size());
+    for (const Dim& dim : node.type.shape) each *= static_cast<double>(dim.size());
+    total += each;
+  }
+  return total;
+}
+
+TEST(Beside, WhatARowIsBesideHasItsProductsAtItsSizes) {
+  int rows_beside = 0;
+  for (const Row& row : rows()) {
+    if (!row.beside) continue;
+    ++rows_beside;
+    SCOPED_TRACE(row.name);
+    for (const std::size_t axis : row.beside->axes) EXPECT_NE(row.full[axis] % 128, 0) << axis;
+    const std::vector<std::int64_t> sizes = sizes_beside(row, row.full);
+    const Built other = row.beside->build(row.dtype, Shape(sizes.begin(), sizes.end()));
+    const auto graph = api::to_graph(other.outputs, {}, row.name);
+    ASSERT_TRUE(graph.ok()) << graph.error().text();
+    EXPECT_GT(products(*graph), 0);
+    EXPECT_EQ(products(*graph), products(graph_of(row, sizes)));
+  }
+  EXPECT_GT(rows_beside, 40);
+}
+
+TEST(Beside, ASpeedIsPerUsefulOperation) {
+  RowResult row;
+  EXPECT_FALSE(row.beside_percent());
+  row.operations = 90;
+  row.fused.timing.alone = summarise({12});
+  row.beside.emplace();
+  row.beside->timing.alone = summarise({10});
+  row.operations_beside = 100;
+  EXPECT_DOUBLE_EQ(*row.beside_percent(), 75);
+}
+
+TEST(Models, AFrameworkStoresValuesBetweenItsOpsAndTheRowsAreOfEverySizeAsked) {
+  std::set<std::string> names;
+  for (const Row& row : rows()) {
+    if (row.group != "models") continue;
+    names.insert(row.name);
+    SCOPED_TRACE(row.name);
+    EXPECT_TRUE(row.traits.model);
+    const Built built = row.build(row.dtype, Shape(row.full.begin(), row.full.end()));
+    ASSERT_TRUE(built.stored);
+    EXPECT_GT(built.stored->size(), 3u);
+    for (const Tensor& stored : *built.stored) EXPECT_TRUE(stored.valid()) << stored.error().text();
+  }
+  for (const char* form : {"encoder", "decoder", "vision"}) {
+    for (const int tokens : {197, 577, 1500, 4097})
+      EXPECT_TRUE(names.count(fmt::format("{} {} f16", form, tokens)) > 0) << form << tokens;
+  }
+}
+
+/// The causal mask of a decoder is one node however many layers add it.
+TEST(Models, LayersOfADecoderShareOneMask) {
+  const ir::Graph graph = graph_of(row_named("decoder 1500 f16"), {1, 8, 1});
+  int masks = 0, sums = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op->name != "gt") continue;
+    ++masks;
+  }
+  for (const ir::Node& node : graph.nodes()) sums += node.op->name == "reduce_max" ? 1 : 0;
+  EXPECT_EQ(masks, 1);
+  EXPECT_EQ(sums, 2);
+}
+
 TEST(Cut, StoredValuesPartTheGraph) {
   const Tensor x = Tensor::input("x", DType::f32, {8}), y = Tensor::input("y", DType::f32, {8});
   const Tensor sum = x + y;

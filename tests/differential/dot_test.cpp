@@ -1,6 +1,7 @@
 // Random contractions against the reference: sizes, layouts, dtypes, several axes, what stands before and behind.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -284,33 +285,41 @@ TEST(Dot, WholeTiles) {
       fmt::print("No matrix units of {} are in use here, or no shaderc that knows them.\n", name_of(dtype));
       continue;
     }
-    for (const bool turned_a : {false, true}) {
-      for (const bool turned_b : {false, true}) {
-        for (const std::int64_t batch : {1, 3}) {
-          constexpr std::int64_t kM = 256, kN = 384, kK = 192;
-          const auto factor = [&](const char* name, std::int64_t rows, std::int64_t columns, bool turned) {
-            const Tensor input =
-                Tensor::input(name, dtype, turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns});
-            return turned ? input.permute({0, 2, 1}) : input;
-          };
-          const Tensor product = matmul(factor("a", kM, kK, turned_a), factor("b", kK, kN, turned_b));
-          const Tensor bias = Tensor::input("bias", dtype, {kN});
-          const std::pair<const char*, Tensor> forms[] = {{"plain", product},
-                                                          {"with a bias", relu(product * 0.125 + bias)},
-                                                          {"in f32", product.cast(DType::f32) * 3.0}};
-          for (const auto& [name, tensor] : forms) {
-            const std::string what =
-                fmt::format("{}, {}, a {}, b {}, batch {}", name, name_of(dtype), turned_a, turned_b, batch);
-            const ir::Graph graph = graph_of({tensor});
-            Build how;
-            how.tuning.matmul = how.tuning.cooperative_matrix = true;
-            how.tuning.tile = schedule::TileShape{128, 128, 64, 64, 64};
-            const Executable program = compile_graph(graph, how);
-            whole += must(program.explain(Stage::glsl)).find("gl_ScopeWorkgroup") != std::string::npos;
-            ++cases;
-            compare_with_reference(program, graph, data_for({graph, {}, static_cast<std::uint64_t>(cases), false}),
-                                   what);
-          }
+    // The second is of sizes that no tile divides.
+    for (const std::array<std::int64_t, 3>& sizes : {std::array<std::int64_t, 3>{256, 384, 512}, {168, 136, 584}}) {
+      const std::int64_t m = sizes[0], n = sizes[1], k = sizes[2];
+      for (int form = 0; form < 16; ++form) {
+        const bool turned_a = (form & 1) != 0, turned_b = (form & 2) != 0, in_heads = (form & 4) != 0;
+        const std::int64_t batch = (form & 8) != 0 ? 3 : 1;
+        if (in_heads && (turned_a || k % 64 != 0)) continue;
+        const auto factor = [&](const char* name, std::int64_t rows, std::int64_t columns, bool turned) {
+          const Tensor input =
+              Tensor::input(name, dtype, turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns});
+          return turned ? input.permute({0, 2, 1}) : input;
+        };
+        const auto heads = [&] {
+          return Tensor::input("a", dtype, {batch, k / 64, m, 64}).permute({0, 2, 1, 3}).reshape({batch, m, k});
+        };
+        const Tensor product = matmul(in_heads ? heads() : factor("a", m, k, turned_a), factor("b", k, n, turned_b));
+        const Tensor bias = Tensor::input("bias", dtype, {n});
+        const Tensor residual = Tensor::input("residual", dtype, {batch, m, n});
+        const std::pair<const char*, Tensor> forms[] = {{"plain", product},
+                                                        {"with a bias", relu(product * 0.125 + bias)},
+                                                        {"with a residual", product + residual},
+                                                        {"in f32", product.cast(DType::f32)}};
+        for (const auto& [name, tensor] : forms) {
+          const std::string what = fmt::format("{}, {}, a {}, b {}, batch {}, heads {}, {} rows", name, name_of(dtype),
+                                               turned_a, turned_b, batch, in_heads, m);
+          const ir::Graph graph = graph_of({tensor});
+          Build how;
+          how.tuning.matmul = how.tuning.cooperative_matrix = true;
+          how.tuning.tile = schedule::TileShape{128, 128, 64, 64, 64};
+          const Executable program = compile_graph(graph, how);
+          const bool is_whole = must(program.explain(Stage::glsl)).find("gl_ScopeWorkgroup") != std::string::npos;
+          EXPECT_TRUE(is_whole) << what;
+          whole += is_whole ? 1 : 0;
+          ++cases;
+          compare_with_reference(program, graph, data_for({graph, {}, static_cast<std::uint64_t>(cases), false}), what);
         }
       }
     }

@@ -28,6 +28,9 @@ inline Forced draw_schedule(Random& random) {
       {" block=16", {.block = 16}},
       {" matrix=true", {.matmul = true}},
       {" matrix=false", {.matmul = false}},
+      {" stencil=1,1,1", {.stencil = schedule::StencilShape{1, 1, 1}}},
+      {" stencil=4,2,1", {.stencil = schedule::StencilShape{4, 2, 1}}},
+      {" stencil=8,1,2", {.stencil = schedule::StencilShape{8, 1, 2}}},
       {" tiled=true", {.tiled = true}},
       {" tiled=false", {.tiled = false}},
   };

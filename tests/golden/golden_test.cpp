@@ -27,6 +27,7 @@
 #include "support/hidden_names.hpp"
 #include "templates/lowering.hpp"
 #include "templates/matmul/tiles.hpp"
+#include "templates/stencil/geometry.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -86,6 +87,10 @@ const Golden kGoldens[] = {
     {"pad", "cpu", cpu_driver, 1},
     {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
+    {"depthwise", "gpu", gpu, 1},
+    {"depthwise", "minimum", minimum_device, 1},
+    {"depthwise", "mali", mali, 1},
+    {"depthwise", "v3d", v3d, 1},
     {"matmul_bytes", "dots", discrete_gpu_with_dots, 1},
     {"int4_vector", "gpu", gpu, 1},
     {"matmul_bias_silu", "gpu", gpu, 1},
@@ -243,6 +248,19 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
              : passes;
 }
 
+/// Of a line of a window: the vectors that it lies in, wherever in the first one it begins.
+std::optional<int> loads_of_stencil(const segment::Loops& loops, const schedule::StencilParams& params,
+                                    const schedule::AccessPlan& plan, std::size_t value) {
+  if (params.roles[value] != schedule::StencilRole::window || plan.kind != schedule::AccessKind::vector ||
+      !params.along_window)
+    return std::nullopt;
+  const schedule::StencilBlocks blocks(loops, params);
+  const int elements = plan.vector_bytes / 2;  // the graph's are of 16 bits
+  const auto vectors = blocks.row_vectors(blocks.loops().values[value], elements);
+  const std::int64_t row = blocks.window_extent(params.windows.size() - 1);
+  return static_cast<int>(schedule::ceil_div(vectors.value().phase + row, elements));
+}
+
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, const Target& target, std::size_t step, const lowering::Kernel& kernel) {
   const auto& [planned_loops, schedule, alias, pieces] = made.steps[step];
@@ -269,6 +287,8 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     if (const auto* params = schedule.get_if<schedule::TransposeParams>()) {
       for (const schedule::TransposedLoad& load : params->loads) count = load.value == i ? load.packed : count;
     }
+    if (const auto* params = schedule.get_if<schedule::StencilParams>())
+      count = loads_of_stencil(planned_loops, *params, plan, i).value_or(count);
     traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] +=
         count * mentions_of(loops, schedule, target, i);
   }
@@ -370,6 +390,7 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"attention_exported", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1},
+                               {"matmul_edges", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
                                {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
 

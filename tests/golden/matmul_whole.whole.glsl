@@ -13,6 +13,7 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(push_constant) uniform Sizes {
   uint chunks;  // tiles of all matrices
   uint row;     // workgroups in one row of the dispatch
+  uint depth;   // of the sums; not known to the compiler
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[2, 128, 192]
@@ -83,20 +84,20 @@ void main() {
   }
   tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
   coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> v3_v_sums = coopmat<float, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(0.0);
-  for (uint k = 0u; k < 192u; k += 64u) {
+  for (uint k = 0u; k < p.depth; k += 64u) {
     coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> in_x_e_factor;
     coopMatLoadTensorNV(in_x_e_factor, in_x.w, in_x_e_rows_at, sliceTensorLayoutNV(in_x_e_rows, 0u, 128u, k, 64u));
     coopmat<float16_t, gl_ScopeWorkgroup, 64, 128, gl_MatrixUseB> in_weight_factor;
     coopMatLoadTensorNV(in_weight_factor, in_weight.w, in_weight_rows_at, sliceTensorLayoutNV(in_weight_rows, 0u, 128u, k, 64u), turned);
     v3_v_sums = coopMatMulAdd(in_x_e_factor, in_weight_factor, v3_v_sums);
   }
+  uint m = first_m;
+  uint chunk = first_n;
   coopMatPerElementNV(v3_v_sums, v3_v_sums, result_at, first_m, first_n);
   coopmat<float16_t, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator> rounded = coopmat<float16_t, gl_ScopeWorkgroup, 128, 128, gl_MatrixUseAccumulator>(v3_v_sums);
   tensorLayoutNV<2> out_y_rows = createTensorLayoutNV(2);
   out_y_rows = setTensorLayoutDimensionNV(out_y_rows, 128u, 128u);
   out_y_rows = setTensorLayoutStrideNV(out_y_rows, 256u, 1u);
-  uint m = first_m;
-  uint chunk = first_n;
   uint q = chunk / 8u;
   coopMatStoreTensorNV(rounded, out_y.w, m * 32u + q, sliceTensorLayoutNV(out_y_rows, 0u, 128u, 0u, 128u));
 }

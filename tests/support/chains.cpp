@@ -67,4 +67,56 @@ void AnyGenerator::attention(NodeId from) {
   attempt(ops::row("dot"), {weights, v}, ir::DotPayload{{0}, {0}, {2}, {1}}, {8, false, false});
 }
 
+/// A convolution of single channels or a pool, over images whose channels are the outer or the inner axis.
+void AnyGenerator::windows(NodeId from) {
+  const std::vector<int> sizes = {3, 4, 7, 8, 9, 13, 16, 20};
+  const std::vector<int> channel_counts = {1, 2, 3, 8, 16};
+  const DType type = dtype(from);
+  const bool channels_last = random_.chance(40);
+  const bool has_rows = random_.chance(75);
+  const Dim channels(random_.pick(channel_counts));
+  Shape image;
+  if (!channels_last) image.push_back(channels);
+  const int first = static_cast<int>(image.size());
+  if (has_rows) image.emplace_back(random_.pick(sizes));
+  image.emplace_back(random_.pick(sizes));
+  if (channels_last) image.push_back(channels);
+  NodeId x = new_input(type, image);
+  if (random_.chance(30)) x = derived("relu", {x}, {4, false, true});
+  const int axes = has_rows ? 2 : 1;
+  ir::PadPayload pad;
+  ir::WindowPayload window;
+  for (int axis = 0; axis < static_cast<int>(image.size()); ++axis) {
+    const bool spatial = axis >= first && axis < first + axes;
+    pad.low.push_back(spatial ? static_cast<std::int64_t>(random_.below(3)) : 0);
+    pad.high.push_back(spatial ? static_cast<std::int64_t>(random_.below(3)) : 0);
+    if (!spatial) continue;
+    window.axes.push_back(axis);
+    window.sizes.push_back(1 + static_cast<std::int64_t>(random_.below(3)));
+    window.strides.push_back(1 + static_cast<std::int64_t>(random_.below(3)));
+    window.dilations.push_back(1 + static_cast<std::int64_t>(random_.below(window.sizes.back() == 3 ? 1 : 2)));
+  }
+  const NodeId around = note(graph_.add_scalar(type, random_.chance(80) ? 0 : -8), {8, true, true});
+  const auto room = attempt(ops::row("pad"), {x, around}, pad, {8, false, true});
+  if (!room) return;
+  const auto taken = attempt(ops::row("unfold"), {*room}, window, {8, false, true});
+  if (!taken) return;
+  std::vector<int> taps;
+  Shape weights{channels};
+  for (int i = 0; i < axes; ++i) {
+    taps.push_back(static_cast<int>(image.size()) + i);
+    weights.emplace_back(window.sizes[static_cast<std::size_t>(i)]);
+  }
+  if (random_.chance(60)) {
+    std::vector<int> own;
+    for (int i = 0; i < axes; ++i) own.push_back(1 + i);
+    const int channel = channels_last ? static_cast<int>(image.size()) - 1 : 0;
+    attempt(ops::row("dot"), {*taken, new_input(type, weights)}, ir::DotPayload{{channel}, {0}, taps, own},
+            {256, false, false});
+    return;
+  }
+  const std::vector<const char*> reductions = {"reduce_max", "reduce_sum", "reduce_mean", "reduce_min"};
+  attempt(ops::row(random_.pick(reductions)), {*taken}, ir::AxesPayload{taps}, {64, false, true});
+}
+
 }  // namespace vkfuse::test

@@ -70,10 +70,11 @@ void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
 
 void AnyGenerator::add_chain(NodeId from) {
   if (!is_float(dtype(from)) || !has_axis(from)) return;
-  const std::size_t kind = random_.below(3);
+  const std::size_t kind = random_.below(4);
   if (kind == 0) softmax(tame(from), any_axis(from));
   if (kind == 1) normalise(from);
   if (kind == 2) attention(from);
+  if (kind == 3) windows(from);
 }
 
 // --- views -----------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ class AnyGenerator : public Generator {
   NodeId softmax(NodeId from, int axis);
   void normalise(NodeId from);
   void attention(NodeId from);
+  void windows(NodeId from);
 
   [[nodiscard]] const Shape& shape(NodeId id) const { return graph_.node(id).type.shape; }
   [[nodiscard]] std::int64_t size(const Dim& dim) const {

@@ -120,7 +120,17 @@ int words_in_flight(const ir::Graph& graph, const Loops& loops, const Schedule& 
   return is_double_buffered(words, chunks) ? words * static_cast<int>(chunks) : 0;
 }
 
-int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extents& of, const Schedule& schedule) {
+/// Loads that each score is computed from, beside those of queries and keys.
+double loads_of_score(const Loops& loops, const AttentionParams& tile) {
+  std::vector<ValueId> stops;
+  if (tile.values.contract) stops.push_back(*tile.values.contract);
+  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score, stops);
+  return static_cast<double>(std::count_if(slice.begin(), slice.end(),
+                                           [&](ValueId id) { return loops.values[id].kind == Value::Kind::load; }));
+}
+
+int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extents& of, const DeviceModel& model,
+                        const Schedule& schedule) {
   const auto& tile = schedule.as<AttentionParams>();
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const int per_thread = schedule.workgroup / cooperative->subgroups;
@@ -128,6 +138,10 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
   int registers = simt_registers(loops, tile, of);
+  if (!tile.simt()->low_register) {  // whose scores are loaded in a loop
+    const double scores = tile.simt()->rows * tile.simt()->keys;
+    registers += static_cast<int>(model.attention.registers_of_load * scores * loads_of_score(loops, tile));
+  }
   if (tile.simt()->slice == 0 || !tile.values.contract) return registers;
   const int depth = tile.staged_d(loops);
   return registers + words_in_flight(graph, loops, schedule, tile.query, tile.tile_m() * depth) +
@@ -194,7 +208,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
   cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
   const double share = busy_share(target, model, schedule);
-  cost.registers = estimated_registers(graph, loops, of, schedule);
+  cost.registers = estimated_registers(graph, loops, of, model, schedule);
   const double crowding =
       cpu || tile.cooperative() != nullptr
           ? 1

@@ -151,7 +151,9 @@ bool take_shape(const Problem& problem, const TileShape& shape, int splits, Matm
   tile.shape = shape;
   if (tile.workgroup_scope()) {
     const bool forced = problem.tuning.cooperative_matrix.value_or(false);
-    if (splits > 1 || !has_workgroup_tiles(problem.graph, problem.loops, problem.target, tile, forced)) return false;
+    auto products = workgroup_products(problem.graph, problem.loops, problem.target, tile, forced);
+    if (splits > 1 || !products) return false;
+    tile.products = *std::move(products);
     tile.elements = 1;
   }
   // Every thread has something to bring.
@@ -202,7 +204,11 @@ std::optional<Schedule> with_shape(const Problem& problem, PlannedAccesses& plan
   choose_launch(problem, tile, schedule);
   const MatmulParams& params = schedule.params.emplace<MatmulParams>(std::move(tile));
   plan_all(problem.graph, problem.loops, problem.tuning, planned, schedule);
-  if (params.workgroup_scope()) schedule.stores[0] = {AccessKind::vector, 16};
+  if (const WorkgroupMatrixProducts* products = params.workgroup()) {
+    schedule.stores[0] = {AccessKind::vector, 16};
+    for (ValueId id : products->beside) schedule.loads[id] = {AccessKind::vector, 16};
+    schedule.reads_of_others = true;
+  }
   const std::int64_t iterations = iterations_of(problem.loops, params, splits);
   if (!check_limits(problem.graph, problem.loops, problem.target, schedule, iterations).ok()) return std::nullopt;
   model_matmul(problem.graph, problem.loops, problem.target, schedule);

@@ -200,7 +200,7 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
-  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
+  const bool many = loads > 0 && !tile.workgroup_scope() && shape.thread_m * shape.thread_n > kMany * shape.threads;
   time.moved = fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * stored / unit.memory_bytes;
   const double subtiles = tile.cooperative()->subtile == 0 ? 1
                                                            : shape.thread_m / static_cast<double>(tile.mma()->m) *
@@ -220,8 +220,11 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   CooperativeMatrixCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
   const double resident = resident_workgroups(unit, schedule, cost.registers);
-  const double steps =
-      static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), tile.shape.k), schedule.splits));
+  // What a workgroup's tile has left of a sum is a step with clamped layouts, which takes as long as three.
+  constexpr double kClampedStep = 2;
+  const std::int64_t k = count_along(loops, tile.k);
+  const double steps = static_cast<double>(ceil_div(ceil_div(k, tile.shape.k), schedule.splits)) +
+                       (tile.workgroup_scope() && k % tile.shape.k != 0 ? kClampedStep : 0.0);
   const ResultsTime results = time_of_results(graph, loops, model, tile, hidden);
   const auto wave = [&](double groups) {  // on one compute unit at the same time
     const double step_cycles =

@@ -1,6 +1,7 @@
 // What a tile of a matrix kernel takes: shared memory, registers, and time.
 #include "templates/matmul/cost.hpp"
 #include "schedule/traffic.hpp"
+#include "templates/matmul/tiles.hpp"
 
 #include <algorithm>
 
@@ -170,11 +171,18 @@ class MatmulModel {
     for (ValueId id : results) {
       if (loops_.values[id].kind != Value::Kind::load) continue;
       const int bytes = size_of(graph_.node(loops_.values[id].node).type.dtype);
-      cost_.loads_executed += static_cast<std::int64_t>(batch_ * m_ * n_ / tile_.elements * hidden) *
-                              instructions(schedule_.loads[id], bytes, tile_.elements);
+      const int elements = is_brought(id) ? 16 / bytes : tile_.elements;  // of a chunk
+      cost_.loads_executed += static_cast<std::int64_t>(batch_ * m_ * n_ / elements * hidden) *
+                              instructions(schedule_.loads[id], bytes, elements);
     }
   }
 
+  /// Whether the device brings what results are computed from as a tile.
+  [[nodiscard]] bool is_brought(ValueId id) const {
+    const WorkgroupMatrixProducts* products = tile_.workgroup();
+    return products != nullptr &&
+           std::find(products->beside.begin(), products->beside.end(), id) != products->beside.end();
+  }
   [[nodiscard]] double partial_bytes() const { return static_cast<double>(schedule_.scratch_bytes); }
   /// Partial sums are written and read once, from near caches where these hold them.
   [[nodiscard]] double partial_traffic() const {
@@ -187,16 +195,34 @@ class MatmulModel {
     return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1.0;
   }
 
+  /// Sums whose steps are not eight at a time lose what the device's own sharing gains.
+  [[nodiscard]] double gain_of_workgroup() const {
+    const std::int64_t steps = count_along(loops_, tile_.k) / tile_.shape.k;
+    return steps % kStepsOfWorkgroupTiles == 0 ? double{model_.matrices.kernels.workgroup_scope_gain} : 1.0;
+  }
+  [[nodiscard]] bool has_edges() const {
+    return count_along(loops_, tile_.m) % tile_.shape.m != 0 || count_along(loops_, tile_.n) % tile_.shape.n != 0;
+  }
+  /// A function of elements is written out for all that a thread has, and the workgroups of a compute unit come to it
+  /// at the same time.
+  [[nodiscard]] double visible_at_workgroup_scope() const {
+    const MatrixKernels& kernels = model_.matrices.kernels;
+    return kernels.workgroup_scope_epilogue * std::min(1.0, kernels.workgroup_scope_short_sum / k_);
+  }
+
   double cooperative_us() {
     const MatrixKernels& kernels = model_.matrices.kernels;
     // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
-    const double hidden = tile_.epilogues.empty()
+    const double hidden = tile_.workgroup_scope() ? visible_at_workgroup_scope()
+                          : tile_.epilogues.empty()
                               ? kernels.visible_epilogue
                               : std::max<double>(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
     const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, hidden);
     if (!tile_.workgroup_scope()) cost_.registers = cost.registers;
-    const double cycles =
-        cost.cycles * slowdown_of_projections() / (tile_.workgroup_scope() ? kernels.workgroup_scope_gain : 1.0);
+    const double cycles = cost.cycles * slowdown_of_projections() *
+                          (tile_.workgroup_scope() ? 1.0 / gain_of_workgroup()
+                           : has_edges()           ? kernels.edges
+                                                   : 1.0);
     const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written);
     return modelled_us(costs_of(target_), launches(), moved + partial_traffic(),
                        cycles * model_.units.count * model_.units.multiply_adds,

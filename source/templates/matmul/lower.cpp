@@ -34,6 +34,8 @@ MatmulEmitter::MatmulEmitter(const LoweringInput& in, int dispatch)
     sums_.push_back(unique(names_.values[sum.reduction] + "_sums"));
     if (tile_.mma()) subtiles_.push_back(unique(names_.values[sum.reduction] + "_subtiles"));
   }
+  if (const auto* products = tile_.workgroup())
+    known.insert(known.end(), products->beside.begin(), products->beside.end());
   make_hoisted();
   make_epilogues(known);
   results_ = make_store_part("result", false, known);

@@ -167,14 +167,22 @@ class MatmulEmitter : public OperandEmitter {
   Result<void> result_of_workgroup_tile();
   Result<void> workgroup_tile_main();
   /// How an operand or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.
-  void layout_of(const Code& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
-  /// How a piece of an operand is brought: the statement of a step along k.
+  void layout_of(const Code& name, const Code& rows, const Code& columns, std::int64_t stride, bool clamped);
+  /// How a tile's part of an operand is brought in a step along k.
   struct TensorLoad {
-    Code statement;
-    bool turned = false;  ///< rows in memory are columns of the matrix
+    const TileOperand* tile_operand = nullptr;
+    Code buffer, rows;  ///< the layout's name
+    std::int64_t stride = 0;
+    bool found_by_step = false;  ///< where it begins
+    bool turned = false;         ///< rows in memory are columns of the matrix
   };
-  TensorLoad locate_rows(const TileOperand& tile_operand);
-  void multiply_workgroup_tile(const std::vector<TensorLoad>& loads);
+  TensorLoad locate_rows(const TileOperand& tile_operand, const schedule::TileOperand& planned);
+  void layout_of_piece(const TensorLoad& piece, const Code& name, bool clamped);
+  void find_piece(const TensorLoad& piece, const Code& k);
+  void multiply_step(const std::vector<TensorLoad>& pieces, const std::vector<Code>& layouts);
+  void multiply_workgroup_tile(const std::vector<TensorLoad>& pieces);
+  Code bring_beside(ValueId id);
+  void locate_first(const Code& first, const Code& tile, int piece, const std::vector<int>& axes);
   void store_workgroup_tile();
 
   const schedule::MatmulParams& tile_;

@@ -20,8 +20,11 @@ struct CooperativeMatrixProducts {
   MatrixShape mma;
   int subtile = 0;  ///< columns of a subgroup's results that are staged in shared memory at a time
 };
-/// The workgroup multiplies tiles as one, which the device itself brings from memory.
-struct WorkgroupMatrixProducts : CooperativeMatrixProducts {};
+/// The workgroup multiplies tiles as one, which the device itself brings from memory. The last tile along m or n ends
+/// with the matrix and computes some results of the one before it once more.
+struct WorkgroupMatrixProducts : CooperativeMatrixProducts {
+  std::vector<segment::ValueId> beside;  ///< loads that differ along m and n, brought as tiles for the results
+};
 
 /// Sums over k of products of an operand at (batch, m, k) and one at (batch, n, k). Each of the four is a
 /// set of loop axes, counted as one, outermost first.
@@ -62,7 +65,10 @@ struct MatmulParams {
   }
   [[nodiscard]] const MatrixShape* mma() const { return cooperative() != nullptr ? &cooperative()->mma : nullptr; }
   [[nodiscard]] bool integer_dot() const { return std::holds_alternative<IntegerDotProducts>(products); }
-  [[nodiscard]] bool workgroup_scope() const { return std::holds_alternative<WorkgroupMatrixProducts>(products); }
+  [[nodiscard]] const WorkgroupMatrixProducts* workgroup() const {
+    return std::get_if<WorkgroupMatrixProducts>(&products);
+  }
+  [[nodiscard]] bool workgroup_scope() const { return workgroup() != nullptr; }
 };
 
 }  // namespace vkfuse::schedule

@@ -17,9 +17,30 @@ std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape
 std::vector<segment::ValueId> backward_slice_of_operand(const segment::Loops& loops, const MatmulParams& tile,
                                                         const TileOperand& tile_operand);
 
-/// Whether a workgroup can multiply the tile's shape as one: operands are as they lie in memory, all tiles are full,
-/// there is one result, nothing is reduced beside the sum, and there are products enough unless it is `forced`.
-bool has_workgroup_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                         const MatmulParams& tile, bool forced);
+/// NVIDIA's compiler (580) has eight steps of a workgroup's tile in flight. Where it knows that eight do not divide
+/// them, a product takes 2.3 times as long, and 1.05 times where it does not know how many there are
+/// (h200-product-forms.txt).
+inline constexpr std::int64_t kStepsOfWorkgroupTiles = 8;
+
+/// How a tile's part of an operand, or of the results, lies in memory.
+struct TileRows {
+  std::int64_t stride = 0;  ///< elements from one row to the next
+  /// Of several summed axes each step has one position but for the innermost, so it asks where its part begins.
+  bool found_by_step = false;
+};
+
+/// Of an operand whose first element at a position is at `offset`; nothing where rows have no single stride, or begin
+/// where the device does not load them from.
+std::optional<TileRows> rows_of_operand(const segment::Loops& loops, const MatmulParams& tile,
+                                        const TileOperand& tile_operand, const index::Expr& offset, DType component);
+/// The same of what lies along m and n, as results do.
+std::optional<TileRows> rows_of_results(const segment::Loops& loops, const MatmulParams& tile,
+                                        const index::Expr& offset, DType component);
+
+/// The products of a workgroup that multiplies the tile's shape as one: operands are as they lie in memory, the matrix
+/// is no smaller than a tile, there is one result, nothing is reduced beside the sum, and there are products enough
+/// unless it is `forced`. Nothing where that is not so.
+std::optional<WorkgroupMatrixProducts> workgroup_products(const ir::Graph& graph, const segment::Loops& loops,
+                                                          const Target& target, const MatmulParams& tile, bool forced);
 
 }  // namespace vkfuse::schedule

@@ -17,6 +17,7 @@ bool runs_along(const Value& value, std::span<const int> axes) {
 }
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // positions are 32-bit
+constexpr std::int64_t kVectorElements = 8;                    // of 16 bits, in what a device loads a row from
 
 DType dtype_of(const ir::Graph& graph, ir::NodeId node) { return graph.node(node).type.dtype; }
 
@@ -32,10 +33,17 @@ bool is_single_contraction(const Loops& loops, const MatmulParams& tile) {
          tile.row_reductions.empty() && tile.row_values.empty() && tile.epilogues.empty();
 }
 
-bool has_full_tiles(const Loops& loops, const MatmulParams& tile) {
-  const TileShape& shape = tile.shape;
-  return !loops.empty && count_along(loops, tile.m) % shape.m == 0 && count_along(loops, tile.n) % shape.n == 0 &&
-         count_along(loops, tile.k) % shape.k == 0;
+/// The last tile along m or n may begin within the one before it: where vectors lie along it, it begins at one.
+bool has_whole_tile(const Loops& loops, const MatmulParams& tile) {
+  const auto reaches = [&](const std::vector<int>& axes, int extent, bool has_vectors) {
+    const std::int64_t all = count_along(loops, axes);
+    return all >= extent && (!has_vectors || all % extent == 0 || all % kVectorElements == 0);
+  };
+  const auto along_own = [&](bool second) {
+    return std::any_of(tile.tile_operands.begin(), tile.tile_operands.end(),
+                       [&](const TileOperand& one) { return one.second == second && !one.along_k; });
+  };
+  return !loops.empty && reaches(tile.m, tile.shape.m, along_own(false)) && reaches(tile.n, tile.shape.n, true);
 }
 
 double multiply_adds_of(const Loops& loops, const MatmulParams& tile) {
@@ -43,44 +51,95 @@ double multiply_adds_of(const Loops& loops, const MatmulParams& tile) {
          static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
 }
 
-/// Whether an operand's elements are as they lie in memory, in rows of one stride.
+/// The innermost of these alone, if a tile has no positions of another one's.
+std::optional<std::vector<int>> within_innermost(const Loops& loops, const std::vector<int>& axes, int extent) {
+  if (axes.size() < 2 || loops.axes[static_cast<std::size_t>(axes.back())].size % extent != 0) return std::nullopt;
+  return std::vector<int>{axes.back()};
+}
+
+struct Side {
+  std::vector<int> axes;
+  bool within = false;  ///< of several, the innermost
+};
+
+/// What may be told of a tile's positions along these axes: all of them, or the innermost.
+std::vector<Side> sides(const Loops& loops, const std::vector<int>& axes, int extent) {
+  std::vector<Side> all{{axes}};
+  if (auto one = within_innermost(loops, axes, extent)) all.push_back({*std::move(one), true});
+  return all;
+}
+
+/// Whether an operand's elements are as they lie in memory.
 bool reads_rows(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, const TileOperand& tile_operand) {
   const DType component = tile.mma()->a;
   const Value& load = loops.values[sub32_value(graph, loops, tile_operand.value)];
-  if (load.kind != Value::Kind::load || !load.predicates.empty() || !load.data.empty() ||
-      dtype_of(graph, load.node) != component || load.buffer_elements >= kMostElements)
-    return false;
-  const std::vector<int>& own = tile_operand.second ? tile.n : tile.m;
-  return tile_operand.elements * size_of(component) == 16 &&
-         row_stride(loops, load.offset, tile_operand.along_k ? own : tile.k, tile_operand.along_k ? tile.k : own,
-                    tile_operand.elements);
+  return load.kind == Value::Kind::load && load.predicates.empty() && load.data.empty() &&
+         dtype_of(graph, load.node) == component && load.buffer_elements < kMostElements &&
+         tile_operand.elements * size_of(component) == 16 &&
+         rows_of_operand(loops, tile, tile_operand, load.offset, component);
 }
+
+bool is_of_tiles(DType dtype, const MatmulParams& tile) { return dtype == tile.mma()->a || dtype == DType::f32; }
 
 /// Whether the result is stored in rows of one stride, as the device converts it.
 bool stores_rows(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile) {
   const segment::Store& store = loops.stores[0];
   const DType type = dtype_of(graph, store.node);
-  return (type == tile.mma()->a || type == DType::f32) && store.buffer_elements < kMostElements &&
-         row_stride(loops, store.offset, tile.m, tile.n, 16 / size_of(type));
+  return is_of_tiles(type, tile) && store.buffer_elements < kMostElements &&
+         rows_of_results(loops, tile, store.offset, type);
+}
+
+/// Whether what results are computed from is brought as a tile. More than one finds no registers.
+bool is_brought(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, const Value& load) {
+  const DType type = dtype_of(graph, load.node);
+  return load.predicates.empty() && load.data.empty() && is_of_tiles(type, tile) &&
+         load.buffer_elements < kMostElements && rows_of_results(loops, tile, load.offset, type);
 }
 
 }  // namespace
 
-bool has_workgroup_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatmulParams& tile,
-                         bool forced) {
-  if (!offers_workgroup_scope(target, tile) || !is_single_contraction(loops, tile) || !has_full_tiles(loops, tile))
-    return false;
+std::optional<TileRows> rows_of_operand(const Loops& loops, const MatmulParams& tile, const TileOperand& tile_operand,
+                                        const index::Expr& offset, DType component) {
+  const std::vector<int>& own = tile_operand.second ? tile.n : tile.m;
+  for (const Side& k : sides(loops, tile.k, tile.shape.k)) {
+    for (const Side& side : sides(loops, own, tile_operand.second ? tile.shape.n : tile.shape.m)) {
+      const auto stride = row_stride(loops, offset, tile_operand.along_k ? side.axes : k.axes,
+                                     tile_operand.along_k ? k.axes : side.axes, 16 / size_of(component));
+      if (stride) return TileRows{*stride, k.within};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<TileRows> rows_of_results(const Loops& loops, const MatmulParams& tile, const index::Expr& offset,
+                                        DType component) {
+  for (const Side& m : sides(loops, tile.m, tile.shape.m)) {
+    for (const Side& n : sides(loops, tile.n, tile.shape.n)) {
+      if (const auto stride = row_stride(loops, offset, m.axes, n.axes, 16 / size_of(component)))
+        return TileRows{*stride};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<WorkgroupMatrixProducts> workgroup_products(const ir::Graph& graph, const Loops& loops,
+                                                          const Target& target, const MatmulParams& tile, bool forced) {
+  if (!offers_workgroup_scope(target, tile) || !is_single_contraction(loops, tile) || !has_whole_tile(loops, tile))
+    return std::nullopt;
   if (!forced && multiply_adds_of(loops, tile) < device_model(target).matrices.kernels.workgroup_scope_multiply_adds)
-    return false;
+    return std::nullopt;
   const auto reads = [&](const TileOperand& one) { return reads_rows(graph, loops, tile, one); };
   if (!std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(), reads) || !stores_rows(graph, loops, tile))
-    return false;
-  // What is read for every element would be read one by one.
-  const std::vector<segment::ValueId> results = backward_slice_of_results(loops);
-  return std::none_of(results.begin(), results.end(), [&](segment::ValueId id) {
+    return std::nullopt;
+  WorkgroupMatrixProducts products{*tile.cooperative(), {}};
+  // What else is read for every element would be read one by one.
+  for (segment::ValueId id : backward_slice_of_results(loops)) {
     const Value& value = loops.values[id];
-    return value.kind == Value::Kind::load && runs_along(value, tile.m) && runs_along(value, tile.n);
-  });
+    if (value.kind != Value::Kind::load || !runs_along(value, tile.m) || !runs_along(value, tile.n)) continue;
+    if (!products.beside.empty() || !is_brought(graph, loops, tile, value)) return std::nullopt;
+    products.beside.push_back(id);
+  }
+  return products;
 }
 
 }  // namespace vkfuse::schedule

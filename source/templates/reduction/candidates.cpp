@@ -64,6 +64,7 @@ int dispatches_of(const Loops& staged, const Schedule& schedule) {
 Result<Schedule> best_of_loops(const Problem& problem, int merged_reduction_axes, int wider) {
   Schedule schedule;
   auto& params = schedule.params.emplace<ReductionParams>();
+  schedule.reads_of_others = true;
   schedule.transforms.merged_reduction_axes = merged_reduction_axes;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.count();
   schedule.wide = schedule.launch.elements >= (std::int64_t{1} << 31);

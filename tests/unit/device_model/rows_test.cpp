@@ -86,8 +86,9 @@ TEST(DeviceRows, WhatIsMeasuredReplacesWhatIsAssumedAlone) {
 }
 
 TEST(DeviceRows, EveryNumberHasASourceAndIsOne) {
-  const std::set<std::string> may_be_zero = {"registers.elsewhere", "registers.of_hardware_thread",
-                                             "registers.subgroup", "units.workgroup_shared_memory"};
+  const std::set<std::string> may_be_zero = {"attention.registers_of_load", "registers.elsewhere",
+                                             "registers.of_hardware_thread", "registers.subgroup",
+                                             "units.workgroup_shared_memory"};
   for (const DeviceModel* row : device_model_rows()) {
     for (const Figure& figure : figures()) {
       const Number& number = figure.of(*row);
@@ -150,6 +151,8 @@ TEST(DeviceRows, RegistersAndSubgroupsReachTheLimits) {
   EXPECT_EQ(target_of(row_device("V3D 4")).caps.registers.per_thread, 32U);
   EXPECT_EQ(target_of(row_device("NVIDIA Hopper")).caps.registers.per_thread, kUnknownRegistersPerThread);
   EXPECT_EQ(target_of(row_device("Intel Xe-LP")).caps.subgroup.size, 16U);
+  EXPECT_EQ(target_of(row_device("Intel Xe-LP")).caps.registers.per_thread, 64U);
+  EXPECT_EQ(target_of(row_device("Intel Xe2")).caps.registers.per_thread, 96U);
   RowDevice fixed = row_device("Intel Xe-LP");
   fixed.subgroup_min = 32;  // no pipeline may ask for less
   EXPECT_EQ(target_of(fixed).caps.subgroup.size, 32U);

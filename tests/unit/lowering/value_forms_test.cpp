@@ -29,7 +29,7 @@ struct Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
-  [[nodiscard]] FormInput input(bool strict = false) const { return {graph, loops, ranges, strict}; }
+  [[nodiscard]] FormInput input(bool strict = false) const { return {graph, loops, ranges, strict, true}; }
   /// The value that an op computes from what others have.
   [[nodiscard]] segment::ValueId value(ir::NodeId node) const {
     for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
@@ -55,6 +55,36 @@ TEST(ValueForms, SmallPowersAreProducts) {
   EXPECT_EQ(of_exponent("4").form(2).kind, Kind::op);
   EXPECT_EQ(of_exponent("2.5").form(2).kind, Kind::op);
   EXPECT_EQ(of_exponent("2", "i32").form(2).kind, Kind::op) << "of integers, the op is exact";
+}
+
+/// x * (1 + erf(x / divisor)), as a GELU has it, or another number in place of the 1.
+Kernel of_gelu(const std::string& type, const std::string& divisor = "1.4142135", const std::string& one = "1") {
+  const auto typed = [&](const std::string& text) { return text + " : " + type + "[64]\n"; };
+  const std::string literals =
+      "%1 = constant {" + divisor + "} : " + type + "[]\n%2 = constant {" + one + "} : " + type + "[]\n";
+  return Kernel(typed("%0 = input \"x\"") + literals + typed("%3 = div %0 %1") + typed("%4 = erf %3") +
+                typed("%5 = add %4 %2") + typed("%6 = mul %0 %5") + "output \"y\" = %6\n");
+}
+
+TEST(ValueForms, OnePlusErfOf16BitsIsOneStep) {
+  for (const char* type : {"f16", "bf16"}) {
+    const Kernel gelu = of_gelu(type);
+    EXPECT_EQ(gelu.form(5).kind, Kind::one_plus_erf) << type;
+    EXPECT_EQ(gelu.form(5).operand, 0U);
+    EXPECT_EQ(gelu.form(4).kind, Kind::same);
+    EXPECT_EQ(gelu.form(3).kind, Kind::product);
+    EXPECT_NEAR(gelu.form(3).factor, 0.70710678, 1e-3);
+    EXPECT_EQ(gelu.form(5, true).kind, Kind::op) << "strict numerics round erf";
+  }
+}
+
+TEST(ValueForms, ErfStaysAsItIsWhereMoreIsAskedOfIt) {
+  EXPECT_EQ(of_gelu("f32").form(5).kind, Kind::op) << "f32 has more digits";
+  EXPECT_EQ(of_gelu("f16", "1.4142135", "2").form(5).kind, Kind::op) << "not 1";
+  const Kernel read_twice(
+      "%0 = input \"x\" : f16[64]\n%1 = constant {1} : f16[]\n%2 = erf %0 : f16[64]\n"
+      "%3 = add %2 %1 : f16[64]\n%4 = mul %3 %2 : f16[64]\noutput \"y\" = %4\n");
+  EXPECT_EQ(read_twice.form(3).kind, Kind::op) << "erf is needed by itself";
 }
 
 TEST(ValueForms, DivisionsByPowersOfTwoAreProducts) {

@@ -109,7 +109,7 @@ TEST(ReferenceDemand, WhatIsNestedTooDeepIsAnErrorAndNoCrash) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(
       result.error().message,
-      "The reference does not follow values through more than 1000 ops nested in each other that reduce or gather.");
+      "The reference does not follow values through more than 250 ops nested in each other that reduce or gather.");
 }
 
 // Compositions against loops over rows. -----------------------------------------------------------

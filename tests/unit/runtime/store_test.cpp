@@ -194,7 +194,7 @@ TEST(ProgramStoreDeathTest, AFreshProcessWithAWarmStoreDoesNotCallTheCompiler) {
     std::filesystem::remove_all(options.folder);
     run(open_with(options));
   }
-  EXPECT_EXIT(exit_with_compiler_calls(options), testing::ExitedWithCode(0), "^0 compiled, [0-9]+ loaded, 0 saved");
+  EXPECT_EXIT(exit_with_compiler_calls(options), testing::ExitedWithCode(0), "^0 compiled, .+ loaded, 0 saved");
   std::filesystem::remove_all(options.folder);
 }
 

@@ -99,6 +99,9 @@ TEST_F(RunModel, PrintsTheTimeOfEveryKernel) {
   EXPECT_NE(text.find("device us    share          bytes       GB/s\n"), std::string::npos) << text;
   EXPECT_NE(text.find("segment 0"), std::string::npos) << text;
   EXPECT_NE(text.find("100.0%"), std::string::npos) << text;
+  const std::size_t replay = text.find("One replay of the program: ");
+  ASSERT_NE(replay, std::string::npos) << text;
+  EXPECT_GT(std::stod(text.substr(replay + 27)), 0) << text;
   EXPECT_NE(text.find("Shaders compiled: "), std::string::npos) << text;
   // 4 rows: x is 4 floats, the result 16, the weights 4 and the bias 4.
   const auto trace = nlohmann::json::parse(std::ifstream(command_.trace));

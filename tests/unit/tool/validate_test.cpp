@@ -50,7 +50,9 @@ class Validation : public testing::Test {
 };
 
 TEST_F(Validation, OnEveryDeviceIsAPageAndJson) {
-  command_.paths = {graph("sums & <powers>.vkf", R"(graph "g" {
+  // Windows has no names of files with angle brackets.
+  constexpr bool kAnyName = std::filesystem::path::preferred_separator == '/';
+  command_.paths = {graph(kAnyName ? "sums & <powers>.vkf" : "sums & powers.vkf", R"(graph "g" {
   %0 = input "x" : f32[9, 130]
   %1 = exp %0 : f32[9, 130]
   %2 = reduce_sum axes=[1] %1 : f32[9]
@@ -87,7 +89,7 @@ TEST_F(Validation, OnEveryDeviceIsAPageAndJson) {
   EXPECT_EQ(json[1]["outputs"][0]["worst"].size(), 0u);
 
   const std::string page = test::must(read_text(command_.report));
-  EXPECT_NE(page.find("sums &amp; &lt;powers&gt;.vkf"), std::string::npos);
+  EXPECT_NE(page.find(kAnyName ? "sums &amp; &lt;powers&gt;.vkf" : "sums &amp; powers.vkf"), std::string::npos);
   EXPECT_EQ(occurrences(page, "<h2>"), static_cast<int>(devices));
   EXPECT_NE(page.find(fmt::format("<h2>0: {}", name)), std::string::npos);
   EXPECT_NE(page.find("f32[9, 130]"), std::string::npos);

@@ -1,0 +1,102 @@
+// Which loops are reductions over windows, and what blocks read of them.
+#include <gtest/gtest.h>
+
+#include "golden/targets.hpp"
+#include "plan/plan.hpp"
+#include "support/device.hpp"
+#include "templates/stencil/geometry.hpp"
+#include "templates/stencil/match.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+plan::ScheduledKernel scheduled(const std::string& text, const schedule::Tuning& tuning = {}) {
+  const plan::Plan plan = must(plan::make_plan(must(ir::parse(text)), discrete_gpu()));
+  std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, tuning));
+  if (steps.size() != 1) throw std::runtime_error(fmt::format("{} kernels", steps.size()));
+  return std::move(steps.front());
+}
+
+schedule::Tuning blocks_of(int elements, int rows) {
+  schedule::Tuning tuning;
+  tuning.stencil = schedule::StencilShape{elements, rows, 1};
+  return tuning;
+}
+
+/// Sums over windows of the last two axes of x.
+std::string pooled(const std::string& dtype, int height, int width, int taps, int stride) {
+  const int rows = (height - taps) / stride + 1, columns = (width - taps) / stride + 1;
+  return fmt::format(R"(graph "pooled" {{
+  %0 = input "x" : {0}[4, {1}, {2}]
+  %1 = unfold axes=[1, 2] sizes=[{3}, {3}] strides=[{4}, {4}] dilations=[1, 1] %0 : {0}[4, {5}, {6}, {3}, {3}]
+  %2 = reduce_max axes=[3, 4] %1 : {0}[4, {5}, {6}]
+  output "y" = %2
+}})",
+                     dtype, height, width, taps, stride, rows, columns);
+}
+
+TEST(Stencil, WindowsArePairsOfAxes) {
+  const plan::ScheduledKernel step = scheduled(pooled("f16", 33, 65, 3, 2), blocks_of(8, 2));
+  ASSERT_EQ(step.schedule.kind(), schedule::Template::stencil);
+  const auto& params = step.schedule.as<schedule::StencilParams>();
+  ASSERT_EQ(params.windows.size(), 2U);
+  for (const schedule::WindowAxis& window : params.windows) {
+    EXPECT_EQ(window.step, 2);
+    EXPECT_EQ(window.dilation, 1);
+  }
+  EXPECT_TRUE(params.along_window);
+  const schedule::StencilBlocks blocks(step.loops, params);
+  EXPECT_EQ(blocks.window_extent(1), 17);
+  EXPECT_EQ(blocks.window_extent(0), 5);
+  EXPECT_EQ(blocks.count(), 4 * 4 * 8);
+}
+
+TEST(Stencil, BlocksThatDoNotDivideAnAxisBeginEarly) {
+  const schedule::BlockAxis even = schedule::block_axis(56, 8), odd = schedule::block_axis(14, 8);
+  EXPECT_FALSE(even.overlaps());
+  EXPECT_EQ(even.blocks, 7);
+  EXPECT_TRUE(odd.overlaps());
+  EXPECT_EQ(odd.blocks, 2);
+  EXPECT_EQ(odd.step, 2);
+  EXPECT_EQ((odd.starts - 1) * odd.step, 14 - 8);
+}
+
+TEST(Stencil, RowsAreVectorsWhereMemoryIsAligned) {
+  // The rows of the first are a multiple of eight elements, those of the second of two, and of the third of one.
+  const std::pair<int, int> bytes_of_width[] = {{64, 16}, {62, 4}, {61, 4}};
+  for (const auto& [width, bytes] : bytes_of_width) {
+    const plan::ScheduledKernel step = scheduled(pooled("f16", 32, width, 9, 1), blocks_of(8, 1));
+    ASSERT_EQ(step.schedule.kind(), schedule::Template::stencil) << width;
+    for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
+      if (step.loops.values[i].kind != segment::Value::Kind::load) continue;
+      EXPECT_EQ(step.schedule.loads[i].vector_bytes, bytes) << width;
+      EXPECT_EQ(step.schedule.loads[i].kind == schedule::AccessKind::unaligned, width == 61) << width;
+    }
+  }
+}
+
+TEST(Stencil, ProductsAndReductionsOfRowsAreNone) {
+  const char* const others[] = {R"(graph "product" {
+  %0 = input "a" : f16[64, 48]
+  %1 = input "b" : f16[48, 64]
+  %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[64, 64]
+  output "y" = %2
+})",
+                                R"(graph "rows" {
+  %0 = input "x" : f32[64, 48]
+  %1 = reduce_sum axes=[1] %0 : f32[64]
+  output "y" = %1
+})",
+                                R"(graph "all positions" {
+  %0 = input "x" : f16[4, 16, 7, 7]
+  %1 = reduce_mean axes=[2, 3] %0 : f16[4, 16]
+  output "y" = %1
+})"};
+  for (const char* text : others) {
+    const plan::ScheduledKernel step = scheduled(text, blocks_of(4, 1));
+    EXPECT_NE(step.schedule.kind(), schedule::Template::stencil) << text;
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
