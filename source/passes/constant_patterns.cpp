@@ -1,6 +1,7 @@
 #include "passes/constant_patterns.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Elements {
   const std::byte* data = nullptr;
 
   [[nodiscard]] const std::byte* at(std::int64_t i) const { return data + static_cast<std::size_t>(i) * bytes; }
+  [[nodiscard]] std::int64_t number(std::int64_t i) const { return ir::decode_int(dtype, at(i)); }
   [[nodiscard]] bool equal(std::int64_t i, std::int64_t k) const { return std::memcmp(at(i), at(k), bytes) == 0; }
 };
 
@@ -37,59 +39,101 @@ std::optional<Elements> elements_of(const ir::Node& node) {
   return all.count > 1 ? std::optional(std::move(all)) : std::nullopt;
 }
 
-/// Elements from one position of each axis to the next.
-Sizes strides_of(const Sizes& sizes) {
-  Sizes strides(sizes.size(), 1);
-  for (std::size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * sizes[i];
-  return strides;
+bool is_near(std::int64_t number) { return number >= -kFarthest && number <= kFarthest; }
+
+/// A sum of stairs, one along each axis: so many positions have a number, then so many the next one.
+struct Stairs {
+  std::int64_t first = 0;
+  Sizes widths, heights;
+
+  [[nodiscard]] std::int64_t at(const Sizes& coordinates) const {
+    std::int64_t number = first;
+    for (std::size_t i = 0; i < widths.size(); ++i) number += heights[i] * (coordinates[i] / widths[i]);
+    return number;
+  }
+  [[nodiscard]] Expr as_expr(const Sizes& sizes) const {
+    Expr sum(first);
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      sum = sum + index::floor_div(Expr::axis(static_cast<int>(i), sizes[i]), widths[i]) * heights[i];
+    return sum;
+  }
+};
+
+/// The stairs that the elements from the first one along each axis are the beginning of.
+std::optional<Stairs> stairs_from(const Elements& all) {
+  Stairs stairs{.first = all.number(0)};
+  if (!is_near(stairs.first)) return std::nullopt;
+  std::int64_t stride = all.count;
+  for (const std::int64_t size : all.sizes) {
+    stride /= size;
+    std::int64_t width = 1;
+    while (width < size && all.number(width * stride) == stairs.first) ++width;
+    const std::int64_t next = width < size ? all.number(width * stride) : stairs.first;
+    if (!is_near(next)) return std::nullopt;
+    stairs.widths.push_back(width);
+    stairs.heights.push_back(next - stairs.first);
+  }
+  return stairs;
 }
+
+void advance(Sizes& coordinates, const Sizes& sizes) {
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    if (++coordinates[axis] < sizes[axis]) return;
+    coordinates[axis] = 0;
+  }
+}
+
+bool are_all(const Elements& all, const Stairs& stairs) {
+  Sizes at(all.sizes.size(), 0);
+  for (std::int64_t i = 0; i < all.count; ++i) {
+    if (!is_near(all.number(i)) || all.number(i) != stairs.at(at)) return false;
+    advance(at, all.sizes);
+  }
+  return true;
+}
+
+/// Narrower ones are data more often than positions: bytes of weights and their zero points.
+bool may_count(DType dtype) { return dtype == DType::boolean || dtype == DType::i32 || dtype == DType::i64; }
 
 }  // namespace
 
 std::optional<Expr> ramp_of(const ir::Node& constant) {
   const auto all = elements_of(constant);
-  // Narrower ones are data more often than positions: bytes of weights and their zero points.
-  if (!all || (all->dtype != DType::boolean && all->dtype != DType::i32 && all->dtype != DType::i64))
-    return std::nullopt;
-  const auto number = [&](std::int64_t i) { return ir::decode_int(all->dtype, all->at(i)); };
-  const std::int64_t first = number(0);
-  if (std::abs(first) > kFarthest) return std::nullopt;
-  const Sizes strides = strides_of(all->sizes);
-  Sizes steps(all->sizes.size(), 0), runs(all->sizes.size(), 1);
-  Expr ramp(first);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    // Blocks of positions have the same number.
-    while (runs[i] < all->sizes[i] && number(runs[i] * strides[i]) == first) ++runs[i];
-    if (runs[i] == all->sizes[i]) continue;
-    const std::int64_t next = number(runs[i] * strides[i]);
-    if (std::abs(next) > kFarthest) return std::nullopt;
-    steps[i] = next - first;
-    ramp = ramp + index::floor_div(Expr::axis(static_cast<int>(i), all->sizes[i]), runs[i]) * steps[i];
-  }
+  if (!all || !may_count(all->dtype)) return std::nullopt;
+  const auto stairs = stairs_from(*all);
+  if (!stairs) return std::nullopt;
+  const Expr ramp = stairs->as_expr(all->sizes);
   if (all->dtype == DType::boolean && !ramp.is_constant()) return std::nullopt;
-  Sizes at(all->sizes.size(), 0);
-  for (std::int64_t i = 0; i < all->count; ++i) {
-    std::int64_t expected = first;
-    for (std::size_t axis = 0; axis < at.size(); ++axis) expected += steps[axis] * (at[axis] / runs[axis]);
-    if (number(i) != expected) return std::nullopt;
-    for (std::size_t axis = at.size(); axis-- > 0;) {
-      if (++at[axis] < all->sizes[axis]) break;
-      at[axis] = 0;
-    }
-  }
-  return ramp;
+  return are_all(*all, *stairs) ? std::optional(ramp) : std::nullopt;
 }
 
-std::optional<double> number_of_matrix(const ir::Node& constant) {
-  const auto all = elements_of(constant);
-  if (!all || !is_float(all->dtype)) return std::nullopt;
-  // A vector of zeros is a bias that was never trained: its layer is to be like the others.
-  if (std::count_if(all->sizes.begin(), all->sizes.end(), [](std::int64_t size) { return size > 1; }) < 2)
-    return std::nullopt;
-  for (std::int64_t i = 1; i < all->count; ++i) {
-    if (!all->equal(i, 0)) return std::nullopt;
+namespace {
+
+/// The axes along which there is more than one position.
+std::vector<int> long_axes_of(const Elements& all) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < all.sizes.size(); ++i) {
+    if (all.sizes[i] > 1) axes.push_back(static_cast<int>(i));
   }
-  return ir::decode(all->dtype, all->at(0));
+  return axes;
+}
+
+/// Whether all elements are those that lie a period before.
+bool repeats(const Elements& all, std::int64_t period) {
+  for (std::int64_t i = period; i < all.count; ++i) {
+    if (!all.equal(i, i - period)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_matrix_of_zeros(const ir::Node& constant) {
+  const auto all = elements_of(constant);
+  // A vector of zeros is a bias that was never trained: its layer is to be like the others.
+  if (!all || !is_float(all->dtype) || long_axes_of(*all).size() < 2) return false;
+  const double first = ir::decode(all->dtype, all->at(0));
+  return first == 0 && !std::signbit(first) && repeats(*all, 1);
 }
 
 namespace {
@@ -166,42 +210,60 @@ std::optional<Band> steeper(Band band, const std::vector<Run>& runs, std::int64_
   return has_runs(band, runs, columns) ? std::optional(band) : std::nullopt;
 }
 
+/// A matrix, of which a constant may have several copies.
+struct Matrix {
+  int row = 0, column = 0;  ///< axes; the same one where there is one row
+  std::int64_t rows = 1, columns = 1;
+};
+
+/// Of a few elements anything is a band, and a vector of numbers is none that masks queries and keys.
+std::optional<Matrix> matrix_in(const Elements& all) {
+  constexpr std::int64_t kFewest = 16;
+  const std::vector<int> axes = long_axes_of(all);
+  if (all.count < kFewest || (axes.size() < 2 && all.dtype != DType::boolean)) return std::nullopt;
+  Matrix matrix{.row = axes.back(), .column = axes.back()};
+  matrix.columns = all.sizes[static_cast<std::size_t>(matrix.column)];
+  if (axes.size() < 2) return matrix;
+  matrix.row = axes[axes.size() - 2];
+  matrix.rows = all.sizes[static_cast<std::size_t>(matrix.row)];
+  return matrix;
+}
+
+/// The first element that is another one than the first, if there are no more than these two. Weights show a third
+/// value among the first few.
+std::optional<std::int64_t> other_of_two(const Elements& all) {
+  std::int64_t other = 1;
+  while (other < all.count && all.equal(other, 0)) ++other;
+  if (other == all.count) return std::nullopt;
+  for (std::int64_t i = other; i < all.count; ++i) {
+    if (!all.equal(i, 0) && !all.equal(i, other)) return std::nullopt;
+  }
+  return other;
+}
+
+/// Where the elements are those of one position.
+std::optional<Band> band_with(const Elements& all, const Matrix& matrix, std::int64_t inside) {
+  const auto runs = runs_of(all, matrix.rows, matrix.columns, inside);
+  if (!runs) return std::nullopt;
+  auto band = steeper(band_through(*runs, matrix.columns), *runs, matrix.columns);
+  if (!band) return std::nullopt;
+  band->row = matrix.row;
+  band->column = matrix.column;
+  return band;
+}
+
 }  // namespace
 
 std::optional<Band> band_of(const ir::Node& constant) {
   const auto all = elements_of(constant);
-  if (!all) return std::nullopt;
-  std::vector<int> axes;
-  for (std::size_t i = 0; i < all->sizes.size(); ++i) {
-    if (all->sizes[i] > 1) axes.push_back(static_cast<int>(i));
-  }
-  // Of a few elements anything is a band, and a vector of numbers is none that masks queries and keys.
-  constexpr std::int64_t kFewest = 16;
-  if (all->count < kFewest || (axes.size() < 2 && all->dtype != DType::boolean)) return std::nullopt;
-  // Weights show a third value among the first few.
-  std::int64_t other = 1;
-  while (other < all->count && all->equal(other, 0)) ++other;
-  if (other == all->count) return std::nullopt;
-  for (std::int64_t i = other; i < all->count; ++i) {
-    if (!all->equal(i, 0) && !all->equal(i, other)) return std::nullopt;
-  }
-  const int column = axes.back();
-  const int row = axes.size() < 2 ? column : axes[axes.size() - 2];
-  const std::int64_t columns = all->sizes[static_cast<std::size_t>(column)];
-  const std::int64_t rows = row == column ? 1 : all->sizes[static_cast<std::size_t>(row)];
-  for (std::int64_t i = rows * columns; i < all->count; ++i) {
-    if (!all->equal(i, i - rows * columns)) return std::nullopt;
-  }
-  if (other >= rows * columns) return std::nullopt;
-  for (const std::int64_t inside : {other, std::int64_t{0}}) {
-    const auto runs = runs_of(*all, rows, columns, inside);
-    if (!runs) continue;
-    auto band = steeper(band_through(*runs, columns), *runs, columns);
+  const auto matrix = all ? matrix_in(*all) : std::nullopt;
+  const auto other = matrix ? other_of_two(*all) : std::nullopt;
+  if (!other || !repeats(*all, matrix->rows * matrix->columns)) return std::nullopt;
+  for (const auto& [inside, outside] : {std::pair(*other, std::int64_t{0}), std::pair(std::int64_t{0}, *other)}) {
+    auto band = band_with(*all, *matrix, inside);
     if (!band) continue;
-    band->row = row;
-    band->column = column;
     band->inside = static_cast<std::size_t>(inside);
-    band->outside = static_cast<std::size_t>(inside == 0 ? other : 0);
+    band->outside = static_cast<std::size_t>(outside);
     return band;
   }
   return std::nullopt;

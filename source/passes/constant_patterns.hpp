@@ -12,8 +12,8 @@ namespace vkfuse::passes {
 /// shape being axis i, with a step for each axis; one number where all are equal. Nothing where they are not so.
 std::optional<index::Expr> ramp_of(const ir::Node& constant);
 
-/// The number that every element of a matrix, or of several, has; of floats.
-std::optional<double> number_of_matrix(const ir::Node& constant);
+/// Whether it is a matrix of floats, or several, every element of which is 0; of -0, none is.
+bool is_matrix_of_zeros(const ir::Node& constant);
 
 /// slope * row + constant.
 struct Line {

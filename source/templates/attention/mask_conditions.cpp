@@ -4,25 +4,20 @@
 #include <cmath>
 
 #include "index/exact_numbers.hpp"
+#include "ir/position_arithmetic.hpp"
 #include "schedule/operands.hpp"
 
 namespace vkfuse::schedule {
 
 using index::Expr;
+using ir::kFarthestPosition;
 using segment::Value;
 using segment::ValueId;
 
 namespace {
 
-constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions and their sums stay within 32 bits
 constexpr std::size_t kMostCases = 16;
 constexpr std::size_t kMostLines = 4;  // of a bound
-
-double rounded(DType dtype, double number) {
-  if (std::isnan(number)) return number;
-  const ir::Bytes bytes = ir::encode_scalar(dtype, number);
-  return ir::decode(dtype, bytes->data());
-}
 
 void add_line(MaskBound& bound, const MaskLine& line, bool upper) {
   for (MaskLine& known : bound) {
@@ -82,43 +77,24 @@ std::optional<Expr> MaskConditions::position_of(ValueId id) {
   const auto expr = sum_of_positions(id);
   if (!expr) return std::nullopt;
   const index::Interval interval = index::interval_of(*expr);
-  const bool near = interval.low > -kFar && interval.high < kFar;
+  const bool near = interval.low > -kFarthestPosition && interval.high < kFarthestPosition;
   return near && index::has_all_of(node(id).type.dtype, interval) ? expr : std::nullopt;
 }
 
 std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
   const Value& own = value(id);
-  if (const auto number = number_of(graph_, own)) {
-    if (!(std::abs(*number) < static_cast<double>(kFar)) || *number != std::trunc(*number)) return std::nullopt;
-    return Expr(static_cast<std::int64_t>(*number));
-  }
+  if (const auto number = number_of(graph_, own)) return ir::whole_number(*number);
   if (own.kind == Value::Kind::position)
     return node(id).op->role == ops::Role::iota ? std::optional(own.offset) : std::nullopt;
-  if (own.kind != Value::Kind::compute) return std::nullopt;
-  const auto operand = [&](std::size_t k) { return position_of(own.operands[k]); };
-  switch (node(id).op->role) {
-    case ops::Role::cast: return operand(0);
-    case ops::Role::neg:
-      if (const auto a = operand(0)) return Expr(0) - *a;
-      return std::nullopt;
-    case ops::Role::add:
-    case ops::Role::sub:
-    case ops::Role::mul:
-    case ops::Role::div: break;
-    default: return std::nullopt;
+  const ir::PositionArithmetic arithmetic = ir::position_arithmetic_of(role_of(id));
+  if (arithmetic == nullptr) return std::nullopt;
+  std::vector<Expr> operands;
+  for (const ValueId operand : own.operands) {
+    const auto position = position_of(operand);
+    if (!position) return std::nullopt;
+    operands.push_back(*position);
   }
-  const auto a = operand(0);
-  const auto b = a ? operand(1) : std::nullopt;
-  if (!a || !b) return std::nullopt;
-  if (node(id).op->role == ops::Role::add) return *a + *b;
-  if (node(id).op->role == ops::Role::sub) return *a - *b;
-  if (node(id).op->role == ops::Role::div) {
-    const bool counts = !is_float(node(id).type.dtype) && b->is_constant() && b->constant() > 0;
-    return counts && index::interval_of(*a).low >= 0 ? std::optional(index::floor_div(*a, b->constant()))
-                                                     : std::nullopt;
-  }
-  if (a->is_constant()) return *b * a->constant();
-  return b->is_constant() ? std::optional(*a * b->constant()) : std::nullopt;
+  return arithmetic(node(id).type.dtype, operands);
 }
 
 namespace {
@@ -179,7 +155,7 @@ std::int64_t floor_of(std::int64_t a, std::int64_t divisor) { return a / divisor
 Necessary MaskConditions::not_above_zero(const Expr& expr) const {
   Necessary necessary;
   const index::Interval interval = index::interval_of(expr);
-  if (interval.low <= -kFar || interval.high >= kFar) return necessary;
+  if (interval.low <= -kFarthestPosition || interval.high >= kFarthestPosition) return necessary;
   necessary.never = interval.low > 0;
   if (interval.high <= 0) return necessary;
   const Plane plane = Floor(m_, k_).of(expr);
@@ -193,56 +169,28 @@ Necessary MaskConditions::not_above_zero(const Expr& expr) const {
   return necessary;
 }
 
-Necessary MaskConditions::where_zero(const Expr& expr, bool truth) const {
-  const Necessary below = not_above_zero(truth ? expr : expr + 1);
-  const Necessary above = not_above_zero(truth ? Expr(0) - expr : Expr(1) - expr);
-  return truth ? both(below, above) : either(below, above);
+/// Where a difference of positions is what a comparison of the two asks for.
+Necessary MaskConditions::where_apart(const ops::Comparison& of, const Expr& apart) const {
+  const std::int64_t gap = of.equal ? 0 : 1;
+  const Necessary below = not_above_zero(apart + gap), above = not_above_zero(Expr(gap) - apart);
+  if (of.less && of.greater) return either(below, above);
+  if (!of.less && !of.greater) return both(below, above);
+  return of.less ? below : above;
 }
 
 // --- conditions ---
 
-namespace {
-
-bool compares(ops::Role role, double a, double b) {
-  switch (role) {
-    case ops::Role::lt: return a < b;
-    case ops::Role::le: return a <= b;
-    case ops::Role::gt: return a > b;
-    case ops::Role::ge: return a >= b;
-    case ops::Role::eq: return a == b;
-    default: return a != b;
-  }
-}
-
-bool is_comparison(ops::Role role) {
-  return role == ops::Role::lt || role == ops::Role::le || role == ops::Role::gt || role == ops::Role::ge ||
-         role == ops::Role::eq || role == ops::Role::ne;
-}
-
-}  // namespace
-
-Necessary MaskConditions::where_compared(ValueId id, bool truth) {
-  const ops::Role role = role_of(id);
+Necessary MaskConditions::where_compared(ValueId id, const ops::Comparison& of) {
   const ValueId first = value(id).operands[0], second = value(id).operands[1];
   const auto a = position_of(first);
   const auto b = a ? position_of(second) : std::nullopt;
-  if (a && b) {
-    const Expr apart = *a - *b;
-    switch (role) {
-      case ops::Role::eq: return where_zero(apart, truth);
-      case ops::Role::ne: return where_zero(apart, !truth);
-      case ops::Role::le: return not_above_zero(truth ? apart : Expr(1) - apart);
-      case ops::Role::lt: return not_above_zero(truth ? apart + 1 : Expr(0) - apart);
-      case ops::Role::ge: return not_above_zero(truth ? Expr(0) - apart : apart + 1);
-      default: return not_above_zero(truth ? Expr(1) - apart : apart);
-    }
-  }
+  if (a && b) return where_apart(of, *a - *b);
   const std::vector<Case> firsts = cases(first), seconds = cases(second);
   Necessary all{.never = true};
   for (const Case& one : firsts) {
     for (const Case& other : seconds) {
       const bool unknown = std::isnan(one.number) || std::isnan(other.number);
-      if (unknown || compares(role, one.number, other.number) == truth) all = either(all, both(one.where, other.where));
+      if (unknown || of.holds(one.number, other.number)) all = either(all, both(one.where, other.where));
     }
   }
   return all;
@@ -266,6 +214,16 @@ Necessary MaskConditions::where_chosen(const Value& choice, bool first) {
   return all;
 }
 
+/// Where a value, as a boolean, is `truth`.
+Necessary MaskConditions::where_converted(ValueId id, bool truth) {
+  if (node(id).type.dtype == DType::boolean) return where(id, truth);
+  Necessary all{.never = true};
+  for (const Case& one : cases(id)) {
+    if (std::isnan(one.number) || (one.number != 0) == truth) all = either(all, one.where);
+  }
+  return all;
+}
+
 Necessary MaskConditions::where(ValueId id, bool truth) {
   if (!spends()) return {};
   const Value& own = value(id);
@@ -275,7 +233,8 @@ Necessary MaskConditions::where(ValueId id, bool truth) {
     return either(both(where_chosen(own, true), operand(0, truth)), both(where_chosen(own, false), operand(1, truth)));
   }
   const ops::Role role = role_of(id);
-  if (is_comparison(role)) return where_compared(id, truth);
+  if (const auto* of = ops::comparison_of(role))
+    return where_compared(id, truth ? *of : *ops::comparison_of(of->opposite));
   switch (role) {
     case ops::Role::logical_not: return operand(0, !truth);
     case ops::Role::logical_and:
@@ -285,14 +244,7 @@ Necessary MaskConditions::where(ValueId id, bool truth) {
     }
     case ops::Role::select:
       return either(both(operand(0, true), operand(1, truth)), both(operand(0, false), operand(2, truth)));
-    case ops::Role::cast: {
-      if (node(own.operands[0]).type.dtype == DType::boolean) return operand(0, truth);
-      Necessary joined{.never = true};
-      for (const Case& one : cases(own.operands[0])) {
-        if (std::isnan(one.number) || (one.number != 0) == truth) joined = either(joined, one.where);
-      }
-      return joined;
-    }
+    case ops::Role::cast: return where_converted(own.operands[0], truth);
     default: return {};
   }
 }
@@ -305,17 +257,40 @@ const double kAny = std::nan("");
 
 std::vector<Case> any_number() { return {{kAny, {}}}; }
 
-/// Nothing where the op is another one.
-std::optional<double> computed(ops::Role role, double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) a = b = kAny;
-  switch (role) {
-    case ops::Role::add: return a + b;
-    case ops::Role::sub: return a - b;
-    case ops::Role::mul: return a * b;
-    case ops::Role::max: return std::isnan(a) ? kAny : std::max(a, b);
-    case ops::Role::min: return std::isnan(a) ? kAny : std::min(a, b);
-    default: return std::nullopt;
-  }
+double as_stored(DType dtype, double number) {
+  const ir::Bytes bytes = ir::encode_scalar(dtype, number);
+  return ir::decode(dtype, bytes->data());
+}
+
+/// A result that a dtype may not have: integers wrap.
+double rounded(DType dtype, double number) {
+  if (std::isnan(number)) return kAny;
+  const double stored = as_stored(dtype, number);
+  return is_float(dtype) || stored == number ? stored : kAny;
+}
+
+/// What an op makes of one or two numbers.
+using NumberFunction = double (*)(double a, double b);
+struct NumberRow {
+  ops::Role role;
+  NumberFunction of;
+};
+constexpr NumberRow kNumberRows[] = {
+    {ops::Role::cast, [](double a, double) { return a; }},
+    {ops::Role::copy, [](double a, double) { return a; }},
+    {ops::Role::neg, [](double a, double) { return -a; }},
+    {ops::Role::add, [](double a, double b) { return a + b; }},
+    {ops::Role::sub, [](double a, double b) { return a - b; }},
+    {ops::Role::mul, [](double a, double b) { return a * b; }},
+    {ops::Role::max, [](double a, double b) { return std::max(a, b); }},
+    {ops::Role::min, [](double a, double b) { return std::min(a, b); }},
+};
+
+/// Null where the op is another one.
+NumberFunction number_function_of(ops::Role role) {
+  const auto* found = std::find_if(std::begin(kNumberRows), std::end(kNumberRows),
+                                   [&](const NumberRow& row) { return row.role == role; });
+  return found == std::end(kNumberRows) ? nullptr : found->of;
 }
 
 }  // namespace
@@ -342,25 +317,28 @@ std::vector<Case> MaskConditions::cases_of_choice(ValueId id) {
 
 std::vector<Case> MaskConditions::cases_of_op(ValueId id) {
   const Value& own = value(id);
-  const DType dtype = node(id).type.dtype;
   if (const auto number = number_of(graph_, own)) return {{*number, {}}};
   const bool chooses = own.kind == Value::Kind::choose;
   if (!chooses && own.kind != Value::Kind::compute) return any_number();
-  if (dtype == DType::boolean) return {{1, where(id, true)}, {0, where(id, false)}};
-  const ops::Role role = role_of(id);
-  if (chooses || role == ops::Role::select) return cases_of_choice(id);
-  std::vector<Case> all;
-  if (role == ops::Role::cast || role == ops::Role::neg || role == ops::Role::copy) {
-    for (const Case& one : cases(own.operands[0]))
-      all.push_back({rounded(dtype, role == ops::Role::neg ? -one.number : one.number), one.where});
-    return all;
-  }
-  if (own.operands.size() != 2 || !computed(role, 0, 0)) return any_number();
-  const std::vector<Case> firsts = cases(own.operands[0]), seconds = cases(own.operands[1]);
+  if (node(id).type.dtype == DType::boolean) return {{1, where(id, true)}, {0, where(id, false)}};
+  if (chooses || role_of(id) == ops::Role::select) return cases_of_choice(id);
+  return cases_of_numbers(id);
+}
+
+std::vector<Case> MaskConditions::cases_of_numbers(ValueId id) {
+  const Value& own = value(id);
+  const NumberFunction computed = number_function_of(role_of(id));
+  if (computed == nullptr) return any_number();
+  const std::vector<Case> firsts = cases(own.operands[0]);
+  const std::vector<Case> seconds = own.operands.size() > 1 ? cases(own.operands[1]) : std::vector<Case>{{0, {}}};
   if (firsts.size() * seconds.size() > kMostCases) return any_number();
+  std::vector<Case> all;
   for (const Case& one : firsts) {
-    for (const Case& other : seconds)
-      all.push_back({rounded(dtype, *computed(role, one.number, other.number)), both(one.where, other.where)});
+    for (const Case& other : seconds) {
+      const bool unknown = std::isnan(one.number) || std::isnan(other.number);
+      const double number = unknown ? kAny : rounded(node(id).type.dtype, computed(one.number, other.number));
+      all.push_back({number, both(one.where, other.where)});
+    }
   }
   return all;
 }

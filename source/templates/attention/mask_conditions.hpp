@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/comparisons.hpp"
 #include "templates/attention/params.hpp"
 
 namespace vkfuse::schedule {
@@ -44,10 +45,12 @@ class MaskConditions {
   [[nodiscard]] std::optional<index::Expr> position_of(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> sum_of_positions(segment::ValueId id);
   [[nodiscard]] Necessary not_above_zero(const index::Expr& expr) const;
-  [[nodiscard]] Necessary where_zero(const index::Expr& expr, bool truth) const;
-  Necessary where_compared(segment::ValueId id, bool truth);
+  [[nodiscard]] Necessary where_apart(const ops::Comparison& of, const index::Expr& apart) const;
+  Necessary where_compared(segment::ValueId id, const ops::Comparison& of);
+  Necessary where_converted(segment::ValueId id, bool truth);
   std::vector<Case> cases_of_op(segment::ValueId id);
   std::vector<Case> cases_of_choice(segment::ValueId id);
+  std::vector<Case> cases_of_numbers(segment::ValueId id);
   /// Values are looked at again wherever they are read; of very many nothing is known.
   [[nodiscard]] bool spends() { return work_ > 0 && --work_ > 0; }
 

@@ -103,6 +103,28 @@ TEST(Positions, ComparisonsAreOfI32AndKnownOnesGo) {
   }
 }
 
+/// One literal stands for a matrix of zeros, but not for one of -0: a quotient by it has another sign.
+TEST(Positions, ZerosHaveTheirSign) {
+  const auto zeros = [](double zero) { return constant(DType::f32, {3, 4}, [=](std::int64_t) { return zero; }); };
+  EXPECT_TRUE(passes::is_matrix_of_zeros(zeros(0.0)));
+  EXPECT_FALSE(passes::is_matrix_of_zeros(zeros(-0.0)));
+  EXPECT_FALSE(passes::is_matrix_of_zeros(constant(DType::f32, {12}, [](std::int64_t) { return 0.0; })));
+}
+
+/// Numbers near the ends of 64 bits are no positions, nor are their sums and products.
+TEST(Positions, LargeNumbersStayAsTheyAre) {
+  const auto ramp = [](double first, double step) {
+    return passes::ramp_of(constant(DType::i64, {8}, [=](auto i) { return first + step * static_cast<double>(i); }));
+  };
+  EXPECT_FALSE(ramp(-0x1p63, 0));
+  EXPECT_FALSE(ramp(0, 0x1p41));
+  EXPECT_FALSE(ramp(0, 0x1p40));
+  const std::string text =
+      "  %0 = iota axis=0 : i64[9]\n  %1 = constant {1099511627776} : i64[]\n  %2 = add %0 %1 : i64[9]\n"
+      "  %3 = mul %2 %1 : i64[9]\n  %4 = ge %3 %1 : bool[9]\n  output \"y\" = %4\n";
+  EXPECT_EQ(after(text), text);
+}
+
 /// 200 + 100 is 44 of u8.
 TEST(Positions, NumbersThatWrapStayAsTheyAre) {
   const std::string text =
