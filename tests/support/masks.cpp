@@ -80,6 +80,9 @@ bool with_sinks(std::int64_t query, std::int64_t key) { return key <= query && (
 bool prefix(std::int64_t query, std::int64_t key) { return key <= query || key < 30; }
 bool offset(std::int64_t query, std::int64_t key) { return key <= query + 13; }
 bool blocks(std::int64_t query, std::int64_t key) { return key / 32 == query / 32; }
+bool far_ahead(std::int64_t query, std::int64_t key) { return key >= query + 60; }
+bool far_behind(std::int64_t query, std::int64_t key) { return key <= query - 30; }
+bool between(std::int64_t query, std::int64_t key) { return key < query && key >= 5; }
 bool everything(std::int64_t, std::int64_t) { return true; }
 bool nearly(std::int64_t query, std::int64_t key) { return key <= query || (query == 3 && key == 40); }
 
@@ -100,7 +103,7 @@ const MaskSpelling kSpellings[] = {
     {"stored_sum",
      [](const Tensor& s, double masked) {
        return s + stored_matrix(
-                      s, s.dtype(), [=](auto q, auto k) { return k <= q ? 0 : masked; }, 2);
+                      s, s.dtype(), [=](auto q, auto k) { return k <= q ? 0 : masked; }, s.shape()[0].size());
      },
      causal},
     {"stored_sum_of_infinity",
@@ -144,7 +147,7 @@ const MaskSpelling kSpellings[] = {
        const Tensor sees = stored_matrix(s, s.dtype(), causal);
        return s * sees - (1.0 - sees) * 1e4;
      },
-     causal, false},
+     causal},
     {"minus_ten_thousand",
      [](const Tensor& s, double) {
        return s - stored_matrix(s, s.dtype(), [](auto q, auto k) { return k <= q ? 0 : 1; }) * 1e4;
@@ -223,7 +226,7 @@ const MaskSpelling kSpellings[] = {
        const Tensor padding = Tensor::input("padding", DType::boolean, {s.shape()[0], 1, 1, keys_of(s)});
        return added(s, logical_and(le(stored_keys(s), stored_queries(s)), padding), masked);
      },
-     causal},
+     causal, true, false, true},
     {"plus_padding",
      [](const Tensor& s, double masked) {
        const Tensor padding = Tensor::input("padding", DType::boolean, {s.shape()[0], 1, 1, keys_of(s)});
@@ -231,7 +234,41 @@ const MaskSpelling kSpellings[] = {
        const Tensor zero = scalar(s, 0), hidden = scalar(s, masked);
        return s + (select(sees, zero, hidden) + select(padding, zero, hidden));
      },
-     causal},
+     causal, true, false, true},
+    {"padding_around_infinity",
+     [](const Tensor& s, double masked) {
+       const Tensor padding = Tensor::input("padding", DType::boolean, {s.shape()[0], 1, 1, keys_of(s)});
+       return kept(kept(s, le(stored_keys(s), stored_queries(s)), -kInfinity), padding, masked);
+     },
+     causal, true, false, true},
+    {"with_lengths",
+     [](const Tensor& s, double masked) {
+       const Tensor lengths = Tensor::input("lengths", DType::i64, {s.shape()[0], 1, 1, 1});
+       return added(s, logical_and(le(stored_keys(s), stored_queries(s)), lt(stored_keys(s), lengths)), masked);
+     },
+     causal, true, false, true},
+    // Rows that see nothing.
+    {"far_ahead",
+     [](const Tensor& s, double masked) { return added(s, ge(stored_keys(s), stored_queries(s) + whole(60)), masked); },
+     far_ahead, true, false, true},
+    {"stored_far_ahead",
+     [](const Tensor& s, double masked) {
+       return s + stored_matrix(s, s.dtype(), [=](auto q, auto k) { return far_ahead(q, k) ? 0 : masked; });
+     },
+     far_ahead, true, false, true},
+    {"far_behind",
+     [](const Tensor& s, double masked) { return kept(s, le(stored_keys(s), stored_queries(s) - whole(30)), masked); },
+     far_behind, true, false, true},
+    {"far_behind_or_nothing",
+     [](const Tensor& s, double) { return kept(s, le(stored_keys(s), stored_queries(s) - whole(30)), -kInfinity); },
+     far_behind, true, true, true},
+    {"two_masks_added",
+     [](const Tensor& s, double masked) {
+       const Tensor zero = scalar(s, 0), hidden = scalar(s, masked);
+       const Tensor q = stored_queries(s), k = stored_keys(s);
+       return s + (select(lt(k, q), zero, hidden) + select(ge(k, whole(5)), zero, hidden));
+     },
+     between, true, false, true},
     // Nearly so.
     {"one_element_more",
      [](const Tensor& s, double masked) { return kept(s, stored_matrix(s, DType::boolean, nearly), masked); }, nearly,

@@ -19,6 +19,8 @@ struct MaskSpelling {
   bool leaves_out = true;
   /// What is masked is -infinity, or becomes so by a sum of 16-bit floats: rows without anything are NaN.
   bool infinite = false;
+  /// It may hide every key of a row, and so of a tile of rows: what is masked is all that counts there.
+  bool hides_rows = false;
 };
 
 std::span<const MaskSpelling> mask_spellings();

@@ -17,6 +17,7 @@ using segment::ValueId;
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<float>::max();
 /// A score that is not above this is masked. Exponentials of f32 are 0 from 104 below the largest score on, and less
 /// than this would leave no room for scores that are not masked.
 constexpr double kMasked = -4096;
@@ -40,7 +41,7 @@ class MaskSearch {
   /// What becomes of a masked score on its way to the softmax.
   struct Path {
     double scale = 1;
-    double floor = -kInfinity;  ///< it is not less than this
+    double floor = -kInfinity;  ///< it may be this instead, where it is less
     bool added = false;         ///< to something that is data
   };
 
@@ -79,7 +80,7 @@ void MaskSearch::mask(const Necessary& left, double number, const Path& path) {
   found_.added = found_.added || path.added;
   if (std::isinf(scaled)) return;
   const double apart = path.added ? std::max(scaled * kShareOfAdded, path.floor + kApart) : scaled + kApart;
-  found_.negligible_below = std::max(found_.negligible_below.value_or(-kInfinity), apart);
+  found_.negligible_below = std::max(found_.negligible_below.value_or(-kLargest), apart);
 }
 
 void MaskSearch::visit(ValueId id, Path path) {
@@ -107,6 +108,8 @@ void MaskSearch::visit_choice(const Value& value, Path path) {
     const auto number = largest(value.operands[first + (truth ? 1 : 0)]);
     if (!number || !(*number * path.scale <= kMasked)) continue;
     mask(chooses ? conditions_.where_chosen(value, truth) : conditions_.where(value.operands[0], truth), *number, path);
+    // Where this choice hides a key, too, the score is its number, whatever the others say.
+    path.floor = std::max(path.floor, *number * path.scale);
     return visit(value.operands[first + (truth ? 0 : 1)], path);
   }
 }

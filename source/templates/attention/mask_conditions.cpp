@@ -262,11 +262,14 @@ double as_stored(DType dtype, double number) {
   return ir::decode(dtype, bytes->data());
 }
 
-/// A result that a dtype may not have: integers wrap.
+/// A result that a dtype may not have: integers wrap. Kernels keep sums of 16-bit floats in f32, so that one which is
+/// beyond the largest of these is not infinite yet, and what it masks counts in a row that has nothing else.
 double rounded(DType dtype, double number) {
   if (std::isnan(number)) return kAny;
   const double stored = as_stored(dtype, number);
-  return is_float(dtype) || stored == number ? stored : kAny;
+  if (!is_float(dtype)) return stored == number ? stored : kAny;
+  const bool overflows = std::isinf(stored) && !std::isinf(number);
+  return overflows && size_of(dtype) == 2 ? as_stored(DType::f32, number) : stored;
 }
 
 /// What an op makes of one or two numbers.
