@@ -129,7 +129,7 @@ def build_function(exporter):
 
 
 def time_torch(exporter, name):
-    """In a process of its own: torch.compile's mode reduce-overhead, in microseconds."""
+    """In a separate process: torch.compile's mode reduce-overhead, in microseconds."""
     build = build_function(pathlib.Path(exporter))
     import torch
     from triton.testing import do_bench

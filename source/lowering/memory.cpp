@@ -129,15 +129,15 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const Code& register_index,
   }
 }
 
+/// A select, no branch: a chunk has many of these, and some drivers' compilers need gigabytes for as many branches.
 Code Emitter::unaligned_word(ValueId id, int word, const Code& register_index) const {
   const Code odd = raw_names(id).back() + register_index;
   if (schedule_.loads[id].step == 1) {
     const Code low = raw_name(id, word) + register_index;
-    return code("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + register_index, low);
+    return code("mix({0}, ({0} >> 16) | ({1} << 16), {2} != 0u)", low, raw_name(id, word + 1) + register_index, odd);
   }
   const Code first = raw_name(id, 2 * word) + register_index, second = raw_name(id, 2 * word + 1) + register_index;
-  return code("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second, first,
-              second);
+  return code("mix(({0} & 0xffffu) | ({1} << 16), ({0} >> 16) | ({1} & 0xffff0000u), {2} != 0u)", first, second, odd);
 }
 
 Code Emitter::unpacked(ValueId id, int group, const Code& register_index) const {

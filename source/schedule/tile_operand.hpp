@@ -18,6 +18,9 @@ struct TileOperand {
 /// Between the rows of a tile for cooperative matrices in shared memory, which then start in other banks.
 inline constexpr int kBytesBetweenRows = 16;
 
+inline std::int64_t size_of_axis(const segment::Loops& loops, int axis) {
+  return loops.axes[static_cast<std::size_t>(axis)].size;
+}
 /// Positions along axes that are counted as one.
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 

@@ -246,7 +246,8 @@ TERMINAL
       fail "The share of the peak is another."
     limit="r['peak_of'] == 'fma f32' and r['limit'] in ('memory', 'arithmetic')"
     holds "$files/b.json" "all($limit for r in d['rows'])" || fail "The row does not say what bounds it."
-    head -1 "$files/b.csv" | grep -q ',copy_percent,peak_percent,peak_of,limit,' || fail "The CSV has no peaks."
+    columns=,copy_percent,peak_percent,peak_of,beside,beside_us,beside_percent,limit,
+    head -1 "$files/b.csv" | grep -q "$columns" || fail "The CSV has no peaks."
     # Going on with a report takes its peaks over, and a check times nothing.
     "$program" --case softmax:f32:8x512 --resume "$files/b.json" > "$files/out"
     grep -q '^peak fma f32 .* Gop/s, as before$' "$files/out" || fail "A peak is measured again: $(cat "$files/out")"

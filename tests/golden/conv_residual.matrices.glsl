@@ -116,10 +116,10 @@ void main() {
       uint row = thread % 8u;
       uint chunk = tile_n * 8u + row;
       uint k = step * 64u + column;
-      uint in_x_e_0 = (in_x_e_odd[u] != 0u ? (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] << 16) : in_x_e_w0[u]);
-      uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w1[u] >> 16) | (in_x_e_w2[u] << 16) : in_x_e_w1[u]);
-      uint in_x_e_2 = (in_x_e_odd[u] != 0u ? (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] << 16) : in_x_e_w2[u]);
-      uint in_x_e_3 = (in_x_e_odd[u] != 0u ? (in_x_e_w3[u] >> 16) | (in_x_e_w4[u] << 16) : in_x_e_w3[u]);
+      uint in_x_e_0 = mix(in_x_e_w0[u], (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] << 16), in_x_e_odd[u] != 0u);
+      uint in_x_e_1 = mix(in_x_e_w1[u], (in_x_e_w1[u] >> 16) | (in_x_e_w2[u] << 16), in_x_e_odd[u] != 0u);
+      uint in_x_e_2 = mix(in_x_e_w2[u], (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] << 16), in_x_e_odd[u] != 0u);
+      uint in_x_e_3 = mix(in_x_e_w3[u], (in_x_e_w3[u] >> 16) | (in_x_e_w4[u] << 16), in_x_e_odd[u] != 0u);
       uint q = k / 3u;
       uint r = q % 3u;
       uint q1 = chunk / 7u;

@@ -157,7 +157,7 @@ Code MatmulEmitter::bring_beside(ValueId id) {
   const Code rows = unique(names_.values[id] + "_rows");
   main_.line("{} {};", workgroup_matrix(type, shape_.m, shape_.n, "Accumulator"), name);
   layout_of(rows, code("{}u", shape_.m), code("{}u", shape_.n),
-            schedule::rows_of_results(loops_, tile_, load.offset, type)->stride, false);
+            *schedule::stride_of_results(loops_, tile_, load.offset, type), false);
   use_chunks_of(results_);
   Scope scope = part_scope(results_);
   main_.line("coopMatLoadTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", name, buffer,
@@ -186,7 +186,7 @@ void MatmulEmitter::store_workgroup_tile() {
   const Code& buffer = names_.nodes.at(store.node);
   const Code rows = unique(buffer + "_rows");
   layout_of(rows, code("{}u", shape_.m), code("{}u", shape_.n),
-            schedule::rows_of_results(loops_, tile_, store.offset, stored)->stride, false);
+            *schedule::stride_of_results(loops_, tile_, store.offset, stored), false);
   use_chunks_of(results_);
   Scope scope = part_scope(results_);
   main_.line("coopMatStoreTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", results, buffer,

@@ -33,9 +33,9 @@ struct TileRows {
 /// where the device does not load them from.
 std::optional<TileRows> rows_of_operand(const segment::Loops& loops, const MatmulParams& tile,
                                         const TileOperand& tile_operand, const index::Expr& offset, DType component);
-/// The same of what lies along m and n, as results do.
-std::optional<TileRows> rows_of_results(const segment::Loops& loops, const MatmulParams& tile,
-                                        const index::Expr& offset, DType component);
+/// Elements from one row of m to the next of what lies along m and n, as results do; nothing as above.
+std::optional<std::int64_t> stride_of_results(const segment::Loops& loops, const MatmulParams& tile,
+                                              const index::Expr& offset, DType component);
 
 /// The products of a workgroup that multiplies the tile's shape as one: operands are as they lie in memory, the matrix
 /// is no smaller than a tile, there is one result, nothing is reduced beside the sum, and there are products enough

@@ -51,21 +51,13 @@ double multiply_adds_of(const Loops& loops, const MatmulParams& tile) {
          static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
 }
 
-/// The innermost of these alone, if a tile has no positions of another one's.
-std::optional<std::vector<int>> within_innermost(const Loops& loops, const std::vector<int>& axes, int extent) {
-  if (axes.size() < 2 || loops.axes[static_cast<std::size_t>(axes.back())].size % extent != 0) return std::nullopt;
-  return std::vector<int>{axes.back()};
-}
+using Axes = std::span<const int>;
 
-struct Side {
-  std::vector<int> axes;
-  bool within = false;  ///< of several, the innermost
-};
-
-/// What may be told of a tile's positions along these axes: all of them, or the innermost.
-std::vector<Side> sides(const Loops& loops, const std::vector<int>& axes, int extent) {
-  std::vector<Side> all{{axes}};
-  if (auto one = within_innermost(loops, axes, extent)) all.push_back({*std::move(one), true});
+/// The axes along which positions of a tile differ: all of them, or the innermost where a tile has no others'
+/// positions.
+std::vector<Axes> axes_of_tile(const Loops& loops, const std::vector<int>& axes, int extent) {
+  std::vector<Axes> all{axes};
+  if (axes.size() > 1 && size_of_axis(loops, axes.back()) % extent == 0) all.push_back(Axes(axes).last(1));
   return all;
 }
 
@@ -86,14 +78,14 @@ bool stores_rows(const ir::Graph& graph, const Loops& loops, const MatmulParams&
   const segment::Store& store = loops.stores[0];
   const DType type = dtype_of(graph, store.node);
   return is_of_tiles(type, tile) && store.buffer_elements < kMostElements &&
-         rows_of_results(loops, tile, store.offset, type);
+         stride_of_results(loops, tile, store.offset, type);
 }
 
-/// Whether what results are computed from is brought as a tile. More than one finds no registers.
+/// Whether what results are computed from can be brought as a tile.
 bool is_brought(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile, const Value& load) {
   const DType type = dtype_of(graph, load.node);
   return load.predicates.empty() && load.data.empty() && is_of_tiles(type, tile) &&
-         load.buffer_elements < kMostElements && rows_of_results(loops, tile, load.offset, type);
+         load.buffer_elements < kMostElements && stride_of_results(loops, tile, load.offset, type);
 }
 
 }  // namespace
@@ -101,22 +93,21 @@ bool is_brought(const ir::Graph& graph, const Loops& loops, const MatmulParams& 
 std::optional<TileRows> rows_of_operand(const Loops& loops, const MatmulParams& tile, const TileOperand& tile_operand,
                                         const index::Expr& offset, DType component) {
   const std::vector<int>& own = tile_operand.second ? tile.n : tile.m;
-  for (const Side& k : sides(loops, tile.k, tile.shape.k)) {
-    for (const Side& side : sides(loops, own, tile_operand.second ? tile.shape.n : tile.shape.m)) {
-      const auto stride = row_stride(loops, offset, tile_operand.along_k ? side.axes : k.axes,
-                                     tile_operand.along_k ? k.axes : side.axes, 16 / size_of(component));
-      if (stride) return TileRows{*stride, k.within};
+  for (const Axes k : axes_of_tile(loops, tile.k, tile.shape.k)) {
+    for (const Axes side : axes_of_tile(loops, own, tile_operand.second ? tile.shape.n : tile.shape.m)) {
+      const auto stride = row_stride(loops, offset, tile_operand.along_k ? side : k, tile_operand.along_k ? k : side,
+                                     16 / size_of(component));
+      if (stride) return TileRows{*stride, k.size() < tile.k.size()};
     }
   }
   return std::nullopt;
 }
 
-std::optional<TileRows> rows_of_results(const Loops& loops, const MatmulParams& tile, const index::Expr& offset,
-                                        DType component) {
-  for (const Side& m : sides(loops, tile.m, tile.shape.m)) {
-    for (const Side& n : sides(loops, tile.n, tile.shape.n)) {
-      if (const auto stride = row_stride(loops, offset, m.axes, n.axes, 16 / size_of(component)))
-        return TileRows{*stride};
+std::optional<std::int64_t> stride_of_results(const Loops& loops, const MatmulParams& tile, const index::Expr& offset,
+                                              DType component) {
+  for (const Axes m : axes_of_tile(loops, tile.m, tile.shape.m)) {
+    for (const Axes n : axes_of_tile(loops, tile.n, tile.shape.n)) {
+      if (const auto stride = row_stride(loops, offset, m, n, 16 / size_of(component))) return stride;
     }
   }
   return std::nullopt;
@@ -132,7 +123,7 @@ std::optional<WorkgroupMatrixProducts> workgroup_products(const ir::Graph& graph
   if (!std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(), reads) || !stores_rows(graph, loops, tile))
     return std::nullopt;
   WorkgroupMatrixProducts products{*tile.cooperative(), {}};
-  // What else is read for every element would be read one by one.
+  // What else is read for every element would be read one by one. Of two such tiles the registers were not tried.
   for (segment::ValueId id : backward_slice_of_results(loops)) {
     const Value& value = loops.values[id];
     if (value.kind != Value::Kind::load || !runs_along(value, tile.m) || !runs_along(value, tile.n)) continue;

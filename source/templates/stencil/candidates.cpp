@@ -25,8 +25,6 @@ constexpr std::int64_t kMostKept = 128;  ///< elements of a row, and weights, of
 constexpr std::int64_t kMostUnrolled = 2048, kMostWrittenOut = 512, kMostUnrolledOnCpu = 512;
 constexpr int kRegistersOfBlock = 160;  ///< where nobody says how many a thread has
 
-std::int64_t size_of_loop_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
-
 std::int64_t most_unrolled(const Target& target) {
   if (target.type == DeviceType::cpu) return kMostUnrolledOnCpu;
   return target.caps.registers.arrays ? kMostUnrolled : kMostWrittenOut;
@@ -139,7 +137,7 @@ bool fits(const Problem& problem, const StencilBlocks& blocks, const Schedule& s
 bool extend_block(const Loops& loops, const StencilShape& shape, StencilParams& params) {
   params.extents.assign(loops.axes.size(), 1);
   const auto extend = [&](int axis, int extent) {
-    if (extent > size_of_loop_axis(loops, axis)) return false;
+    if (extent > size_of_axis(loops, axis)) return false;
     params.extents[static_cast<std::size_t>(axis)] = extent;
     return true;
   };

@@ -84,7 +84,7 @@ StencilCounts counts_of(const StencilBlocks& blocks, const StencilParams& params
     if (is_row || extent > 1) counts.unrolled *= blocks.taps(w);
   }
   for (int axis : params.serial) {
-    const std::int64_t size = blocks.loops().axes[static_cast<std::size_t>(axis)].size;
+    const std::int64_t size = size_of_axis(blocks.loops(), axis);
     counts.taps *= size;
     counts.rows *= size;
     counts.weights *= size;

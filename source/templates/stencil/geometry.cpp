@@ -38,7 +38,7 @@ Expr StencilBlocks::of_windows(const Loops& loops, const Expr& expr) const {
     if (stride == 0) continue;
     none.emplace(window.tap, Expr(0));
     none.emplace(window.position, Expr(0));
-    const std::int64_t positions = loops.axes[static_cast<std::size_t>(window.position)].size;
+    const std::int64_t positions = size_of_axis(loops, window.position);
     const std::int64_t size = window.step * (positions - 1) + window.dilation * (taps_[w] - 1) + 1;
     along = along + Expr::axis(kWindowAxis + static_cast<int>(w), size) * stride;
   }
@@ -47,8 +47,7 @@ Expr StencilBlocks::of_windows(const Loops& loops, const Expr& expr) const {
 
 StencilBlocks::StencilBlocks(const Loops& loops, const StencilParams& params)
     : params_(params), loop_axes_(loops.axes.size()), loops_(loops) {
-  for (const WindowAxis& window : params.windows)
-    taps_.push_back(loops.axes[static_cast<std::size_t>(window.tap)].size);
+  for (const WindowAxis& window : params.windows) taps_.push_back(size_of_axis(loops, window.tap));
   std::map<index::AxisId, Expr> axes;
   for (std::size_t i = 0; i < loop_axes_; ++i) {
     const int axis = static_cast<int>(i);

@@ -95,15 +95,21 @@ Code StencilEmitter::argument(const std::string& name, int element) const {
   return name == "j" ? code("{}u", element) : Code(name);
 }
 
-void StencilEmitter::set_axes(Scope& scope, bool element) const {
+std::vector<std::pair<int, Expr>> StencilEmitter::block_numbers() const {
   const std::vector<int> axes = blocks_.axes_in_memory();
   Sizes sizes;
   for (int axis : axes) sizes.push_back(blocks_.axis(axis).blocks);
   const std::vector<Expr> numbers =
       index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(blocks_.count(), 2)), sizes);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const schedule::BlockAxis& axis = blocks_.axis(axes[i]);
-    scope.axes[axes[i]] = axis.overlaps() ? Expr::axis(kStart + axes[i], axis.starts) : numbers[i];
+  std::vector<std::pair<int, Expr>> all;
+  for (std::size_t i = 0; i < axes.size(); ++i) all.emplace_back(axes[i], numbers[i]);
+  return all;
+}
+
+void StencilEmitter::set_axes(Scope& scope, bool element) const {
+  for (const auto& [loop_axis, number_along] : block_numbers()) {
+    const schedule::BlockAxis& axis = blocks_.axis(loop_axis);
+    scope.axes[loop_axis] = axis.overlaps() ? Expr::axis(kStart + loop_axis, axis.starts) : number_along;
   }
   if (chunk_.elements > 1)
     scope.axes[blocks_.local_axis(params_.chunk_axis)] = element ? Expr::axis(kElement, chunk_.elements) : Expr(0);
@@ -116,16 +122,11 @@ void StencilEmitter::set_axes(Scope& scope, bool element) const {
 
 /// Names for what depends on the block alone.
 void StencilEmitter::locate_block(Scope& scope) {
-  const std::vector<int> axes = blocks_.axes_in_memory();
-  Sizes sizes;
-  for (int axis : axes) sizes.push_back(blocks_.axis(axis).blocks);
-  const std::vector<Expr> numbers =
-      index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(blocks_.count(), 2)), sizes);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const schedule::BlockAxis& axis = blocks_.axis(axes[i]);
-    const Code number = scoped(scope, numbers[i]);
+  for (const auto& [loop_axis, number_along] : block_numbers()) {
+    const schedule::BlockAxis& axis = blocks_.axis(loop_axis);
+    const Code number = scoped(scope, number_along);
     if (!axis.overlaps()) continue;
-    const Code name = scope.axis_names.at(kStart + axes[i]);
+    const Code name = scope.axis_names.at(kStart + loop_axis);
     main_.line("uint {} = min({}, {});", name,
                axis.block_steps == 1 ? number : code("{} * {}u", number.parenthesised(), axis.block_steps),
                numbers_.size(axis.starts - 1));

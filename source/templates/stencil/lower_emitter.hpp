@@ -40,6 +40,8 @@ class StencilEmitter : public ChunkEmitter {
   [[nodiscard]] std::int64_t block_extent(std::size_t number) const;
   /// The name of the number of a chunk along that axis.
   [[nodiscard]] std::string_view chunk_name(std::size_t number) const;
+  /// The parallel loop axes, and which block along each the thread's is, by its number.
+  [[nodiscard]] std::vector<std::pair<int, index::Expr>> block_numbers() const;
   void locate_block(Scope& scope);
   /// Where a sum of the block is, as `element` of the chunk that the loops around are at.
   [[nodiscard]] Code place(const Code& element) const;
@@ -102,6 +104,7 @@ class StencilEmitter : public ChunkEmitter {
   };
   void unpack_elements(const Read& one, const std::vector<Code>& words, const Elements& elements,
                        const std::function<Code(std::int64_t)>& inside);
+  [[nodiscard]] Code padding(const Read& one) const;
   [[nodiscard]] Code or_padding(const Read& one, const Code& inside, const Code& value) const;
   /// Which ranges of a choice decide for one element after the other along the row, and which for all of it.
   [[nodiscard]] segment::Predicate ranges_of(const Read& one, bool along_row) const;

@@ -30,7 +30,7 @@ std::vector<ValueId> StencilEmitter::values_of(StencilRole role) const {
   return ids;
 }
 
-/// A product that a sum alone reads is added in one step, without a rounding of its own; see find_products.
+/// A product that a sum alone reads is added in one step, without being rounded first; see find_products.
 void StencilEmitter::find_products_of_sums() {
   find_products();
   if (options_.numerics == Numerics::strict) return;

@@ -54,9 +54,10 @@ segment::Predicate StencilEmitter::ranges_of(const Read& one, bool along_row) co
   return all;
 }
 
+Code StencilEmitter::padding(const Read& one) const { return use({}, loops_.values[one.value].operands[1]); }
+
 Code StencilEmitter::or_padding(const Read& one, const Code& inside, const Code& value) const {
-  if (inside.empty()) return value;
-  return code("{} ? {} : {}", inside, value, use({}, loops_.values[one.value].operands[1]));
+  return inside.empty() ? value : code("{} ? {} : {}", inside, value, padding(one));
 }
 
 void StencilEmitter::read(const Scope& scope, const Read& one) {
@@ -131,7 +132,7 @@ std::vector<Code> StencilEmitter::words_of(Scope& scope, const Read& one, std::i
   for (std::int64_t v = 0; v < vectors; ++v) {
     const Code place = v == 0 ? at : code("{} + {}u", at, v);
     const Code name = code("{}_w{}", names_.values[one.load], v);
-    // Of vectors before the buffer and behind it nothing is taken: any other will do.
+    // Vectors outside the buffer have no element that is used: any other will do.
     main_.line("{} {} = {}.w[{}];", word_type(bytes), name, block,
                inside ? place : code("min({}, {})", place, numbers_.size(last)));
     for (int k = 0; k < bytes / 4; ++k) all.push_back(bytes == 4 ? name : code("{}.{}", name, "xyzw"[k]));
@@ -154,7 +155,7 @@ std::vector<Code> StencilEmitter::unaligned_words_of(Scope& scope, const Read& o
   main_.line("bool {}_odd = (uint({}) & 1u) != 0u;", value, at);
   std::vector<Code> all;
   for (std::int64_t v = 0; v < words; ++v)
-    all.push_back(code("({0}_odd ? ({0}_w{1} >> 16) | ({0}_w{2} << 16) : {0}_w{1})", value, v, v + 1));
+    all.push_back(code("mix({0}_w{1}, ({0}_w{1} >> 16) | ({0}_w{2} << 16), {0}_odd)", value, v, v + 1));
   return all;
 }
 
@@ -175,7 +176,9 @@ void StencilEmitter::unpack_elements(const Read& one, const std::vector<Code>& w
     const Code place = elements.first.is_zero() ? code("{}u", i)
                        : i == 0                 ? elements.first
                                                 : code("{} + {}u", elements.first, i);
-    main_.line("{}[{}] = {};", one.array, place, or_padding(one, inside(i), element));
+    // A select, no branch: there are dozens of these, and SwiftShader's compiler needs gigabytes for as many branches.
+    const Code padded = inside(i).empty() ? element : code("mix({}, {}, {})", padding(one), element, inside(i));
+    main_.line("{}[{}] = {};", one.array, place, padded);
   }
 }
 

@@ -21,8 +21,6 @@ constexpr std::int64_t kMostTaps = 64;    // along an axis
 constexpr std::int64_t kMostSerial = 16;  // positions of reduction axes without windows
 constexpr std::int64_t kFarthest = 64;    // step and dilation: what is further apart is in other rows
 
-std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
-
 /// Whether a thread can reduce such values one by one.
 bool reduces_plainly(const ir::Graph& graph, const Value& value) {
   const ir::Node& node = graph.node(value.node);

@@ -27,8 +27,6 @@ constexpr int kMostInvocations = 256;
 /// also puts every invocation of a workgroup aside at the barrier, with all that it holds.
 std::int64_t accesses_of_staged_load(DeviceType type) { return type == DeviceType::cpu ? 8 : 2; }
 
-std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
-
 /// A load whose memory runs along other axes than that of the stores.
 struct StagedLoad {
   segment::ValueId value = 0;

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdlib>
+
+#include "base/shaders.hpp"
 #include "support/device.hpp"
 
 namespace vkfuse::lowering {
@@ -76,6 +80,46 @@ TEST(ValueForms, OnePlusErfOf16BitsIsOneStep) {
     EXPECT_NEAR(gelu.form(3).factor, 0.70710678, 1e-3);
     EXPECT_EQ(gelu.form(5, true).kind, Kind::op) << "strict numerics round erf";
   }
+}
+
+/// The numbers of a function of the prelude, in their order: no driver of these tests has what takes this one.
+std::vector<float> numbers_of(std::string_view function) {
+  std::vector<float> numbers;
+  for (const EmbeddedShader& shader : embedded_shaders()) {
+    const std::size_t begin = shader.text.find(function);
+    if (begin == std::string_view::npos) continue;
+    const std::string body(shader.text.substr(begin, shader.text.find("\n}", begin) - begin));
+    for (std::size_t at = body.find('{'); at < body.size();) {
+      const bool starts = std::isdigit(body[at]) != 0 && std::isalnum(body[at - 1]) == 0;
+      if (!starts) {
+        ++at;
+        continue;
+      }
+      const bool negative = body[at - 1] == '-';
+      char* end = nullptr;
+      const float number = std::strtof(body.c_str() + at, &end);
+      numbers.push_back(negative ? -number : number);
+      at = static_cast<std::size_t>(end - body.c_str());
+    }
+  }
+  return numbers;
+}
+
+TEST(ValueForms, TheStepForOnePlusErfIsWithinItsBound) {
+  const std::vector<float> n = numbers_of("float f16_one_plus_erf(float x) {");
+  ASSERT_EQ(n.size(), 8U) << "the farthest square, five coefficients, 1 and 2";
+  const auto step = [&](float x) {
+    const float z = std::fmin(x * x, n[0]);
+    float p = std::fma(n[1], z, n[2]);
+    for (std::size_t i = 3; i < 6; ++i) p = std::fma(p, z, n[i]);
+    const float root = 1 / std::sqrt(n[6] + std::exp2(-x * p));
+    return n[7] * root * root;
+  };
+  for (float x = -8; x <= 8; x += 0x1p-10F)
+    ASSERT_NEAR(step(x), 1 + std::erf(static_cast<double>(x)), 0x1p-18) << "of " << x;
+  EXPECT_EQ(step(INFINITY), 2);
+  EXPECT_EQ(step(-INFINITY), 0);
+  EXPECT_TRUE(std::isnan(step(NAN)));
 }
 
 TEST(ValueForms, ErfStaysAsItIsWhereMoreIsAskedOfIt) {
