@@ -52,6 +52,7 @@
   X(stale_kernel, differential, "ViewChains.ViewsOfViews*")                                  \
   X(lost_device_forgotten, unit, "LostTest.*")                                               \
   X(mask_bound_too_far, differential, "Attention.WalksThrough*")                             \
+  X(masked_rows_forgotten, differential, "*Masks.Rows*")                                     \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                         \
   X(unchecked_plan_digest, unit, "PlanFile.*")                                               \
   X(unchecked_plan_schedule, unit, "PlanFile.*")                                             \

@@ -53,7 +53,8 @@ constexpr std::string_view kLocals[] = {
     "subgroup",    "subgroup_m", "subgroup_n", "subtile",  "swizzle",    "t",         "third",        "thread",
     "thread_k",    "thread_m",   "thread_n",   "tile",     "tile_m",     "tile_n",    "tile_operand", "top",
     "turned",      "u",          "unit",       "weight",   "weight_at",  "whole",     "workgroup",    "first_row",
-    "first_plane", "plane",      "line",       "line_tap", "sheet",      "sheet_tap", "serial",       "tap"};
+    "first_plane", "plane",      "line",       "line_tap", "sheet",      "sheet_tap", "serial",       "tap",
+    "low",         "turn",       "visited"};
 
 struct Vocabulary {
   std::vector<WordRow> rows;

@@ -38,14 +38,14 @@ constexpr Glsl compared(std::string_view text, std::string_view pair64, std::str
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "eq", .arity = 2, .signature = Signature::compare, .types = kAll,
+    {.name = "eq", .role = Role::eq, .arity = 2, .signature = Signature::compare, .types = kAll,
      .glsl = compared("{0} == {1}", "{0} == {1}", "{0} == {1}"),
      .real = [](Reals x) { return double(x[0] == x[1]); },
      .integer = [](Integers x, DType) { return std::int64_t{x[0] == x[1]}; },
      .propagation = ErrorPropagation::custom, .own_error = compare_error, .custom_propagation = equality_spread,
      .commutative = true,
      .doc = "Equal; false if either is NaN. The zeros are equal."},
-    {.name = "ne", .arity = 2, .signature = Signature::compare, .types = kAll,
+    {.name = "ne", .role = Role::ne, .arity = 2, .signature = Signature::compare, .types = kAll,
      .glsl = {.f32 = "!({0} == {1})", .i32 = "{0} != {1}", .u32 = "{0} != {1}", .boolean = "{0} != {1}",
               .i64 = "{0} != {1}", .u64 = "{0} != {1}", .pair64 = "{0} != {1}", .f64 = "!({0} == {1})"},
      .real = [](Reals x) { return double(x[0] != x[1]); },

@@ -181,7 +181,11 @@ enum class Role : std::uint8_t {
   lt,
   ge,
   gt,
+  eq,
+  ne,
   logical_and,
+  logical_or,
+  logical_not,
   select,
   // The same value, as it is or in another type.
   cast,
@@ -208,6 +212,8 @@ enum class Role : std::uint8_t {
   reduce_sum,
   reduce_mean,
   reduce_max,
+  // Scans.
+  cumsum,
 };
 
 struct OpRow {

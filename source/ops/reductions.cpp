@@ -56,7 +56,8 @@ constexpr OpRow kRows[] = {
                 "left of "
             "the first operand, then of the second. 16-bit floats are multiplied and added up in f32. Integers wrap. 0 "
             "where nothing is contracted over an axis of 0."},
-    {.name = "cumsum", .cls = OpClass::scan, .types = kNumbers, .reduction = plain("add", 0), .cost = 2,
+    {.name = "cumsum", .role = Role::cumsum, .cls = OpClass::scan, .types = kNumbers, .reduction = plain("add", 0),
+     .cost = 2,
      .doc = "Running sum, added up as reduce_sum adds. Integers wrap."},
     {.name = "cumprod", .cls = OpClass::scan, .types = kNumbers, .reduction = plain("mul", 1), .cost = 2,
      .doc = "Running product, multiplied as reduce_prod multiplies. Integers wrap."},

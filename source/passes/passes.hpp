@@ -25,6 +25,10 @@ Result<ir::Graph> fold_literals(const ir::Graph& graph);
 /// row.
 Result<ir::Graph> drop_identities(const ir::Graph& graph);
 
+/// Constants that count positions, or compare them, as the counters and comparisons they were made of; comparisons of
+/// positions in i32; what is known of these for all positions; elements at positions that follow each other as views.
+Result<ir::Graph> name_positions(const ir::Graph& graph);
+
 /// Sums of f32 and f64 that are divided by the number of their elements become reduce_mean, which rounds less.
 Result<ir::Graph> name_means(const ir::Graph& graph);
 

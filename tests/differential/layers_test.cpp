@@ -7,6 +7,7 @@
 
 #include "api/states.hpp"
 #include "support/fuzz.hpp"
+#include "support/masks.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -166,16 +167,42 @@ class AttentionCase : public LayerCase {
     heads_ = key_heads * (random_.chance(50) ? 1 : draw_size(4));
     batch_ = draw_size(3);
     draw_options();
-    const Tensor y =
-        attention(operand("q", {batch_, heads_, queries_, size_}), operand("k", {batch_, key_heads, keys_, size_}),
-                  operand("v", {batch_, key_heads, keys_, value_size_}), options_);
-    finish(with_epilogue(y), fmt::format("attention {}", seed));
+    const Tensor q = operand("q", {batch_, heads_, queries_, size_});
+    const Tensor k = operand("k", {batch_, key_heads, keys_, size_});
+    const Tensor v = operand("v", {batch_, key_heads, keys_, value_size_});
+    // By a source of its own: other cases are what they were.
+    Random masks(seed + 1'000'000);
+    const auto spellings = mask_spellings();
+    if (masks.chance(30)) spelling_ = &spellings[masks.below(spellings.size())];
+    const bool hides_rows = spelling_ != nullptr && !spelling_->infinite && may_hide_rows();
+    // Of rows whose every score is rounded beside a large number the reference knows little.
+    if (hides_rows && dtype_ != DType::f32) spelling_ = nullptr;
+    if (spelling_ == nullptr) {
+      finish(with_epilogue(attention(q, k, v, options_)), fmt::format("attention {}", seed));
+      return;
+    }
+    const bool small = masks.chance(50) || dtype_ == DType::f16 || hides_rows;
+    const Tensor scores = spelling_->masked(attention_scores(q, k, options_), small ? -1e4 : -1e38);
+    const Tensor weights = softmax(scores.cast(options_.softmax_dtype.value_or(dtype_))).cast(dtype_);
+    finish(with_epilogue(attention_output(weights, v)), fmt::format("attention {} {}", seed, spelling_->name));
   }
 
   /// Whether positions leave out keys: blocks of them are not visited, and a NaN there does not reach the result.
   [[nodiscard]] bool leaves_out() const { return options_.causal || options_.window_before || options_.window_after; }
+  /// The same of a mask that a model's exporter wrote.
+  [[nodiscard]] bool is_exported() const { return spelling_ != nullptr; }
 
  private:
+  [[nodiscard]] bool may_hide_rows() const {
+    if (spelling_->hides_rows) return true;
+    for (std::int64_t query = 0; query < queries_; ++query) {
+      bool sees = false;
+      for (std::int64_t key = 0; key < keys_ && !sees; ++key) sees = spelling_->sees(query, key);
+      if (!sees) return true;
+    }
+    return false;
+  }
+
   void draw_options() {
     if (random_.chance(20)) options_.scale = random_.between(0.3, 2) / std::sqrt(static_cast<double>(size_));
     if (random_.chance(20)) options_.softcap = random_.between(2, 20);
@@ -208,6 +235,7 @@ class AttentionCase : public LayerCase {
   }
 
   AttentionOptions options_;
+  const MaskSpelling* spelling_ = nullptr;
   std::int64_t batch_ = 1, heads_ = 1, queries_ = 1, keys_ = 1, size_ = 1, value_size_ = 1;
 };
 
@@ -225,7 +253,8 @@ void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
 
 RandomGraph random_attention(std::uint64_t seed, bool halves) {
   const AttentionCase one(seed, halves);
-  return {one.graph(), seed % 5 == 0 && !(halves && one.leaves_out()), halves && one.dtype() == DType::bf16};
+  return {one.graph(), seed % 5 == 0 && !one.is_exported() && !(halves && one.leaves_out()),
+          halves && one.dtype() == DType::bf16};
 }
 
 /// Of threads, as GPUs have them.

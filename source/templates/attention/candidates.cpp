@@ -149,8 +149,7 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.axes.m.size() > 1 &&
       problem.loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size % tile.tile_m() != 0) {
-    tile.mask.upper.clear();
-    tile.mask.lower.clear();
+    tile.mask = {};
   }
   if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
@@ -370,14 +369,6 @@ bool fits_chunks(const Loops& loops, const AttentionParams& tile) {
          loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % tile.elements == 0;
 }
 
-bool is_same_mask(const MaskBounds& a, const MaskBounds& b) {
-  const auto same = [](const MaskBound& x, const MaskBound& y) {
-    return x.slope == y.slope && x.constant == y.constant;
-  };
-  return std::equal(a.upper.begin(), a.upper.end(), b.upper.begin(), b.upper.end(), same) &&
-         std::equal(a.lower.begin(), a.lower.end(), b.lower.begin(), b.lower.end(), same);
-}
-
 }  // namespace
 
 std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const Schedule& requested) {
@@ -385,11 +376,9 @@ std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const S
   const AttentionParams& tile = requested.as<AttentionParams>();
   if (!matched || !is_same_match(*matched, tile) || !fits_chunks(problem.loops, tile)) return std::nullopt;
   find_mask_bounds(problem.graph, problem.loops, *matched);
-  const bool skips_blocks = !tile.mask.upper.empty() || !tile.mask.lower.empty();
-  if (skips_blocks && !is_same_mask(matched->mask, tile.mask)) return std::nullopt;
+  if (!tile.mask.empty() && !(matched->mask == tile.mask)) return std::nullopt;
   auto schedule = with_tile(problem, tile, requested.workgroup);
-  if (!schedule || !serve(*schedule, requested) ||
-      schedule->as<AttentionParams>().mask.upper.size() != tile.mask.upper.size() ||
+  if (!schedule || !serve(*schedule, requested) || !(schedule->as<AttentionParams>().mask == tile.mask) ||
       schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
   return schedule;

@@ -19,7 +19,7 @@ namespace {
 
 /// Of the blocks of k, those that some row's mask leaves: the mean over tiles of m, or over some of them.
 double visited_share(const Loops& loops, const AttentionParams& tile) {
-  if (tile.mask.upper.empty() && tile.mask.lower.empty()) return 1;
+  if (tile.mask.empty()) return 1;
   const std::int64_t tiles = ceil_div(count_along(loops, tile.axes.m), tile.tile_m());
   const double all = static_cast<double>(ceil_div(count_along(loops, tile.axes.k), tile.tile_k()));
   constexpr std::int64_t kSamples = 64;

@@ -33,6 +33,7 @@ class Attention : public AttentionBase {
   Result<void> finish_scores();
   Result<void> finish_score();
   void rescale_row();
+  void find_low_rows(const Code& number) override;
   // --- weights, sums, results ---
   Result<void> weigh();
   Result<void> weigh_score(const Code& weight);
@@ -178,7 +179,7 @@ Result<void> Attention::main_function() {
   if (first_ && slices_d_ == 1) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
   VKF_CHECK_OK(fetch_first(walk));
-  open_long_loop("block", walk.begin, walk.end);
+  open_blocks(walk, simt_.slice == 0 ? "" : "[[dont_unroll]] ", {weights_, "1.0", "0.0"});
   VKF_CHECK_OK(find_scores(walk));
   if (third_.staging.prefetched) {
     main_.line("// The first values are in flight while scores become weights.");
@@ -204,8 +205,7 @@ Result<void> Attention::fetch_first(const Walk& walk) {
   Code block;
   if (!walk.begin.is_zero()) {
     block = "first_block";  // there may be none
-    main_.line("uint first_block = min({}, {} - 1u);", walk.begin,
-               numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k())));
+    main_.line("uint first_block = {};", first_block(walk));
   }
   return fetch(*second_, block, "");
 }
@@ -234,8 +234,8 @@ Result<void> Attention::fetch_next(const Walk& walk) {
   const bool slices = slices_d_ > 1;
   main_.line("// The next {} is in flight while this one is multiplied.", slices ? "slice" : "block");
   if (slices) main_.line("uint next_slice = (slice + 1u) % {}u;", slices_d_);
-  main_.line("uint next_block = min(block + {}, {} - 1u);", slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"),
-             walk.end);
+  main_.line("uint next_block = {};",
+             block_after(walk, slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"), walk.end));
   if (first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", "next_slice"));
   if (second_->staging.prefetched) VKF_CHECK_OK(fetch(*second_, "next_block", slices ? "next_slice" : ""));
   return {};
@@ -362,6 +362,11 @@ void Attention::rescale_row() {
   } else {
     each("g", simt_.keys / 4, code("{}[i * {}u + g] -= base;", scores_, simt_.keys / 4));
   }
+}
+
+void Attention::find_low_rows(const Code& number) {
+  main_.line("bool low = false;");
+  each("i", simt_.rows, code("low = low || !({} > {});", most_, number));
 }
 
 /// Weights of a block, to shared memory.

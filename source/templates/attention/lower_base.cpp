@@ -120,36 +120,83 @@ void AttentionBase::locate_tile() {
              tile_.axes.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
 }
 
+/// The furthest position of k that a line leaves some row of the tile.
+Code AttentionBase::line_of(const schedule::MaskLine& line, bool upper) const {
+  const char* row = (line.slope > 0) == upper ? "highest" : "lowest";
+  if (line.slope == 0) return code("{}", line.constant);
+  const Code scaled = line.slope == 1 ? row : code("{} * {}", row, line.slope);
+  return line.constant == 0 ? scaled : code("{} {} {}", scaled, line.constant > 0 ? "+" : "-", std::abs(line.constant));
+}
+
+Code AttentionBase::bound_of(const schedule::MaskBound& bound, bool upper) const {
+  Code furthest = line_of(bound.front(), upper);
+  for (std::size_t i = 1; i < bound.size(); ++i)
+    furthest = code("{}({}, {})", upper ? "max" : "min", furthest, line_of(bound[i], upper));
+  return furthest;
+}
+
 AttentionBase::Walk AttentionBase::find_blocks() {
-  const Code all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
-  if (tile_.mask.upper.empty() && tile_.mask.lower.empty()) return {"0u", all};
+  Walk walk;
+  walk.begin = Code::zero();
+  walk.all = walk.end = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
+  const bool finite = tile_.mask.negligible_below.has_value();
+  if (tile_.mask.empty() || (options_.numerics == Numerics::strict && (finite || tile_.mask.added))) return walk;
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
   const Code at = code("tile_m * {}u", tile_.tile_m());
   const Code own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");
   main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, own_rows));
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
-  const auto position = [](const schedule::MaskBound& mask_bound, bool upper) {
-    const char* row = (mask_bound.slope > 0) == upper ? "highest" : "lowest";
-    const Code scaled = mask_bound.slope == 1   ? row
-                        : mask_bound.slope == 0 ? "0"
-                                                : code("{} * {}", row, mask_bound.slope);
-    return mask_bound.constant == 0
-               ? scaled
-               : code("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
-  };
   main_.line("int last = int({}) - {};", numbers_.size(count(tile_.axes.k)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
-  for (const auto& mask_bound : tile_.mask.upper) main_.line("last = min(last, {});", position(mask_bound, true));
+  for (const auto& bound : tile_.mask.upper) main_.line("last = min(last, {});", bound_of(bound, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
-  Code begin = Code::zero();
+  walk.end = "end";
   if (!tile_.mask.lower.empty()) {
     main_.line("int first = 0;");
-    for (const auto& mask_bound : tile_.mask.lower) main_.line("first = max(first, {});", position(mask_bound, false));
+    for (const auto& bound : tile_.mask.lower) main_.line("first = max(first, {});", bound_of(bound, false));
     main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
-    begin = "begin";
+    walk.begin = "begin";
   }
-  return {begin, "end"};
+  walk.goes_round = VKF_PLANT(masked_rows_forgotten, finite, false);
+  return walk;
+}
+
+Code AttentionBase::first_block(const Walk& walk) const {
+  if (walk.begin.is_zero()) return walk.begin;
+  return walk.goes_round ? code("{} % {}", walk.begin, walk.all) : code("min({}, {} - 1u)", walk.begin, walk.all);
+}
+
+Code AttentionBase::block_after(const Walk& walk, const Code& ahead, const Code& end) const {
+  return walk.goes_round ? code("(block + {}) % {}", ahead, walk.all) : code("min(block + {}, {} - 1u)", ahead, end);
+}
+
+void AttentionBase::open_blocks(const Walk& walk, const char* attribute, const Flags& flags) {
+  if (!walk.goes_round) {
+    main_.open("{}for (uint block = {}; block < {}; ++block) {{", attribute, walk.begin, walk.end);
+    return;
+  }
+  const bool begins = !walk.begin.is_zero();
+  if (begins) main_.line("uint visited = uint(max(int(end) - int(begin), 0));");
+  main_.open("{0}for (uint turn = 0u; turn < {1}; ++turn) {{", attribute, walk.all);
+  main_.open("if (turn == {}) {{", begins ? "visited" : "end");
+  leave_where_negligible(flags);
+  main_.close();
+  main_.line("uint block = {};", begins ? code("(begin + turn) % {}", walk.all) : Code("turn"));
+}
+
+/// The threads of a workgroup leave together, or all go on.
+void AttentionBase::leave_where_negligible(const Flags& flags) {
+  const float number = static_cast<float>(*tile_.mask.negligible_below);
+  main_.line("// Masked scores count in a row that has none above this: the blocks left out are visited, too.");
+  find_low_rows(literal(DType::f32, reinterpret_cast<const std::byte*>(&number), dialect_));
+  main_.line("{}[thread].x = low ? {} : {};", flags.vectors, flags.yes, flags.no);
+  main_.line("barrier();");
+  main_.line("low = false;");
+  main_.line("for (uint g = 0u; g < {}u; ++g) low = low || {}[g].x != {};", schedule_.workgroup, flags.vectors,
+             flags.no);
+  main_.line("barrier();");
+  main_.line("if (!low) break;");
 }
 
 }  // namespace vkfuse::lowering

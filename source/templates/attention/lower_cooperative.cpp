@@ -61,11 +61,9 @@ Result<void> CooperativeAttentionEmitter::load_first() {
 }
 
 /// What is in flight, or multiplied, before the first block is worked on.
-Result<void> CooperativeAttentionEmitter::fetch_first_block(const BlockWalk& walk) {
-  const Code first_block =
-      walk.blocks.begin.is_zero() ? walk.blocks.begin : code("min({}, {} - 1u)", walk.blocks.begin, walk.all);
+Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
   if (keys_prefetched() || third_.staging.prefetched || mapping_.pipelined_scores)
-    main_.line("uint next = {};", first_block);
+    main_.line("uint next = {};", first_block(walk));
   if (keys_prefetched()) {
     declare_prefetch(*second_);
     VKF_CHECK_OK(fetch(*second_, "next", ""));
@@ -79,7 +77,8 @@ Result<void> CooperativeAttentionEmitter::fetch_first_block(const BlockWalk& wal
   VKF_CHECK_OK(stage(*second_, "next", ""));
   main_.line("barrier();");
   if (keys_prefetched()) {
-    main_.line("next = min(next + 1u, {} - 1u);", walk.all);
+    main_.line("next = {};",
+               walk.goes_round ? code("(next + 1u) % {}", walk.all) : code("min(next + 1u, {} - 1u)", walk.all));
     VKF_CHECK_OK(fetch(*second_, "next", ""));
   }
   multiply(scores_);
@@ -87,24 +86,24 @@ Result<void> CooperativeAttentionEmitter::fetch_first_block(const BlockWalk& wal
   return {};
 }
 
-Result<void> CooperativeAttentionEmitter::fetch_next_block(const BlockWalk& walk) {
+Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
   if (!keys_prefetched() && !third_.staging.prefetched) return {};
   main_.line("// The next block is on its way while this one is worked on.");
   if (keys_prefetched()) {
-    main_.line("next = min(block + {}u, {} - 1u);", mapping_.pipelined_scores ? 2 : 1, walk.all);
+    main_.line("next = {};", block_after(walk, mapping_.pipelined_scores ? "2u" : "1u", walk.all));
     VKF_CHECK_OK(fetch(*second_, "next", ""));
   }
   if (third_.staging.prefetched) {
-    if (!mapping_.pipelined_scores && !keys_prefetched()) main_.line("next = min(block + 1u, {} - 1u);", walk.all);
+    if (!mapping_.pipelined_scores && !keys_prefetched()) main_.line("next = {};", block_after(walk, "1u", walk.all));
     VKF_CHECK_OK(fetch(third_, "", mapping_.pipelined_scores ? "prefetched" : "next"));
   }
   return {};
 }
 
 /// One block of k: its scores become weights, and what they weight is added up.
-Result<void> CooperativeAttentionEmitter::block(const BlockWalk& walk) {
+Result<void> CooperativeAttentionEmitter::block(const Walk& walk) {
   VKF_CHECK_OK(load_beside());
-  if (mapping_.pipelined_scores) main_.line("uint prefetched = min(block + 1u, {} - 1u);", walk.all);
+  if (mapping_.pipelined_scores) main_.line("uint prefetched = {};", block_after(walk, "1u", walk.all));
   if (second_) VKF_CHECK_OK(stage(*second_, mapping_.pipelined_scores ? "prefetched" : "block", ""));
   VKF_CHECK_OK(stage(third_, "", "block"));
   main_.line("barrier();");
@@ -142,11 +141,9 @@ Result<void> CooperativeAttentionEmitter::main_function() {
   main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
   main_.line("{} {}[{}];", sum_type(), sums_, wide_);
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
-  BlockWalk walk;
-  walk.blocks = find_blocks();
-  walk.all = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
+  const Walk walk = find_blocks();
   VKF_CHECK_OK(fetch_first_block(walk));
-  main_.open("for (uint block = {}; block < {}; ++block) {{", walk.blocks.begin, walk.blocks.end);
+  open_blocks(walk, "", {tiles_, "1u", "0u"});
   VKF_CHECK_OK(block(walk));
   main_.close();
   VKF_CHECK_OK(store_results());
@@ -202,6 +199,12 @@ void CooperativeAttentionEmitter::weigh() {
     return;
   }
   rescale();
+}
+
+/// What sums are relative to is no larger than the largest score.
+void CooperativeAttentionEmitter::find_low_rows(const Code& number) {
+  main_.line("bool low = false;");
+  main_.line("[[unroll]] for (int e = 0; e < {0}.length(); ++e) low = low || !({0}[e] > {1});", most_, number);
 }
 
 void CooperativeAttentionEmitter::rescale() {

@@ -74,16 +74,12 @@ class CooperativeAttentionEmitter : public AttentionBase {
   Result<void> call(const Part& part, const Code& name, const std::vector<Code>& known);
   Result<void> main_function();
   Result<void> load_first();
-  /// The blocks of k that the workgroup walks along.
-  struct BlockWalk {
-    Walk blocks;
-    Code all;  ///< as many as there are, masked or not
-  };
-  Result<void> fetch_first_block(const BlockWalk& walk);
-  Result<void> fetch_next_block(const BlockWalk& walk);
-  Result<void> block(const BlockWalk& walk);
+  Result<void> fetch_first_block(const Walk& walk);
+  Result<void> fetch_next_block(const Walk& walk);
+  Result<void> block(const Walk& walk);
   void multiply(const Code& scores);
   void find_scores();
+  void find_low_rows(const Code& number) override;
   void weigh();
   void rescale();
   void add_up();

@@ -11,6 +11,7 @@ namespace vkfuse::lowering {
 class AttentionBase : public OperandEmitter {
  protected:
   explicit AttentionBase(const LoweringInput& in);
+  virtual ~AttentionBase() = default;
 
   /// The operands' functions, the score's, the weight's and the results'.
   Result<void> functions();
@@ -23,8 +24,27 @@ class AttentionBase : public OperandEmitter {
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.
   struct Walk {
     Code begin, end;
+    Code all;  ///< blocks, masked or not
+    /// Where masked scores are finite, from the end of the walk on to its beginning, unless every row of the tile has a
+    /// score that leaves these nothing.
+    bool goes_round = false;
   };
   Walk find_blocks();
+  /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
+  /// stands for yes and no there.
+  struct Flags {
+    Code vectors;
+    const char* yes;
+    const char* no;
+  };
+  /// Opens the loop over `block`.
+  void open_blocks(const Walk& walk, const char* attribute, const Flags& flags);
+  /// The block of the walk that is `ahead` after `block`, or one that exists.
+  [[nodiscard]] Code block_after(const Walk& walk, const Code& ahead, const Code& end) const;
+  /// The first block of a walk, which may be empty, or one that exists.
+  [[nodiscard]] Code first_block(const Walk& walk) const;
+  /// `low`: whether some row of a thread has no score above the number.
+  virtual void find_low_rows(const Code& number) = 0;
 
   const schedule::AttentionParams& tile_;
   /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
@@ -39,6 +59,9 @@ class AttentionBase : public OperandEmitter {
   std::optional<Softcap> softcap_;
 
  private:
+  [[nodiscard]] Code line_of(const schedule::MaskLine& line, bool upper) const;
+  [[nodiscard]] Code bound_of(const schedule::MaskBound& bound, bool upper) const;
+  void leave_where_negligible(const Flags& flags);
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);
   /// `known` is the contraction that the score is computed from, if there is one.

@@ -1,95 +1,168 @@
-// Which positions of a softmax a mask leaves to a row, where it is a comparison of positions: key <= query + 7, as
-// causal masks and windows have it. Blocks beyond are never visited.
+// Which positions of a softmax a mask leaves to a row, where it is made of positions: causal masks and windows,
+// however they are written. Blocks beyond are not visited; where masked scores are finite, not at first.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "schedule/operands.hpp"
+#include "templates/attention/mask_conditions.hpp"
 #include "templates/attention/tiles.hpp"
 
 namespace vkfuse::schedule {
 
-using index::Expr;
 using segment::Loops;
 using segment::Value;
 using segment::ValueId;
 
 namespace {
 
-constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions and their sums stay within 32 bits
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<float>::max();
+/// A score that is not above this is masked. Exponentials of f32 are 0 from 104 below the largest score on, and less
+/// than this would leave no room for scores that are not masked.
+constexpr double kMasked = -4096;
+/// A score so far below another one counts for nothing beside it.
+constexpr double kApart = 128;
+/// Where a number is added to scores to mask them, those are taken to stay below seven eighths of its magnitude.
+constexpr double kShareOfAdded = 1.0 / 8;
 
-bool stays_near(const Expr& expr) {
-  const index::Interval interval = index::interval_of(expr);
-  return interval.low > -kFar && interval.high < kFar;
-}
+/// Walks from the score to what it is masked with.
+class MaskSearch {
+ public:
+  MaskSearch(const ir::Graph& graph, const Loops& loops, int m, int k)
+      : graph_(graph), loops_(loops), conditions_(graph, loops, m, k) {}
 
-/// A value as an expression of positions, if it is one and does not wrap.
-std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
-  const Value& value = loops.values[id];
-  const ir::Node& node = graph.node(value.node);
-  std::optional<Expr> expr;
-  if (node.type.dtype != DType::i32 && node.type.dtype != DType::i64) return std::nullopt;
-  if (const auto number = number_of(graph, value)) {
-    if (std::abs(*number) < static_cast<double>(kFar)) expr = Expr(static_cast<std::int64_t>(*number));
-  } else if (value.kind == Value::Kind::position && node.op->role == ops::Role::iota) {
-    expr = value.offset;
-  } else if (value.kind == Value::Kind::compute &&
-             (node.op->role == ops::Role::add || node.op->role == ops::Role::sub)) {
-    const auto a = position_of(graph, loops, value.operands[0]);
-    const auto b = position_of(graph, loops, value.operands[1]);
-    if (a && b) expr = node.op->role == ops::Role::add ? *a + *b : *a - *b;
+  MaskBounds run(ValueId score) {
+    visit(score, {});
+    return std::move(found_);
   }
-  return expr && stays_near(*expr) ? expr : std::nullopt;
+
+ private:
+  /// What becomes of a masked score on its way to the softmax.
+  struct Path {
+    double scale = 1;
+    double floor = -kInfinity;  ///< it may be this instead, where it is less
+    bool added = false;         ///< to something that is data
+  };
+
+  void visit(ValueId id, Path path);
+  void visit_choice(const Value& value, Path path);
+  void visit_maximum(const Value& maximum, Path path);
+  void visit_sum(const Value& sum, Path path);
+  void visit_product(const Value& product, Path path);
+  void mask(const Necessary& left, double number, const Path& path);
+  [[nodiscard]] std::optional<double> number_of_operand(const Value& value, std::size_t k) const {
+    return number_of(graph_, loops_.values[value.operands[k]]);
+  }
+  /// The largest number that a value may be.
+  std::optional<double> largest(ValueId id) {
+    double most = -kInfinity;
+    for (const Case& one : conditions_.cases(id)) {
+      if (std::isnan(one.number)) return std::nullopt;
+      most = std::max(most, one.number);
+    }
+    return most;
+  }
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  MaskConditions conditions_;
+  MaskBounds found_;
+};
+
+/// Scores are `number`, or have it added, wherever the bounds do not hold.
+void MaskSearch::mask(const Necessary& left, double number, const Path& path) {
+  const double scaled = std::max(number * path.scale, path.floor);
+  if (!(scaled <= kMasked) || left.bounds.empty()) return;
+  const Necessary all = both({.bounds = found_}, left);
+  found_.upper = all.bounds.upper;
+  found_.lower = all.bounds.lower;
+  found_.added = found_.added || path.added;
+  if (std::isinf(scaled)) return;
+  const double apart = path.added ? std::max(scaled * kShareOfAdded, path.floor + kApart) : scaled + kApart;
+  found_.negligible_below = std::max(found_.negligible_below.value_or(-kLargest), apart);
 }
 
-/// Expressions that are not above 0 wherever the condition holds.
-void add_conditions(const ir::Graph& graph, const Loops& loops, ValueId id, std::vector<Expr>& not_above) {
-  const Value& value = loops.values[id];
-  if (value.kind != Value::Kind::compute) return;
-  const ops::Role op = graph.node(value.node).op->role;
-  if (op == ops::Role::logical_and) {
-    for (ValueId operand : value.operands) add_conditions(graph, loops, operand, not_above);
+void MaskSearch::visit(ValueId id, Path path) {
+  const Value& value = loops_.values[id];
+  const bool chooses = value.kind == Value::Kind::choose;
+  const ops::Role role = conditions_.role_of(id);
+  if (chooses || role == ops::Role::select) return visit_choice(value, path);
+  switch (role) {
+    case ops::Role::cast:
+      if (is_float(graph_.node(value.node).type.dtype)) visit(value.operands[0], path);
+      return;
+    case ops::Role::add:
+    case ops::Role::sub: return visit_sum(value, path);
+    case ops::Role::mul:
+    case ops::Role::div: return visit_product(value, path);
+    case ops::Role::max: return visit_maximum(value, path);
+    default: return;
+  }
+}
+
+void MaskSearch::visit_choice(const Value& value, Path path) {
+  const bool chooses = value.kind == Value::Kind::choose;
+  const std::size_t first = chooses ? 0 : 1;
+  for (const bool truth : {true, false}) {
+    const auto number = largest(value.operands[first + (truth ? 1 : 0)]);
+    if (!number || !(*number * path.scale <= kMasked)) continue;
+    mask(chooses ? conditions_.where_chosen(value, truth) : conditions_.where(value.operands[0], truth), *number, path);
+    // Where this choice hides a key, too, the score is its number, whatever the others say.
+    path.floor = std::max(path.floor, *number * path.scale);
+    return visit(value.operands[first + (truth ? 0 : 1)], path);
+  }
+}
+
+void MaskSearch::visit_maximum(const Value& maximum, Path path) {
+  for (const std::size_t k : {0U, 1U}) {
+    const auto number = number_of_operand(maximum, k);
+    if (!number || !(*number * path.scale <= kMasked)) continue;
+    path.floor = std::max(path.floor, *number * path.scale);
+    return visit(maximum.operands[1 - k], path);
+  }
+}
+
+void MaskSearch::visit_sum(const Value& sum, Path path) {
+  const bool subtracts = graph_.node(sum.node).op->role == ops::Role::sub;
+  path.added = true;
+  for (const std::size_t k : {1U, 0U}) {
+    Necessary left{.never = true};
+    double masked = -kInfinity;
+    bool masks = false;
+    for (const Case& one : conditions_.cases(sum.operands[k])) {
+      const double number = subtracts && k == 1 ? -one.number : one.number;
+      if (number * path.scale <= kMasked) {
+        masks = true;
+        masked = std::max(masked, number);
+      } else {
+        left = either(left, one.where);
+      }
+    }
+    if (!masks) continue;
+    mask(left, masked, path);
+    if (!subtracts || k == 1) visit(sum.operands[1 - k], path);
     return;
   }
-  const bool is_below = op == ops::Role::le || op == ops::Role::lt;
-  const bool is_above = op == ops::Role::ge || op == ops::Role::gt;
-  if (!is_below && !is_above) return;
-  const auto a = position_of(graph, loops, value.operands[0]);
-  const auto b = position_of(graph, loops, value.operands[1]);
-  if (!a || !b) return;
-  const Expr apart = is_below ? *a - *b : *b - *a;
-  const bool is_strict = op == ops::Role::lt || op == ops::Role::gt;
-  not_above.push_back(is_strict ? apart + 1 : apart);
+  visit(sum.operands[0], path);
+  if (!subtracts) visit(sum.operands[1], path);
+}
+
+void MaskSearch::visit_product(const Value& product, Path path) {
+  const bool divides = graph_.node(product.node).op->role == ops::Role::div;
+  for (const std::size_t k : {1U, 0U}) {
+    const auto number = number_of_operand(product, k);
+    if (!number || !(*number > 0) || std::isinf(*number) || (divides && k == 0)) continue;
+    path.scale *= divides ? 1 / *number : *number;
+    return visit(product.operands[1 - k], path);
+  }
 }
 
 }  // namespace
 
 void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
   if (tile.axes.k.size() != 1 || tile.axes.m.empty()) return;
-  std::vector<Expr> not_above;
-  for (ValueId id = tile.values.score;;) {
-    const Value& value = loops.values[id];
-    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->role == ops::Role::select &&
-                       number_of(graph, loops.values[value.operands[2]]) == -std::numeric_limits<double>::infinity();
-    if (!masks) break;
-    add_conditions(graph, loops, value.operands[0], not_above);
-    id = value.operands[1];
-  }
-  const int k = tile.axes.k[0];
-  const int m = tile.axes.m.back();
-  for (const Expr& expr : not_above) {
-    const auto along_k = index::stride_of(expr, k);
-    const auto along_m = index::stride_of(expr, m);
-    if (!along_k || !along_m || std::abs(*along_k) != 1) continue;
-    const Expr rest = expr - Expr::axis(k, loops.axes[static_cast<std::size_t>(k)].size) * *along_k -
-                      Expr::axis(m, loops.axes[static_cast<std::size_t>(m)].size) * *along_m;
-    if (!rest.is_constant()) continue;
-    if (*along_k == 1) {
-      tile.mask.upper.push_back({-*along_m, -rest.constant()});
-    } else {
-      tile.mask.lower.push_back({*along_m, rest.constant()});
-    }
-  }
+  tile.mask = MaskSearch(graph, loops, tile.axes.m.back(), tile.axes.k[0]).run(tile.values.score);
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {
@@ -98,10 +171,16 @@ Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t t
   const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
   std::int64_t last = count_along(loops, tile.axes.k) - 1;
   std::int64_t first = 0;
-  for (const MaskBound& mask_bound : tile.mask.upper)
-    last = std::min(last, mask_bound.slope * (mask_bound.slope > 0 ? highest : lowest) + mask_bound.constant);
-  for (const MaskBound& mask_bound : tile.mask.lower)
-    first = std::max(first, mask_bound.slope * (mask_bound.slope > 0 ? lowest : highest) + mask_bound.constant);
+  const auto furthest = [&](const MaskBound& bound, bool upper) {
+    std::int64_t found = upper ? INT64_MIN : INT64_MAX;
+    for (const MaskLine& line : bound) {
+      const std::int64_t at = line.slope * ((line.slope > 0) == upper ? highest : lowest) + line.constant;
+      found = upper ? std::max(found, at) : std::min(found, at);
+    }
+    return found;
+  };
+  for (const MaskBound& bound : tile.mask.upper) last = std::min(last, furthest(bound, true));
+  for (const MaskBound& bound : tile.mask.lower) first = std::max(first, furthest(bound, false));
   return {first / tile.tile_k(), (std::max<std::int64_t>(last, -1) + tile.tile_k()) / tile.tile_k()};
 }
 

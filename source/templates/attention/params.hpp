@@ -59,13 +59,23 @@ struct AttentionOperand {
   int elements = 1;
 };
 
-/// A mask leaves a row at position p of the innermost axis of m no position of k beyond slope * p + constant.
-struct MaskBound {
+/// At position p of the innermost axis of m: position slope * p + constant of k.
+struct MaskLine {
   std::int64_t slope = 0, constant = 0;
+  friend bool operator==(const MaskLine&, const MaskLine&) = default;
 };
+/// A mask leaves a row no position of k that is beyond all of these lines.
+using MaskBound = std::vector<MaskLine>;
 struct MaskBounds {
   std::vector<MaskBound> upper;  ///< none above any of these
   std::vector<MaskBound> lower;  ///< none below
+  /// Where masked scores are finite: they count for nothing in a row that has a score above this.
+  std::optional<double> negligible_below;
+  /// Something is added to masked scores, or they are: a NaN or an infinity among them would be one of the result.
+  bool added = false;
+
+  [[nodiscard]] bool empty() const { return upper.empty() && lower.empty(); }
+  friend bool operator==(const MaskBounds&, const MaskBounds&) = default;
 };
 
 /// For each position of (batch, m), the softmax over k of a score, and the sum over k of its weights times an operand

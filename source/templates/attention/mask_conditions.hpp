@@ -1,0 +1,63 @@
+// What positions a mask may leave, from the values of loops that it is made of.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ops/comparisons.hpp"
+#include "templates/attention/params.hpp"
+
+namespace vkfuse::schedule {
+
+/// What holds at every position (m, k) of which something is true: bounds of k, all of them. `never`: there is no such
+/// position.
+struct Necessary {
+  MaskBounds bounds;
+  bool never = false;
+};
+Necessary both(Necessary a, const Necessary& b);
+Necessary either(const Necessary& a, const Necessary& b);
+
+/// A number that a value may be, and what holds where it is that number.
+struct Case {
+  double number = 0;  ///< NaN: any
+  Necessary where;
+};
+
+/// Reads conditions and numbers off the values of loops, for bounds of k by rows of m. Values that are data may be
+/// anything anywhere.
+class MaskConditions {
+ public:
+  MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, int k)
+      : graph_(graph), loops_(loops), m_(m), k_(k) {}
+
+  /// What holds where a boolean is `truth`.
+  Necessary where(segment::ValueId id, bool truth);
+  /// Where a choice by position takes its first operand, or its second.
+  Necessary where_chosen(const segment::Value& choice, bool first);
+  /// Every number that a value may be; one case of any number where these are not few.
+  std::vector<Case> cases(segment::ValueId id);
+  [[nodiscard]] ops::Role role_of(segment::ValueId id) const;
+
+ private:
+  [[nodiscard]] const segment::Value& value(segment::ValueId id) const { return loops_.values[id]; }
+  [[nodiscard]] const ir::Node& node(segment::ValueId id) const { return graph_.node(value(id).node); }
+  [[nodiscard]] std::optional<index::Expr> position_of(segment::ValueId id);
+  [[nodiscard]] std::optional<index::Expr> sum_of_positions(segment::ValueId id);
+  [[nodiscard]] Necessary not_above_zero(const index::Expr& expr) const;
+  [[nodiscard]] Necessary where_apart(const ops::Comparison& of, const index::Expr& apart) const;
+  Necessary where_compared(segment::ValueId id, const ops::Comparison& of);
+  Necessary where_converted(segment::ValueId id, bool truth);
+  std::vector<Case> cases_of_op(segment::ValueId id);
+  std::vector<Case> cases_of_choice(segment::ValueId id);
+  std::vector<Case> cases_of_numbers(segment::ValueId id);
+  /// Values are looked at again wherever they are read; of very many nothing is known.
+  [[nodiscard]] bool spends() { return work_ > 0 && --work_ > 0; }
+
+  const ir::Graph& graph_;
+  const segment::Loops& loops_;
+  const int m_, k_;
+  int work_ = 4000;
+};
+
+}  // namespace vkfuse::schedule

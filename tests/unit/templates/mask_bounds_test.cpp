@@ -1,0 +1,113 @@
+// Which blocks of keys attention visits, however the mask is written, and that no kernel stores or reads the mask.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/plan.hpp"
+#include "support/compare.hpp"
+#include "support/masks.hpp"
+#include "templates/attention/tiles.hpp"
+#include "vkfuse/contractions.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+constexpr std::int64_t kQueries = 700, kKeys = 820;
+
+/// Layers that share keys, values and the mask.
+ir::Graph layers_of(const MaskSpelling& spelling, DType dtype, int layers) {
+  const Tensor k = Tensor::input("k", dtype, {2, 4, kKeys, 64}), v = Tensor::input("v", dtype, {2, 4, kKeys, 64});
+  Tensor x = Tensor::input("q", dtype, {2, 4, kQueries, 64});
+  for (int layer = 0; layer < layers; ++layer)
+    x = attention_output(softmax(spelling.masked(attention_scores(x, k, {}), least_number(dtype))), v);
+  return must(passes::run_pipeline(graph_of({x})));
+}
+
+/// The blocks that some row of a tile sees, from the first to the last.
+schedule::Blocks seen_by(const MaskSpelling& spelling, std::int64_t first_row, int rows, int tile_k) {
+  schedule::Blocks seen{INT64_MAX, 0};
+  for (std::int64_t query = first_row; query < std::min(first_row + rows, kQueries); ++query) {
+    for (std::int64_t key = 0; key < kKeys; ++key) {
+      if (!spelling.sees(query, key)) continue;
+      seen.begin = std::min(seen.begin, key / tile_k);
+      seen.end = std::max(seen.end, key / tile_k + 1);
+    }
+  }
+  return seen;
+}
+
+class MaskBounds : public testing::TestWithParam<std::size_t> {
+ protected:
+  const MaskSpelling& spelling_ = mask_spellings()[GetParam()];
+
+  void check(DType dtype, const Target& target) {
+    SCOPED_TRACE(std::string(spelling_.name) + " of " + std::string(name_of(dtype)));
+    // An input of a mask has one name.
+    const std::string_view name = spelling_.name;
+    const bool reads = name.find("padding") != std::string_view::npos || name == "with_lengths";
+    const int expected = reads ? 1 : 2;
+    const plan::Plan plan = must(plan::make_plan(layers_of(spelling_, dtype, expected), target));
+    const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}));
+    int layers = 0;
+    for (const plan::ScheduledKernel& step : steps) {
+      const auto* tile = step.schedule.get_if<schedule::AttentionParams>();
+      if (tile == nullptr) continue;
+      ++layers;
+      if (spelling_.leaves_out) {
+        check_blocks(step, *tile);
+      } else {
+        EXPECT_TRUE(tile->mask.empty());
+      }
+    }
+    EXPECT_EQ(layers, expected);
+    if (!spelling_.leaves_out) return;
+    EXPECT_EQ(steps.size(), static_cast<std::size_t>(expected)) << "the mask has a kernel of its own";
+    for (const plan::ScheduledKernel& step : steps) check_reads(plan, step);
+  }
+
+ private:
+  void check_blocks(const plan::ScheduledKernel& step, const schedule::AttentionParams& tile) {
+    const std::int64_t tiles = (kQueries + tile.tile_m() - 1) / tile.tile_m();
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const schedule::Blocks seen = seen_by(spelling_, i * tile.tile_m(), tile.tile_m(), tile.tile_k());
+      const schedule::Blocks visited = schedule::blocks_of(step.loops, tile, i);
+      if (seen.end == 0) {
+        EXPECT_GE(visited.begin, visited.end) << "tile " << i << " sees nothing";
+        continue;
+      }
+      // The line that bounds blocks of positions is up to 31 of 32 beyond them.
+      const std::int64_t more =
+          std::string_view(spelling_.name) == "blocks" ? (31 + tile.tile_k() - 1) / tile.tile_k() : 0;
+      EXPECT_LE(visited.begin, seen.begin) << "tile " << i;
+      EXPECT_GE(visited.begin, seen.begin - more) << "tile " << i;
+      EXPECT_GE(visited.end, seen.end) << "tile " << i;
+      EXPECT_LE(visited.end, seen.end + more) << "tile " << i;
+    }
+  }
+
+  void check_reads(const plan::Plan& plan, const plan::ScheduledKernel& step) {
+    for (const segment::Value& value : step.loops.values) {
+      if (value.kind != segment::Value::Kind::load) continue;
+      const Shape& shape = plan.graph.node(value.node).type.shape;
+      const bool is_mask = shape.size() >= 2 && shape.back() == Dim(kKeys) && shape[shape.size() - 2] == Dim(kQueries);
+      EXPECT_FALSE(is_mask) << "%" << value.node << " is a mask that is read";
+    }
+  }
+};
+
+TEST_P(MaskBounds, AreThoseOfWhatQueriesSee) {
+  check(DType::f16, discrete_gpu_with_whole_tiles());
+  check(DType::f32, discrete_gpu_with_whole_tiles());
+  check(DType::bf16, discrete_gpu_with_whole_tiles());
+}
+
+std::string name_of_spelling(const testing::TestParamInfo<std::size_t>& info) {
+  return mask_spellings()[info.param].name;
+}
+INSTANTIATE_TEST_SUITE_P(Spellings, MaskBounds, testing::Range<std::size_t>(0, mask_spellings().size()),
+                         name_of_spelling);
+
+}  // namespace
+}  // namespace vkfuse::test
