@@ -400,7 +400,7 @@ Opsets up to {} are known; a newer model is read as one of that opset, with a no
 operand* is what dtypes it may have. Strings, complex numbers and sparse tensors are not supported. Sequences and
 optionals are, inside a model, where their lengths are known at import. Model-local functions are inlined; so are the
 branch of an If that its condition takes, and the iterations of Loop and Scan. An If whose condition is data computes
-both branches and selects, where their results agree in shape.
+both branches and selects, where their results agree in shape; elsewhere the host decides.
 
 *Narrow* are floats of 8, 6 and 4 bits and integers of 4 and 2, for which vkfuse has no dtype. Inputs and outputs hold
 each element in a byte: `i8` or `u8` with the integer, `u8` with the bits of the float. Operators that move elements
@@ -429,6 +429,11 @@ before run, the host reads the operands and computes, and what follows is compil
 kept for the next run with them. Values that only later kernels need stay on the device. `vkfuse plan` shows each such
 step as `host`, with the bytes that cross and the time that takes. `load_onnx`, and the command with `--no-host`,
 refuse them unless their operands are known at import.
+
+*Values that kernels compute* may decide what follows: the condition of an If or a Loop, a count, a bound, a shape.
+`compile_onnx` cuts the model there, too (`host read`): the host reads the value, if it has up to 1,024 elements, and
+what follows is compiled with it, and kept for the last sixteen values. A Loop whose condition is data has a part for
+each iteration, up to 1,024. `vkfuse plan` ends at such a step, as only a run knows what follows.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |

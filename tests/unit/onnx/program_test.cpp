@@ -327,5 +327,99 @@ TEST(OnnxProgram, RefusesWhatDoesNotFit) {
   expect_unsupported(refused.error(), "so that it runs on the host between kernels, which is not allowed here");
 }
 
+// Values that kernels compute and that decide what follows: the host reads them.
+
+/// x [4] is doubled as long as its sum is below 1000; the sums of all iterations are put together.
+ModelProto doubled_until_large() {
+  ModelProto model = empty_model(18);
+  add_input(model, "x", {4});
+  add_initialiser(model, "two", {}).add_float_data(2);
+  add_initialiser(model, "limit", {}).add_float_data(1000);
+  pb::NodeProto& loop = add_node(model, "Loop", {"", "", "x"}, {"y", "sums"});
+  pb::GraphProto& body = *add_attribute(loop, "body", pb::AttributeProto::GRAPH).mutable_g();
+  for (const char* name : {"i", "go", "state"}) body.add_input()->set_name(name);
+  fill_node(*body.add_node(), "Mul", {"state", "two"}, {"doubled"});
+  add_int(fill_node(*body.add_node(), "ReduceSum", {"doubled"}, {"sum"}), "keepdims", 0);
+  fill_node(*body.add_node(), "Less", {"sum", "limit"}, {"goes"});
+  for (const char* name : {"goes", "doubled", "sum"}) body.add_output()->set_name(name);
+  add_output(model, "y");
+  add_output(model, "sums");
+  return model;
+}
+
+TEST(OnnxProgram, LoopsAsLongAsAConditionOfDataHolds) {
+  ASSERT_FALSE(import(doubled_until_large()).ok());
+  const Result<OnnxProgram> program = compiled(doubled_until_large());
+  ASSERT_TRUE(program.ok()) << program.error().text();
+  for (const float scale : {100.0F, 1.0F, 10.0F, 1.0F}) {
+    const Floats x{scale, 2 * scale, 3 * scale, 4 * scale};
+    Floats sums;
+    for (float sum = 10 * scale; sums.empty() || sums.back() < 1000; sums.push_back(sum)) sum *= 2;
+    const Ran once = ran(*program, {{"x", HostView(x)}});
+    EXPECT_EQ(elements<float>(once.outputs.at("sums")), sums);
+    EXPECT_EQ(elements<float>(once.outputs.at("y"))[0], sums.back() / 10);
+    EXPECT_EQ(once.watcher.host_steps, static_cast<int>(sums.size()));
+  }
+}
+
+TEST(OnnxProgram, LoopsThatDoNotEndAreRefused) {
+  const Result<OnnxProgram> program = compiled(doubled_until_large());
+  ASSERT_TRUE(program.ok()) << program.error().text();
+  const Floats x(4, 0);
+  const auto outputs = program->run({{"x", HostView(x)}});
+  ASSERT_FALSE(outputs.ok());
+  EXPECT_NE(outputs.error().text().find("more than 1024 iterations"), std::string::npos) << outputs.error().text();
+}
+
+TEST(OnnxProgram, CountsAndBoundsMayBeData) {
+  // x from its largest element on, and as many numbers as that element's position says.
+  ModelProto model = empty_model(18);
+  add_input(model, "x", {4});
+  add_int64s(model, "end", {99});
+  add_int64s(model, "none", {});
+  for (const char* name : {"zero", "one"}) add_int64s(model, name, {name[0] == 'o'}).clear_dims();
+  add_int(add_node(model, "ArgMax", {"x"}, {"at"}), "axis", 0);
+  add_node(model, "Slice", {"x", "at", "end"}, {"rest"});
+  add_node(model, "Reshape", {"at", "none"}, {"count"});
+  add_node(model, "Range", {"zero", "count", "one"}, {"numbers"});
+  add_output(model, "rest");
+  add_output(model, "numbers");
+  const Result<OnnxProgram> program = compiled(model);
+  ASSERT_TRUE(program.ok()) << program.error().text();
+  for (const std::int64_t largest : {3, 0, 2, 3}) {
+    Floats x{1, 2, 3, 4};
+    x[static_cast<std::size_t>(largest)] = 9;
+    const Ran once = ran(*program, {{"x", HostView(x)}});
+    EXPECT_EQ(elements<float>(once.outputs.at("rest")), Floats(x.begin() + largest, x.end()));
+    Longs numbers(static_cast<std::size_t>(largest));
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
+    EXPECT_EQ(elements<std::int64_t>(once.outputs.at("numbers")), numbers);
+  }
+}
+
+TEST(OnnxProgram, BranchesOfOtherShapesAreChosenByTheHost) {
+  ModelProto model = empty_model(18);
+  add_input(model, "x", {3});
+  add_initialiser(model, "zero", {}).add_float_data(0);
+  add_int(add_node(model, "ReduceSum", {"x"}, {"sum"}), "keepdims", 0);
+  add_node(model, "Greater", {"sum", "zero"}, {"is_positive"});
+  pb::NodeProto& branch = add_node(model, "If", {"is_positive"}, {"y"});
+  const auto graph = [&](const char* name, const std::string& op, const std::vector<std::string>& operands) {
+    pb::GraphProto& made = *add_attribute(branch, name, pb::AttributeProto::GRAPH).mutable_g();
+    pb::NodeProto& node = fill_node(*made.add_node(), op, operands, {"result"});
+    if (op == "Concat") add_int(node, "axis", 0);
+    made.add_output()->set_name("result");
+  };
+  graph("then_branch", "Concat", {"x", "x"});
+  graph("else_branch", "Neg", {"x"});
+  add_node(model, "Abs", {"y"}, {"z"});
+  add_output(model, "z");
+  const Result<OnnxProgram> program = compiled(model);
+  ASSERT_TRUE(program.ok()) << program.error().text();
+  const Floats up{1, -2, 3}, down{-1, -2, 1};
+  EXPECT_EQ(elements<float>(ran(*program, {{"x", HostView(up)}}).outputs.at("z")), (Floats{1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(elements<float>(ran(*program, {{"x", HostView(down)}}).outputs.at("z")), (Floats{1, 2, 1}));
+}
+
 }  // namespace
 }  // namespace vkfuse::onnx
