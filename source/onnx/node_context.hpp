@@ -42,6 +42,10 @@ class NodeContext {
   [[nodiscard]] std::uint64_t own_seed() const { return own_seed_; }
   void set_own_seed(std::uint64_t seed) { own_seed_ = seed; }
 
+  /// Recurrences over longer sequences are not imported.
+  [[nodiscard]] std::int64_t most_steps() const { return most_steps_; }
+  void set_most_steps(std::int64_t steps) { most_steps_ = steps; }
+
   /// Where operands go whose elements are asked for and not known; it must outlive the node. None: nowhere.
   void note_asked(std::vector<Tensor>* asked) { asked_ = asked; }
 
@@ -68,6 +72,7 @@ class NodeContext {
   std::vector<const Value*> inputs_;
   std::vector<Tensor>* asked_ = nullptr;
   std::uint64_t own_seed_ = 0;
+  std::int64_t most_steps_ = 512;  // each is nodes of its own, and waits for the one before
 };
 
 }  // namespace vkfuse::onnx

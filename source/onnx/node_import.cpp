@@ -411,7 +411,7 @@ Result<void> NodeImport::take_node(Step step) {
     operands.back() = &held.back();
   }
   if (function != nullptr) return call(*function, step, operands);
-  if (row->control != Control::none) return enter(*row, step, operands);
+  if (row->control != Control::none && row->control != Control::recurrence) return enter(*row, step, operands);
   VKF_TRY(outputs, apply(*row, step, operands));
   VKF_CHECK_OK(check_outputs(outputs));
   return bind(step, std::move(outputs));
@@ -445,6 +445,7 @@ Result<Outputs> NodeImport::computed_by(const OperatorRow& row, const Step& step
   NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
   node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
   node.set_own_seed(seed_from(*step.node, step.frame));
+  if (library_.host == HostUse::allowed) node.set_most_steps(kMostStepsAtOnce);
   return row.import(node);
 }
 
@@ -455,6 +456,9 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   const bool waits =
       row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
   if (waits) outputs = on_host(row, step, std::move(attributes), operands);
+  if (row.control == Control::recurrence && !outputs && outputs.error().code == ErrorCode::unsupported &&
+      library_.host == HostUse::allowed)
+    return in_rounds(row, step, attributes, operands);
   if (!outputs) return outputs;
   const bool is_fixed =
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
@@ -490,6 +494,20 @@ Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, At
   HostStep waiting{&row, opset_of(step), std::move(attributes), describe(*step.node), {}, step.node, step.frame};
   for (const Value* operand : operands)
     waiting.operands.push_back(operand != nullptr ? std::optional(*operand) : std::nullopt);
+  host_steps_.push_back(std::move(waiting));
+  return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
+}
+
+/// A sequence that is too long to be planned at once.
+Result<Outputs> NodeImport::in_rounds(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                                      const std::vector<const Value*>& operands) {
+  const NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
+  VKF_TRY(recurrence,
+          LongRecurrence::make(node, *step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get()));
+  HostStep waiting{&row, opset_of(step), attributes, describe(*step.node), {}, step.node, step.frame};
+  for (int i = 0; i < node.inputs(); ++i)
+    waiting.operands.push_back(recurrence->reads(i) ? std::optional(node.value(i)) : std::nullopt);
+  waiting.recurrence = std::move(recurrence);
   host_steps_.push_back(std::move(waiting));
   return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
 }

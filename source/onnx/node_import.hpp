@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "onnx/long_recurrence.hpp"
 #include "onnx/operator_table.hpp"
 #include "onnx/schema.hpp"
 
@@ -129,6 +130,7 @@ struct HostStep {
   const pb::NodeProto* node = nullptr;
   int frame = 0;
   bool reads = false;
+  std::shared_ptr<const LongRecurrence> recurrence;  ///< set: kernels in rounds compute it
 };
 
 /// What has come of a step: the results' types; of one that reads, the values of its operands, too.
@@ -219,6 +221,8 @@ class NodeImport {
   Result<Outputs> computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
                               const std::vector<const Value*>& operands);
   Result<Outputs> apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands);
+  Result<Outputs> in_rounds(const OperatorRow& row, const Step& step, const Attributes& attributes,
+                            const std::vector<const Value*>& operands);
   Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes,
                           const std::vector<const Value*>& operands);
   Result<void> check_outputs(const Outputs& outputs);

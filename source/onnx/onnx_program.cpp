@@ -47,6 +47,12 @@ Result<void> make_graph(const State& state, ProgramPart& part) {
 }
 
 Result<void> compile_part(const State& state, ProgramPart& part) {
+  const std::vector<PlacedStep>& steps = part.import.part().steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!steps[i].step.recurrence || part.rounds.contains(i)) continue;
+    VKF_TRY(rounds, steps[i].step.recurrence->compile(state.device, state.compile_options));
+    part.rounds.emplace(i, std::move(rounds));
+  }
   if (!part.graph || part.program) return {};
   VKF_TRY(program, api::compile_graph(state.device, *part.graph, state.compile_options));
   part.program = std::move(program);
@@ -86,7 +92,7 @@ class Run {
   Result<void> bind_outputs(const Executable& program, Bindings& bindings);
   /// The operands of a step, with their elements.
   Result<std::vector<std::optional<Value>>> operands_on_host(const PlacedStep& placed, std::uint64_t& bytes_read);
-  Result<HostResults> run_step(const PlacedStep& placed, KernelTime& time);
+  Result<HostResults> run_step(const ProgramPart& part, std::size_t number, KernelTime& time);
 
   const State& state_;
   Watcher& watcher_;
@@ -206,12 +212,16 @@ Result<std::vector<std::optional<Value>>> Run::operands_on_host(const PlacedStep
   return operands;
 }
 
-Result<HostResults> Run::run_step(const PlacedStep& placed, KernelTime& time) {
+Result<HostResults> Run::run_step(const ProgramPart& part, std::size_t number, KernelTime& time) {
+  const PlacedStep& placed = part.import.part().steps[number];
   const HostStep& step = placed.step;
   VKF_TRY(operands, operands_on_host(placed, time.bytes));
   std::vector<const Value*> values;
   for (const std::optional<Value>& operand : operands) values.push_back(operand ? &*operand : nullptr);
-  auto results = step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, values));
+  auto results =
+      step.recurrence
+          ? step.recurrence->run(part.rounds.at(number), operands)
+          : step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, values));
   if (!results)
     return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
   for (const TensorData& result : *results) time.bytes += result.bytes.size();
@@ -224,7 +234,7 @@ Result<std::vector<StepResults>> Run::run_host(const ProgramPart& part) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     KernelTime time{fmt::format("host {}", steps[i].step.row->name), 0, 0};
-    VKF_TRY(results, run_step(steps[i], time));
+    VKF_TRY(results, run_step(part, i, time));
     all.emplace_back();
     if (steps[i].step.reads) all.back().values = results;
     for (std::size_t k = 0; k < results.size(); ++k) {

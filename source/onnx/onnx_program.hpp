@@ -16,9 +16,10 @@ namespace vkfuse::onnx {
 struct ProgramPart {
   explicit ProgramPart(ModelImport made) : import(std::move(made)) {}
 
-  ModelImport import;                 ///< as it stopped
-  std::optional<ir::Graph> graph;     ///< nothing where no kernel has to run
-  std::optional<Executable> program;  ///< of the graph, once it is compiled
+  ModelImport import;                                                 ///< as it stopped
+  std::optional<ir::Graph> graph;                                     ///< nothing where no kernel has to run
+  std::optional<Executable> program;                                  ///< of the graph, once it is compiled
+  std::map<std::size_t, std::vector<LongRecurrence::Rounds>> rounds;  ///< likewise, of steps that are recurrences
   /// What follows, by the sizes of the host's results, and the values of those that decide; what was used last comes
   /// last.
   std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> next;

@@ -17,6 +17,7 @@ constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 constexpr std::string_view kContrib = "com.microsoft";
 constexpr std::string_view kStaticSizes = "sizes known at import";
+constexpr std::string_view kRecurrence = "length known at import, 512 steps at most without the host";
 constexpr std::string_view kOnHost = "on the host where the operands are not known at import";
 
 // clang-format off
@@ -110,7 +111,8 @@ constexpr OperatorRow kRows[] = {
     {"Dropout", 12, kNew, {1, 3}, Takes::floats, import_dropout_12, "", "seed"},
     {"DynamicQuantizeLSTM", 1, 1, {3, 12}, Takes::floats, import_dynamic_quantize_lstm, "",
         "activation_alpha activation_beta activations clip direction hidden_size input_forget",
-        "length known at import, 512 steps at most; inputs and states are not rounded", kContrib},
+        "length known at import, 512 steps at most without the host; inputs and states are not rounded", kContrib,
+        nullptr, nullptr, Control::recurrence},
     {"DynamicQuantizeLinear", 11, kNew, kUnary, Takes::floats, import_dynamic_quantize},
     {"DynamicQuantizeMatMul", 1, 1, {3, 5}, Takes::floats, import_dynamic_quantize_matmul, "", "", "", kContrib},
     {"Einsum", 12, kNew, kMany, Takes::numbers, import_einsum, "", "equation"},
@@ -134,7 +136,8 @@ constexpr OperatorRow kRows[] = {
         "activation activation_alpha activation_beta alpha beta transA transB", "", kContrib},
     {"FusedMatMul", 1, 1, kBinary, Takes::floats, import_fused_matmul, "", "alpha transA transB", "", kContrib},
     {"GRU", 7, kNew, {3, 6}, Takes::floats, import_gru, "", "activation_alpha activation_beta activations clip "
-        "direction hidden_size layout linear_before_reset", "length known at import, 512 steps at most"},
+        "direction hidden_size layout linear_before_reset", kRecurrence, kOnnxDomain, nullptr, nullptr,
+        Control::recurrence},
     {"Gather", 1, kNew, kBinary, Takes::moved, import_gather, "", "axis", "size of the axis known at import"},
     {"GatherBlockQuantized", 1, 1, {3, 4}, Takes::converted, import_gather_block_quantized, "",
         "bits block_size gather_axis quantize_axis", "blocks along the last axis", kContrib},
@@ -175,7 +178,7 @@ constexpr OperatorRow kRows[] = {
     {"LRN", 1, kNew, kUnary, Takes::floats, import_lrn, "", "alpha beta bias size"},
     {"LSTM", 7, kNew, {3, 8}, Takes::floats, import_lstm, "",
         "activation_alpha activation_beta activations clip direction hidden_size input_forget layout",
-        "length known at import, 512 steps at most"},
+        kRecurrence, kOnnxDomain, nullptr, nullptr, Control::recurrence},
     {"LayerNormalization", 17, kNew, {2, 3}, Takes::floats, import_layer_normalization, "", "axis epsilon stash_type"},
     {"LeakyRelu", kOld, kNew, kUnary, Takes::floats, import_leaky_relu, "", "alpha"},
     {"Less", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "lt", kLegacyBroadcast},
@@ -254,7 +257,7 @@ constexpr OperatorRow kRows[] = {
     {"QuickGelu", 1, 1, kUnary, Takes::floats, import_quick_gelu, "", "alpha", "", kContrib},
     {"RMSNormalization", 23, kNew, kBinary, Takes::floats, import_rms_normalization, "", "axis epsilon stash_type"},
     {"RNN", 7, kNew, {3, 6}, Takes::floats, import_rnn, "", "activation_alpha activation_beta activations clip "
-        "direction hidden_size layout", "length known at import, 512 steps at most"},
+        "direction hidden_size layout", kRecurrence, kOnnxDomain, nullptr, nullptr, Control::recurrence},
     {"RandomNormal", 1, kNew, {0, 0}, Takes::anything, import_random_normal, "", "dtype mean scale seed shape"},
     {"RandomNormalLike", 1, kNew, kUnary, Takes::anything, import_random_normal, "", "dtype mean scale seed"},
     {"RandomUniform", 1, kNew, {0, 0}, Takes::anything, import_random_uniform, "", "dtype high low seed shape"},

@@ -55,8 +55,9 @@ using HostFunction = Result<HostResults> (*)(const NodeContext&);
 using HostTypes = std::vector<std::pair<DType, Sizes>>;
 using HostBound = Result<HostTypes> (*)(const NodeContext&);
 
-/// Operators that have graphs as attributes: those are imported in their place.
-enum class Control : std::uint8_t { none, branch, loop, scan, flex_attention };
+/// Operators that have graphs as attributes: those are imported in their place. And recurrences, of which long ones are
+/// run in rounds (long_recurrence.hpp).
+enum class Control : std::uint8_t { none, branch, loop, scan, flex_attention, recurrence };
 
 struct OperatorRow {
   std::string_view name;

@@ -34,6 +34,7 @@ std::vector<const Value*> operands_of(const HostStep& step) {
 }
 
 Result<HostTypes> largest_results(const HostStep& step) {
+  if (step.recurrence) return step.recurrence->types();
   return step.row->most(
       NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands_of(step)));
 }
@@ -100,6 +101,7 @@ Result<std::string> text_of(const OnnxProgram& program, const Parts& parts) {
           "own work\n",
           placed.step.row->name, placed.step.label, operand_text(placed.step), made, cost.read, cost.written_at_most,
           cost.microseconds());
+      if (placed.step.recurrence) text += fmt::format("  kernels in rounds: {}\n", placed.step.recurrence->text());
     }
     if (i + 1 < parts.size()) text += "\n";
   }

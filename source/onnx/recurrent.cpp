@@ -1,4 +1,5 @@
-// RNN, GRU and LSTM, one step after the other: the sequence has a known, moderate length.
+// RNN, GRU and LSTM, one step after the other: the sequence has a known, moderate length. Longer ones are run in rounds
+// (long_recurrence.hpp).
 #include <algorithm>
 #include <map>
 
@@ -11,9 +12,6 @@
 
 namespace vkfuse::onnx {
 namespace {
-
-/// Every step is nodes of its own, and a step waits for the one before.
-constexpr std::int64_t kMostSteps = 512;
 
 enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes };
 
@@ -195,9 +193,8 @@ Result<void> Recurrent::check_operands() {
   VKF_TRY(stated, node_.attributes().integer("hidden_size", hidden));
   if (stated != hidden)
     return invalid("Attribute 'hidden_size' is {}; the recurrence weights have {}.", stated, hidden);
-  if (steps < 1 || steps > kMostSteps) {
-    return unsupported("A sequence of {} steps is not supported; it may have 1 to {}.", steps, kMostSteps);
-  }
+  if (steps < 1 || steps > node_.most_steps())
+    return unsupported("A sequence of {} steps is not supported; it may have 1 to {}.", steps, node_.most_steps());
   cell_.steps = steps;
   cell_.hidden = hidden;
   cell_.batch = x[batch_first_ ? 0 : 1];
