@@ -150,8 +150,8 @@ Result<Value> LongRecurrence::operand_of(const NodeContext& node, int operand, s
 Result<ir::Graph> LongRecurrence::graph_of(const NodeContext& node, const pb::NodeProto& proto,
                                            const Attributes* caller, std::int64_t number, std::int64_t steps) const {
   const Direction& direction = directions_[static_cast<std::size_t>(number)];
-  VKF_TRY(one, node_of_direction(node, proto, static_cast<std::size_t>(number), direction.is_reversed,
-                                 directions_.size()));
+  VKF_TRY(one,
+          node_of_direction(node, proto, static_cast<std::size_t>(number), direction.is_reversed, directions_.size()));
   const int states = has_cell_ ? kCell : kHidden;
   std::vector<std::optional<Value>> held(static_cast<std::size_t>(std::max(node.inputs(), states + 1)));
   for (int i = 0; i < static_cast<int>(held.size()); ++i) {
@@ -227,8 +227,11 @@ LongRecurrence::States LongRecurrence::initial(const std::vector<std::optional<V
     if (operand < operands.size() && operands[operand])
       return cut(elements_of(*operands[operand]), batch_first_ ? 1 : 0, number, 1);
     const Sizes sizes = batch_first_ ? Sizes{batch_, 1, hidden_} : Sizes{1, batch_, hidden_};
-    return TensorData{{}, dtype_, sizes, std::vector<std::byte>(static_cast<std::size_t>(batch_ * hidden_) *
-                                                                static_cast<std::size_t>(size_of(dtype_)))};
+    return TensorData{
+        {},
+        dtype_,
+        sizes,
+        std::vector<std::byte>(static_cast<std::size_t>(batch_ * hidden_) * static_cast<std::size_t>(size_of(dtype_)))};
   };
   return {state(kHidden), has_cell_ ? std::optional(state(kCell)) : std::nullopt};
 }
@@ -238,15 +241,16 @@ vkfuse::Inputs LongRecurrence::inputs_of(const std::vector<std::optional<Value>>
   vkfuse::Inputs inputs;
   for (std::size_t i = 1; i < operands.size(); ++i) {
     if (!operands[i] || !reads_[i] || i == kLengths || i == kHidden || i == kCell) continue;
-    inputs.emplace(name_of_operand(static_cast<int>(i)), HostView(operands[i]->known->bytes, operands[i]->known->sizes));
+    inputs.emplace(name_of_operand(static_cast<int>(i)),
+                   HostView(operands[i]->known->bytes, operands[i]->known->sizes));
   }
   return inputs;
 }
 
 /// All steps of one direction; the states are then the last.
 Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
-                                                 const std::vector<std::optional<Value>>& operands,
-                                                 std::int64_t number, States& states) const {
+                                                 const std::vector<std::optional<Value>>& operands, std::int64_t number,
+                                                 States& states) const {
   const bool is_reversed = directions_[static_cast<std::size_t>(number)].is_reversed;
   const TensorData x = elements_of(*operands[kInput]);
   const int time = batch_first_ ? 1 : 0;

@@ -250,6 +250,14 @@ Result<void> check_node(const OperatorRow& row, const Attributes& attributes, st
   return check_operands(row, operands);
 }
 
+Result<HostTypes> largest_results(const HostStep& step) {
+  if (step.recurrence) return step.recurrence->types();
+  std::vector<const Value*> operands;
+  for (const std::optional<Value>& operand : step.operands) operands.push_back(operand ? &*operand : nullptr);
+  return step.row->most(
+      NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, std::move(operands)));
+}
+
 std::string_view normalised(std::string_view domain) { return domain.empty() ? kOnnxDomain : domain; }
 
 Opsets::Opsets(const OpsetImports& imports) {

@@ -133,6 +133,9 @@ struct HostStep {
   std::shared_ptr<const LongRecurrence> recurrence;  ///< set: kernels in rounds compute it
 };
 
+/// The types of the largest results that a step can have.
+Result<HostTypes> largest_results(const HostStep& step);
+
 /// What has come of a step: the results' types; of one that reads, the values of its operands, too.
 struct StepResults {
   HostTypes types;

@@ -27,18 +27,6 @@ Result<std::uint64_t> bytes_of(DType dtype, const Sizes& sizes) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-std::vector<const Value*> operands_of(const HostStep& step) {
-  std::vector<const Value*> operands;
-  for (const std::optional<Value>& operand : step.operands) operands.push_back(operand ? &*operand : nullptr);
-  return operands;
-}
-
-Result<HostTypes> largest_results(const HostStep& step) {
-  if (step.recurrence) return step.recurrence->types();
-  return step.row->most(
-      NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands_of(step)));
-}
-
 /// Whether values that the host reads after a part decide what follows.
 bool decides(const ProgramPart& part) {
   return std::ranges::any_of(part.import.part().steps, [](const PlacedStep& placed) { return placed.step.reads; });
@@ -46,8 +34,8 @@ bool decides(const ProgramPart& part) {
 
 Result<StepCost> cost_of(const HostStep& step) {
   StepCost cost;
-  for (const Value* operand : operands_of(step)) {
-    if (operand == nullptr || operand->known) continue;
+  for (const std::optional<Value>& operand : step.operands) {
+    if (!operand || operand->known) continue;
     VKF_TRY(sizes, resolve(operand->tensor.shape(), {}));
     VKF_TRY(bytes, bytes_of(operand->tensor.dtype(), sizes));
     cost.read += bytes;
@@ -62,8 +50,8 @@ Result<StepCost> cost_of(const HostStep& step) {
 
 std::string operand_text(const HostStep& step) {
   std::string text;
-  for (const Value* operand : operands_of(step)) {
-    if (operand == nullptr || operand->known) continue;
+  for (const std::optional<Value>& operand : step.operands) {
+    if (!operand || operand->known) continue;
     text +=
         (text.empty() ? "" : ", ") + std::string(name_of(operand->tensor.dtype())) + to_text(operand->tensor.shape());
   }
