@@ -10,12 +10,11 @@
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
+
 namespace {
 
 /// Of a round: so few that planning takes no second, so many that the host's part does not count.
 constexpr std::int64_t kStepsOfRound = 32;
-
-enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell };
 
 /// How elements lie around an axis.
 struct Around {
@@ -105,10 +104,11 @@ Result<pb::NodeProto> node_of_direction(const NodeContext& node, const pb::NodeP
 }  // namespace
 
 Result<void> LongRecurrence::take_sizes(const NodeContext& node) {
-  for (const int operand : {kInput, kWeights, kRecurrence}) VKF_CHECK_OK(check_rank(node, operand, 3));
+  for (const int operand : {recurrent_operand::kInput, recurrent_operand::kWeights, recurrent_operand::kRecurrence})
+    VKF_CHECK_OK(check_rank(node, operand, 3));
   VKF_TRY(layout, node.attributes().integer("layout", 0));
-  VKF_TRY(x, static_sizes(node.tensor(kInput).shape()));
-  VKF_TRY(r, static_sizes(node.tensor(kRecurrence).shape()));
+  VKF_TRY(x, static_sizes(node.tensor(recurrent_operand::kInput).shape()));
+  VKF_TRY(r, static_sizes(node.tensor(recurrent_operand::kRecurrence).shape()));
   has_cell_ = node.row().name.find("LSTM") != std::string_view::npos;
   batch_first_ = layout != 0;
   steps_ = x[batch_first_ ? 1 : 0];
@@ -120,23 +120,25 @@ Result<void> LongRecurrence::take_sizes(const NodeContext& node) {
   for (std::int64_t i = 0; i < r[0]; ++i) directions_.push_back({i == 1 || direction == "reverse", {}, {}});
   for (int i = 0; i < node.inputs(); ++i)
     reads_.push_back(node.has(i) &&
-                     (i == kInput || i == kLengths || i == kHidden || i == kCell || is_computed(node.value(i))));
+                     (i == recurrent_operand::kInput || i == recurrent_operand::kLengths ||
+                      i == recurrent_operand::kHidden || i == recurrent_operand::kCell || is_computed(node.value(i))));
   return {};
 }
 
 /// An operand of the kernels for so many steps of a direction: its part of the node's.
 Result<Value> LongRecurrence::operand_of(const NodeContext& node, int operand, std::int64_t number,
                                          std::int64_t steps) const {
-  if (operand == kInput) {
-    Shape shape = node.tensor(kInput).shape();
+  if (operand == recurrent_operand::kInput) {
+    Shape shape = node.tensor(recurrent_operand::kInput).shape();
     shape[batch_first_ ? 1 : 0] = steps;
     return Value(Tensor::input("x", dtype_, shape));
   }
-  if (operand == kHidden || operand == kCell) {
+  if (operand == recurrent_operand::kHidden || operand == recurrent_operand::kCell) {
     const Shape shape = batch_first_ ? Shape{batch_, 1, hidden_} : Shape{1, batch_, hidden_};
-    return Value(Tensor::input(operand == kHidden ? "h" : "c", dtype_, shape));
+    return Value(Tensor::input(operand == recurrent_operand::kHidden ? "h" : "c", dtype_, shape));
   }
-  if (operand == kLengths) return Value(Tensor::input("lengths", node.dtype(kLengths), {batch_}));
+  if (operand == recurrent_operand::kLengths)
+    return Value(Tensor::input("lengths", node.dtype(recurrent_operand::kLengths), {batch_}));
   const Value& whole = node.value(operand);
   const Tensor tensor = is_computed(whole)
                             ? Tensor::input(name_of_operand(operand), whole.tensor.dtype(), whole.tensor.shape())
@@ -152,10 +154,10 @@ Result<ir::Graph> LongRecurrence::graph_of(const NodeContext& node, const pb::No
   const Direction& direction = directions_[static_cast<std::size_t>(number)];
   VKF_TRY(one,
           node_of_direction(node, proto, static_cast<std::size_t>(number), direction.is_reversed, directions_.size()));
-  const int states = has_cell_ ? kCell : kHidden;
+  const int states = has_cell_ ? recurrent_operand::kCell : recurrent_operand::kHidden;
   std::vector<std::optional<Value>> held(static_cast<std::size_t>(std::max(node.inputs(), states + 1)));
   for (int i = 0; i < static_cast<int>(held.size()); ++i) {
-    const bool is_state = i == kHidden || (i == kCell && has_cell_);
+    const bool is_state = i == recurrent_operand::kHidden || (i == recurrent_operand::kCell && has_cell_);
     if (!is_state && !node.has(i)) continue;
     VKF_TRY(value, operand_of(node, i, number, steps));
     if (!value.tensor.valid()) return Error(value.tensor.error());
@@ -233,14 +235,16 @@ LongRecurrence::States LongRecurrence::initial(const std::vector<std::optional<V
         sizes,
         std::vector<std::byte>(static_cast<std::size_t>(batch_ * hidden_) * static_cast<std::size_t>(size_of(dtype_)))};
   };
-  return {state(kHidden), has_cell_ ? std::optional(state(kCell)) : std::nullopt};
+  return {state(recurrent_operand::kHidden), has_cell_ ? std::optional(state(recurrent_operand::kCell)) : std::nullopt};
 }
 
 /// What is the same in every round.
 vkfuse::Inputs LongRecurrence::inputs_of(const std::vector<std::optional<Value>>& operands) const {
   vkfuse::Inputs inputs;
   for (std::size_t i = 1; i < operands.size(); ++i) {
-    if (!operands[i] || !reads_[i] || i == kLengths || i == kHidden || i == kCell) continue;
+    if (!operands[i] || !reads_[i] || i == recurrent_operand::kLengths || i == recurrent_operand::kHidden ||
+        i == recurrent_operand::kCell)
+      continue;
     inputs.emplace(name_of_operand(static_cast<int>(i)),
                    HostView(operands[i]->known->bytes, operands[i]->known->sizes));
   }
@@ -252,7 +256,7 @@ Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
                                                  const std::vector<std::optional<Value>>& operands, std::int64_t number,
                                                  States& states) const {
   const bool is_reversed = directions_[static_cast<std::size_t>(number)].is_reversed;
-  const TensorData x = elements_of(*operands[kInput]);
+  const TensorData x = elements_of(*operands[recurrent_operand::kInput]);
   const int time = batch_first_ ? 1 : 0;
   const std::int64_t count = (steps_ + kStepsOfRound - 1) / kStepsOfRound;
   std::vector<TensorData> results(static_cast<std::size_t>(count));
@@ -265,9 +269,10 @@ Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
     inputs.emplace("x", HostView(part.bytes, part.sizes));
     inputs.emplace("h", HostView(states.h.bytes, states.h.sizes));
     if (states.c) inputs.emplace("c", HostView(states.c->bytes, states.c->sizes));
-    if (kLengths < operands.size() && operands[kLengths]) {
+    if (recurrent_operand::kLengths < operands.size() && operands[recurrent_operand::kLengths]) {
       for (std::int64_t k = 0; k < batch_; ++k) {
-        const std::int64_t length = element_int(*operands[kLengths]->known, static_cast<std::size_t>(k));
+        const std::int64_t length =
+            element_int(*operands[recurrent_operand::kLengths]->known, static_cast<std::size_t>(k));
         lengths.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(length - begin, 0, steps)));
       }
       inputs.emplace("lengths", HostView(lengths));

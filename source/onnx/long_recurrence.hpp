@@ -8,6 +8,11 @@
 
 namespace vkfuse::onnx {
 
+namespace recurrent_operand {
+/// Operands of RNN, GRU and LSTM.
+enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes };
+}  // namespace recurrent_operand
+
 /// Steps that compile_onnx plans as parts of one graph; longer sequences are run in rounds.
 inline constexpr std::int64_t kMostStepsAtOnce = 64;
 

@@ -419,7 +419,7 @@ Result<void> NodeImport::take_node(Step step) {
     operands.back() = &held.back();
   }
   if (function != nullptr) return call(*function, step, operands);
-  if (row->control != Control::none && row->control != Control::recurrence) return enter(*row, step, operands);
+  if (has_graphs(row->control)) return enter(*row, step, operands);
   VKF_TRY(outputs, apply(*row, step, operands));
   VKF_CHECK_OK(check_outputs(outputs));
   return bind(step, std::move(outputs));
@@ -453,7 +453,7 @@ Result<Outputs> NodeImport::computed_by(const OperatorRow& row, const Step& step
   NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
   node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
   node.set_own_seed(seed_from(*step.node, step.frame));
-  if (library_.host == HostUse::allowed) node.set_most_steps(kMostStepsAtOnce);
+  if (library_.host != HostUse::never) node.set_most_steps(kMostStepsAtOnce);
   return row.import(node);
 }
 

@@ -17,7 +17,7 @@ constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 constexpr std::string_view kContrib = "com.microsoft";
 constexpr std::string_view kStaticSizes = "sizes known at import";
-constexpr std::string_view kRecurrence = "length known at import, 512 steps at most without the host";
+constexpr std::string_view kStepsAtOnce = "length known at import, 512 steps at most without the host";
 constexpr std::string_view kOnHost = "on the host where the operands are not known at import";
 
 // clang-format off
@@ -136,7 +136,7 @@ constexpr OperatorRow kRows[] = {
         "activation activation_alpha activation_beta alpha beta transA transB", "", kContrib},
     {"FusedMatMul", 1, 1, kBinary, Takes::floats, import_fused_matmul, "", "alpha transA transB", "", kContrib},
     {"GRU", 7, kNew, {3, 6}, Takes::floats, import_gru, "", "activation_alpha activation_beta activations clip "
-        "direction hidden_size layout linear_before_reset", kRecurrence, kOnnxDomain, nullptr, nullptr,
+        "direction hidden_size layout linear_before_reset", kStepsAtOnce, kOnnxDomain, nullptr, nullptr,
         Control::recurrence},
     {"Gather", 1, kNew, kBinary, Takes::moved, import_gather, "", "axis", "size of the axis known at import"},
     {"GatherBlockQuantized", 1, 1, {3, 4}, Takes::converted, import_gather_block_quantized, "",
@@ -178,7 +178,7 @@ constexpr OperatorRow kRows[] = {
     {"LRN", 1, kNew, kUnary, Takes::floats, import_lrn, "", "alpha beta bias size"},
     {"LSTM", 7, kNew, {3, 8}, Takes::floats, import_lstm, "",
         "activation_alpha activation_beta activations clip direction hidden_size input_forget layout",
-        kRecurrence, kOnnxDomain, nullptr, nullptr, Control::recurrence},
+        kStepsAtOnce, kOnnxDomain, nullptr, nullptr, Control::recurrence},
     {"LayerNormalization", 17, kNew, {2, 3}, Takes::floats, import_layer_normalization, "", "axis epsilon stash_type"},
     {"LeakyRelu", kOld, kNew, kUnary, Takes::floats, import_leaky_relu, "", "alpha"},
     {"Less", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "lt", kLegacyBroadcast},
@@ -257,7 +257,7 @@ constexpr OperatorRow kRows[] = {
     {"QuickGelu", 1, 1, kUnary, Takes::floats, import_quick_gelu, "", "alpha", "", kContrib},
     {"RMSNormalization", 23, kNew, kBinary, Takes::floats, import_rms_normalization, "", "axis epsilon stash_type"},
     {"RNN", 7, kNew, {3, 6}, Takes::floats, import_rnn, "", "activation_alpha activation_beta activations clip "
-        "direction hidden_size layout", kRecurrence, kOnnxDomain, nullptr, nullptr, Control::recurrence},
+        "direction hidden_size layout", kStepsAtOnce, kOnnxDomain, nullptr, nullptr, Control::recurrence},
     {"RandomNormal", 1, kNew, {0, 0}, Takes::anything, import_random_normal, "", "dtype mean scale seed shape"},
     {"RandomNormalLike", 1, kNew, kUnary, Takes::anything, import_random_normal, "", "dtype mean scale seed"},
     {"RandomUniform", 1, kNew, {0, 0}, Takes::anything, import_random_uniform, "", "dtype high low seed shape"},
@@ -437,6 +437,10 @@ refuse them unless their operands are known at import.
 `compile_onnx` cuts the model there, too (`host read`): the host reads the value, if it has up to 1,024 elements, and
 what follows is compiled with it, and kept for the last sixteen values. A Loop whose condition is data has a part for
 each iteration, up to 1,024. `vkfuse plan` ends at such a step, as only a run knows what follows.
+
+*Recurrences* (RNN, GRU, LSTM) of up to 64 steps are nodes of one graph. `compile_onnx` runs longer ones in rounds:
+kernels for 32 steps, again and again, with the states between them, so that a sequence may have any length and
+planning takes as long for each. `vkfuse plan` shows them as a step of the host. `load_onnx` unrolls up to 512 steps.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |

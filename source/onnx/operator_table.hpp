@@ -58,6 +58,7 @@ using HostBound = Result<HostTypes> (*)(const NodeContext&);
 /// Operators that have graphs as attributes: those are imported in their place. And recurrences, of which long ones are
 /// run in rounds (long_recurrence.hpp).
 enum class Control : std::uint8_t { none, branch, loop, scan, flex_attention, recurrence };
+constexpr bool has_graphs(Control control) { return control != Control::none && control != Control::recurrence; }
 
 struct OperatorRow {
   std::string_view name;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "onnx/compose.hpp"
+#include "onnx/long_recurrence.hpp"
 #include "onnx/named_activations.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
@@ -12,8 +13,6 @@
 
 namespace vkfuse::onnx {
 namespace {
-
-enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes };
 
 /// What the three operators share, and the operands of one direction.
 struct Cell {
@@ -182,14 +181,14 @@ Result<void> Recurrent::read(bool is_lstm) {
 }
 
 Result<void> Recurrent::check_operands() {
-  for (const int operand : {kInput, kWeights, kRecurrence}) {
+  for (const int operand : {recurrent_operand::kInput, recurrent_operand::kWeights, recurrent_operand::kRecurrence}) {
     const std::size_t rank = node_.tensor(operand).shape().size();
     if (rank != 3)
       return invalid("Operand {} of operator '{}' has rank {}; it must be 3.", operand, node_.row().name, rank);
   }
-  const Shape& x = node_.tensor(kInput).shape();
+  const Shape& x = node_.tensor(recurrent_operand::kInput).shape();
   VKF_TRY(steps, static_size(x, batch_first_ ? 1 : 0));
-  VKF_TRY(hidden, static_size(node_.tensor(kRecurrence).shape(), 2));
+  VKF_TRY(hidden, static_size(node_.tensor(recurrent_operand::kRecurrence).shape(), 2));
   VKF_TRY(stated, node_.attributes().integer("hidden_size", hidden));
   if (stated != hidden)
     return invalid("Attribute 'hidden_size' is {}; the recurrence weights have {}.", stated, hidden);
@@ -199,41 +198,42 @@ Result<void> Recurrent::check_operands() {
   cell_.hidden = hidden;
   cell_.batch = x[batch_first_ ? 0 : 1];
   const Dim rows = cell_.gates * hidden;
-  VKF_CHECK_OK(check_shape(node_, kWeights, {directions_, rows, x[2]}));
-  VKF_CHECK_OK(check_shape(node_, kRecurrence, {directions_, rows, hidden}));
-  VKF_CHECK_OK(check_shape(node_, kBias, {directions_, 2 * cell_.gates * hidden}));
-  VKF_CHECK_OK(check_shape(node_, kLengths, {cell_.batch}));
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kWeights, {directions_, rows, x[2]}));
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kRecurrence, {directions_, rows, hidden}));
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kBias, {directions_, 2 * cell_.gates * hidden}));
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kLengths, {cell_.batch}));
   const Shape state = batch_first_ ? Shape{cell_.batch, directions_, hidden} : Shape{directions_, cell_.batch, hidden};
-  VKF_CHECK_OK(check_shape(node_, kHidden, state));
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kHidden, state));
   if (!is_lstm_) return {};
-  VKF_CHECK_OK(check_shape(node_, kCell, state));
-  return check_shape(node_, kPeepholes, {directions_, 3 * hidden});
+  VKF_CHECK_OK(check_shape(node_, recurrent_operand::kCell, state));
+  return check_shape(node_, recurrent_operand::kPeepholes, {directions_, 3 * hidden});
 }
 
 Direction Recurrent::direction_of(int number) const {
   const std::int64_t rows = cell_.gates * cell_.hidden;
-  const auto bias = part_of(node_, kBias, number);
+  const auto bias = part_of(node_, recurrent_operand::kBias, number);
   Direction made{{},
-                 *part_of(node_, kWeights, number),
-                 *part_of(node_, kRecurrence, number),
+                 *part_of(node_, recurrent_operand::kWeights, number),
+                 *part_of(node_, recurrent_operand::kRecurrence, number),
                  {},
                  {},
                  {},
-                 initial(kHidden, number),
-                 initial(is_lstm_ ? kCell : kHidden, number),
-                 !node_.has(kHidden)};
+                 initial(recurrent_operand::kHidden, number),
+                 initial(is_lstm_ ? recurrent_operand::kCell : recurrent_operand::kHidden, number),
+                 !node_.has(recurrent_operand::kHidden)};
   if (bias) {
     made.bias_w = bias->slice(0, 0, rows);
     made.bias_r = bias->slice(0, rows, 2 * rows);
   }
-  if (is_lstm_) made.peepholes = part_of(node_, kPeepholes, number);
+  if (is_lstm_) made.peepholes = part_of(node_, recurrent_operand::kPeepholes, number);
   return made;
 }
 
 /// Runs the steps; the direction's state is then the last. Where a sequence is shorter than the others, its state stays
 /// and its results are 0: read backwards, it begins at its own end.
 Tensor Recurrent::sequence_of(Direction& d, bool is_reverse) const {
-  const Tensor x = batch_first_ ? node_.tensor(kInput).permute({1, 0, 2}) : node_.tensor(kInput);
+  const Tensor x = batch_first_ ? node_.tensor(recurrent_operand::kInput).permute({1, 0, 2})
+                                : node_.tensor(recurrent_operand::kInput);
   // All steps' products with the input at once: the recurrence is all that has to wait.
   Tensor products = dot_general(x, d.w, {.contract_a = {2}, .contract_b = {1}});
   if (d.bias_w) products = products + *d.bias_w;
@@ -245,8 +245,8 @@ Tensor Recurrent::sequence_of(Direction& d, bool is_reverse) const {
     step_(cell_, d, products.select(0, at));
     d.is_at_rest = false;
     Tensor result = d.h;
-    if (node_.has(kLengths)) {
-      const Tensor& lengths = node_.tensor(kLengths);
+    if (node_.has(recurrent_operand::kLengths)) {
+      const Tensor& lengths = node_.tensor(recurrent_operand::kLengths);
       const Tensor runs = op("gt", lengths, Tensor::scalar_int(lengths.dtype(), at)).unsqueeze(1);
       result = select(runs, d.h, Tensor::scalar(d.h.dtype(), 0));
       d.h = select(runs, d.h, old_h);
