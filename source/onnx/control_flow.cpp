@@ -225,7 +225,36 @@ Result<void> NodeImport::both_branches(const Step& step, const Attributes& attri
   return {};
 }
 
-/// Both branches have been computed: the condition selects between their results.
+/// An output of an If whose condition is data: the condition selects between the branches' results. Where they do not
+/// fit each other, the condition is asked for.
+Result<Value> NodeImport::selected(const Step& step, std::size_t output) {
+  const Value condition = here(*step.condition);
+  VKF_TRY(a, find(step.body, step.results[output], "The end of a branch of operator 'If'"));
+  VKF_TRY(b, find(step.other_body, step.other_results[output], "The end of a branch of operator 'If'"));
+  if (a == nullptr || b == nullptr || a->pending || b->pending || a->sequence || b->sequence) {
+    ask(condition);
+    return unsupported(
+        "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits for "
+        "the host.",
+        output);
+  }
+  const Value first = here(*a), second = here(*b);
+  if (first.tensor.shape() != second.tensor.shape() || first.tensor.dtype() != second.tensor.dtype() ||
+      first.narrow != second.narrow) {
+    ask(condition);
+    return unsupported(
+        "The condition of operator 'If' is only known when the program runs, and output {} is {}{} of one branch and "
+        "{}{} of the other; they must be equal.",
+        output, name_of(first.tensor.dtype()), to_text(first.tensor.shape()), name_of(second.tensor.dtype()),
+        to_text(second.tensor.shape()));
+  }
+  VKF_TRY(chosen, computed(select(condition.tensor.reshape({}), first.tensor, second.tensor),
+                           {*step.condition, first, second}));
+  chosen.narrow = first.narrow;
+  return chosen;
+}
+
+/// Both branches have been computed.
 Result<void> NodeImport::join(const Step& step) {
   const Shape& shape = step.condition->tensor.shape();
   if (std::ranges::any_of(shape, [](const Dim& dim) { return dim != Dim(1); }))
@@ -242,29 +271,7 @@ Result<void> NodeImport::join(const Step& step) {
   }
   Outputs outputs;
   for (std::size_t i = 0; i < step.results.size(); ++i) {
-    VKF_TRY(a, find(step.body, step.results[i], "The end of a branch of operator 'If'"));
-    VKF_TRY(b, find(step.other_body, step.other_results[i], "The end of a branch of operator 'If'"));
-    if (a == nullptr || b == nullptr || a->pending || b->pending || a->sequence || b->sequence) {
-      ask(here(*step.condition));
-      return unsupported(
-          "The condition of operator 'If' is only known when the program runs, and output {} is a sequence or waits "
-          "for "
-          "the host.",
-          i);
-    }
-    const Value first = here(*a), second = here(*b);
-    if (first.tensor.shape() != second.tensor.shape() || first.tensor.dtype() != second.tensor.dtype() ||
-        first.narrow != second.narrow) {
-      ask(here(*step.condition));
-      return unsupported(
-          "The condition of operator 'If' is only known when the program runs, and output {} is {}{} of one branch and "
-          "{}{} of the other; they must be equal.",
-          i, name_of(first.tensor.dtype()), to_text(first.tensor.shape()), name_of(second.tensor.dtype()),
-          to_text(second.tensor.shape()));
-    }
-    const Tensor condition = here(*step.condition).tensor.reshape({});
-    VKF_TRY(chosen, computed(select(condition, first.tensor, second.tensor), {*step.condition, first, second}));
-    chosen.narrow = first.narrow;
+    VKF_TRY(chosen, selected(step, i));
     outputs.push_back(std::move(chosen));
   }
   VKF_CHECK_OK(check_outputs(outputs));

@@ -461,12 +461,8 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
   Result<Outputs> outputs = row.import != nullptr ? computed_by(row, step, attributes, operands) : Outputs();
-  const bool waits =
-      row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
-  if (waits) outputs = on_host(row, step, std::move(attributes), operands);
-  if (row.control == Control::recurrence && !outputs && outputs.error().code == ErrorCode::unsupported &&
-      library_.host == HostUse::allowed)
-    return in_rounds(row, step, attributes, operands);
+  if (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported))
+    outputs = postponed(row, step, std::move(attributes), operands, std::move(outputs));
   if (!outputs) return outputs;
   const bool is_fixed =
       std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
@@ -479,6 +475,15 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
     if (!is_fixed) output = of_part(std::move(output), part_);
   }
   return outputs;
+}
+
+/// What has no kernels in this part waits for the host, or for rounds of kernels; else it stays refused.
+Result<Outputs> NodeImport::postponed(const OperatorRow& row, const Step& step, Attributes attributes,
+                                      const std::vector<const Value*>& operands, Result<Outputs> refused) {
+  if (row.host != nullptr) return on_host(row, step, std::move(attributes), operands);
+  if (row.control == Control::recurrence && library_.host == HostUse::allowed)
+    return in_rounds(row, step, attributes, operands);
+  return refused;
 }
 
 Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, Attributes attributes,

@@ -202,6 +202,7 @@ class NodeImport {
   /// The branches of an If whose condition is data, and then join.
   Result<void> both_branches(const Step& step, const Attributes& attributes, const Value& condition);
   Result<void> join(const Step& step);
+  Result<Value> selected(const Step& step, std::size_t output);
   Result<int> open_branch(const Step& step, const pb::GraphProto& graph, std::vector<std::string>& results);
   Result<void> branch(const Step& step, const Attributes& attributes, const std::vector<const Value*>& operands);
   Result<Iterations> loop_of(const Attributes& attributes, const std::vector<const Value*>& operands);
@@ -224,6 +225,8 @@ class NodeImport {
   Result<Outputs> computed_by(const OperatorRow& row, const Step& step, const Attributes& attributes,
                               const std::vector<const Value*>& operands);
   Result<Outputs> apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands);
+  Result<Outputs> postponed(const OperatorRow& row, const Step& step, Attributes attributes,
+                            const std::vector<const Value*>& operands, Result<Outputs> refused);
   Result<Outputs> in_rounds(const OperatorRow& row, const Step& step, const Attributes& attributes,
                             const std::vector<const Value*>& operands);
   Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes,

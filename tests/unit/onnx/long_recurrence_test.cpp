@@ -92,8 +92,7 @@ class LongRecurrences : public testing::TestWithParam<Sequence> {
     EXPECT_TRUE(graph.ok()) << graph.error().text();
     reference::InputBindings bindings;
     for (const auto& [name, values] : given_) bindings.inputs.emplace(name, std::as_bytes(std::span(values)));
-    const Result<reference::Column> column =
-        reference::evaluate(*graph, graph->outputs()[output].value, bindings);
+    const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[output].value, bindings);
     EXPECT_TRUE(column.ok()) << column.error().text();
     return column->value;
   }
