@@ -77,11 +77,14 @@ Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions
 
 /// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes
 /// that depend on data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows
-/// them is compiled when a run has told its sizes, and kept for runs that come to the same. A model whose import needs
-/// the sizes of its inputs, or the elements of those that decide shapes, conditions or counts
-/// (OnnxOptions::input_values says which may), is compiled for each that it is run with. Of either, what the last 16
-/// took is kept. Values between parts stay on the device but for those that the host reads. Copies share the program;
-/// thread-safe: runs overlap, but one compiles at a time.
+/// them is compiled when a run has told its sizes, and kept for runs that come to the same. Values that kernels compute
+/// and that decide what follows (conditions of If and Loop, counts, bounds, shapes; up to 1,024 elements) are read by
+/// the host, and what follows is compiled with them and kept likewise; a Loop has a part for each iteration then, up to
+/// 1,024. RNN, GRU and LSTM over more than 64 steps run in rounds of 32. A model whose import needs the sizes of its
+/// inputs, or the elements of those that decide shapes, conditions or counts (OnnxOptions::input_values says which may),
+/// is compiled for each that it is run with. Of either, what the last 16 took is kept. Values between parts stay on the
+/// device but for those that the host reads. Copies share the program; thread-safe: runs overlap, but one compiles at a
+/// time.
 ///
 ///     Result<onnx::OnnxProgram> program = onnx::compile_onnx(*device, "detector.onnx");
 ///     if (program) Result<Outputs> boxes = program->run({{"image", HostView(pixels, {1, 3, 640, 640})}});
@@ -99,7 +102,7 @@ class OnnxProgram {
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Inputs& inputs) const;
   /// The plan, as text (Stage::plan) or JSON (Stage::json), of a run with inputs of these sizes, by name; those without
   /// symbolic dimensions need none; elements that decide shapes are those of OnnxOptions::input_values. What follows a
-  /// step of the host is planned for the most elements that can come of it.
+  /// step of the host is planned for the most elements that can come of it; the plan ends where a value decides.
   [[nodiscard]] Result<std::string> explain(
       Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {}) const;
   /// In the model's order.
