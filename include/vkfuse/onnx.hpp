@@ -81,10 +81,10 @@ Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions
 /// and that decide what follows (conditions of If and Loop, counts, bounds, shapes; up to 1,024 elements) are read by
 /// the host, and what follows is compiled with them and kept likewise; a Loop has a part for each iteration then, up to
 /// 1,024. RNN, GRU and LSTM over more than 64 steps run in rounds of 32. A model whose import needs the sizes of its
-/// inputs, or the elements of those that decide shapes, conditions or counts (OnnxOptions::input_values says which may),
-/// is compiled for each that it is run with. Of either, what the last 16 took is kept. Values between parts stay on the
-/// device but for those that the host reads. Copies share the program; thread-safe: runs overlap, but one compiles at a
-/// time.
+/// inputs, or the elements of those that decide shapes, conditions or counts (OnnxOptions::input_values says which
+/// may), is compiled for each that it is run with. Of either, what the last 16 took is kept. Values between parts stay
+/// on the device but for those that the host reads. Copies share the program; thread-safe: runs overlap, but one
+/// compiles at a time.
 ///
 ///     Result<onnx::OnnxProgram> program = onnx::compile_onnx(*device, "detector.onnx");
 ///     if (program) Result<Outputs> boxes = program->run({{"image", HostView(pixels, {1, 3, 640, 640})}});
