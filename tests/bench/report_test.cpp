@@ -62,7 +62,7 @@ TEST(Csv, HasALinePerRowOfEveryDeviceWithTheHeadsColumns) {
   EXPECT_EQ(lines[0]["device"], "one, with a comma");
   EXPECT_EQ(lines[0]["case"], "a:f32:4096");
   EXPECT_EQ(std::stod(lines[0]["fused_us"]), 10);
-  EXPECT_EQ(lines[1]["detail"], failed["detail"]);
+  EXPECT_EQ(lines[1]["detail"], failed["detail"].get<std::string>());
   EXPECT_EQ(lines[1]["fused_us"], "");
   EXPECT_EQ(std::stod(lines[2]["fused_us"]), 20);
 }
