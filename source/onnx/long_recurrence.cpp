@@ -1,7 +1,6 @@
 #include "onnx/long_recurrence.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
@@ -10,7 +9,6 @@
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
-
 namespace {
 
 /// Of a round: so few that planning takes no second, so many that the host's part does not count.
@@ -115,6 +113,7 @@ Result<void> LongRecurrence::take_sizes(const NodeContext& node) {
   batch_ = x[batch_first_ ? 0 : 1];
   hidden_ = std::min(r[1], r[2]);  // the other is as many for each gate
   dtype_ = node.dtype();
+  if (steps_ < 1) return unsupported("A sequence of {} steps is not supported.", steps_);
   VKF_TRY(direction, node.attributes().text("direction", "forward"));
   if (r[0] < 1 || r[0] > 2) return invalid("The recurrence weights are of {} directions; there are 1 or 2.", r[0]);
   for (std::int64_t i = 0; i < r[0]; ++i) directions_.push_back({i == 1 || direction == "reverse", {}, {}});
@@ -210,9 +209,8 @@ Result<std::vector<LongRecurrence::Rounds>> LongRecurrence::compile(const Device
                                                                     const CompileOptions& options) const {
   std::vector<Rounds> all;
   for (const Direction& direction : directions_) {
-    Rounds rounds;
-    VKF_TRY(full, api::compile_graph(device, *direction.full, options));
-    rounds.full = std::move(full);
+    VKF_TRY(full, api::compile_graph(device, direction.full, options));
+    Rounds rounds{std::move(full), {}};
     if (direction.rest) {
       VKF_TRY(rest, api::compile_graph(device, *direction.rest, options));
       rounds.rest = std::move(rest);
@@ -277,7 +275,7 @@ Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
       }
       inputs.emplace("lengths", HostView(lengths));
     }
-    VKF_TRY(outputs, (steps == kStepsOfRound ? *rounds.full : *rounds.rest).run(inputs));
+    VKF_TRY(outputs, (steps == kStepsOfRound ? rounds.full : *rounds.rest).run(inputs));
     results[static_cast<std::size_t>(round)] = taken(outputs.at("y"));
     states.h = taken(outputs.at("next_h"));
     if (states.c) states.c = taken(outputs.at("next_c"));

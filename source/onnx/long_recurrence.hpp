@@ -20,13 +20,14 @@ inline constexpr std::int64_t kMostStepsAtOnce = 64;
 /// Planning takes as long for any length.
 class LongRecurrence {
  public:
-  /// The kernels of one direction: for rounds of all steps, and for the last. An empty one is not needed.
+  /// The kernels of one direction: for rounds of all steps, and for the last one, which may have fewer.
   struct Rounds {
-    std::optional<Executable> full, rest;
+    Executable full;
+    std::optional<Executable> rest;
   };
 
-  /// Fails as the operator's import does for few steps, and where sizes are not known. `proto` is the node that `node`
-  /// is of, `caller` as of Attributes.
+  /// Fails as the operator's import does for few steps, where sizes are not known, and where there are no steps.
+  /// `proto` is the node that `node` is of, `caller` as of Attributes.
   static Result<std::shared_ptr<const LongRecurrence>> make(const NodeContext& node, const pb::NodeProto& proto,
                                                             const Attributes* caller);
 
@@ -45,7 +46,8 @@ class LongRecurrence {
  private:
   struct Direction {
     bool is_reversed = false;
-    std::optional<ir::Graph> full, rest;
+    ir::Graph full;
+    std::optional<ir::Graph> rest;
   };
   /// What a round begins with, and leaves.
   struct States {

@@ -72,7 +72,7 @@ class NodeContext {
   std::vector<const Value*> inputs_;
   std::vector<Tensor>* asked_ = nullptr;
   std::uint64_t own_seed_ = 0;
-  std::int64_t most_steps_ = 512;  // each is nodes of its own, and waits for the one before
+  std::int64_t most_steps_ = 512;  // every step adds nodes, and waits for the step before
 };
 
 }  // namespace vkfuse::onnx

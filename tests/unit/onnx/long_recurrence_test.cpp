@@ -143,5 +143,19 @@ TEST(LongRecurrence, IsPlannedForFewSteps) {
   ASSERT_TRUE(program.ok()) << program.error().text();
 }
 
+TEST(LongRecurrence, NeedsSteps) {
+  ModelProto model = empty_model(14);
+  add_input(model, "x", {0, 1, 2});
+  add_input(model, "w", {1, 4, 2});
+  add_input(model, "r", {1, 4, 1});
+  add_node(model, "LSTM", {"x", "w", "r"}, {"y"});
+  add_output(model, "y");
+  const Result<OnnxProgram> program =
+      compile_model(test::device(), {std::make_unique<const ModelProto>(model), {}}, {}, {});
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().text().find("A sequence of 0 steps is not supported"), std::string::npos)
+      << program.error().text();
+}
+
 }  // namespace
 }  // namespace vkfuse::onnx
