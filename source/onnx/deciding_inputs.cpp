@@ -27,7 +27,8 @@ bool is_one_number(const Shape& shape) {
   return std::ranges::all_of(shape, [](const Dim& dim) { return !dim.is_symbol() && dim.size() == 1; });
 }
 
-/// Of symbolic sizes the smallest may be few: elements are counted where they are given.
+}  // namespace
+
 bool may_be_few(const Shape& shape) {
   Sizes sizes;
   for (const Dim& dim : shape) {
@@ -36,8 +37,6 @@ bool may_be_few(const Shape& shape) {
   const Result<std::int64_t> count = vkfuse::element_count(sizes);
   return count && *count <= static_cast<std::int64_t>(kMaxComputedElements);
 }
-
-}  // namespace
 
 std::vector<std::string> inputs_that_decide(std::span<const Tensor> asked) {
   struct Visit {

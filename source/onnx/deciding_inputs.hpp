@@ -14,4 +14,8 @@ namespace vkfuse::onnx {
 /// Floats that something was computed from are data, which is the device's.
 std::vector<std::string> inputs_that_decide(std::span<const Tensor> asked);
 
+/// Whether elements of this shape may be as few as those of shapes and conditions are: up to kMaxComputedElements. Of
+/// symbolic sizes the smallest may be: elements are counted where they are given.
+bool may_be_few(const Shape& shape);
+
 }  // namespace vkfuse::onnx

@@ -6,12 +6,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "api/tensor_node.hpp"
-#include "onnx/deciding_inputs.hpp"
-#include "onnx/host_operators.hpp"
-#include "onnx/host_tensor.hpp"
 #include "onnx/known_values.hpp"
-#include "onnx/operands.hpp"
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
@@ -23,15 +18,6 @@ constexpr int kMaxCallDepth = 32;
 constexpr std::size_t kMaxInlinedBytes = std::size_t{1} << 28;
 /// Every operator on a sequence makes a list of its own: this many elements may be in all of them.
 constexpr std::size_t kMaxSequenceElements = std::size_t{1} << 18;
-/// What the host may compute during import: larger operands wait for the run.
-constexpr std::size_t kMostFoldedOnHost = 4096;
-
-std::string describe(const pb::NodeProto& node) {
-  if (!node.name().empty()) return fmt::format("node {}", in_quotes(node.name()));
-  // Exporters may leave nodes unnamed; the first output names one as well.
-  return node.output_size() > 0 ? fmt::format("the node that computes {}", in_quotes(node.output(0)))
-                                : "an unnamed node";
-}
 
 /// Whether the space-separated list holds the name.
 bool lists(std::string_view list, std::string_view name) {
@@ -110,24 +96,11 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
 }
 
-/// Whether elements only come to be when the program runs.
-bool varies(const Value& value) {
-  if (value.sequence) return std::ranges::any_of(*value.sequence, varies);
-  return value.part != kFixed && !value.known;
-}
-
 /// A number that tells nodes with random results apart: their names, and of one body the frames it is imported in.
 std::uint64_t seed_from(const pb::NodeProto& node, int frame) {
   std::uint64_t seed = 0xcbf29ce484222325 + static_cast<std::uint64_t>(frame);  // FNV-1a
   for (const char c : describe(node)) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return seed;
-}
-
-/// Whether the host may read it for what it decides: as few elements of known sizes as shapes and conditions have.
-bool is_few(const Tensor& tensor) {
-  const Result<Sizes> sizes = static_sizes(tensor.shape());
-  const Result<std::int64_t> count = sizes ? vkfuse::element_count(*sizes) : sizes.error();
-  return count && *count <= static_cast<std::int64_t>(kMaxComputedElements);
 }
 
 /// A result as one of a part: an element of a sequence that came from elsewhere stays of its own.
@@ -140,18 +113,6 @@ Value of_part(Value value, int part) {
     value.part = part;
   }
   return value;
-}
-
-void names_in(const pb::NodeProto& node, std::vector<std::string>& names) {
-  names.insert(names.end(), node.input().begin(), node.input().end());
-  const auto of_graph = [&](const pb::GraphProto& graph) {
-    for (const pb::NodeProto& inner : graph.node()) names_in(inner, names);
-    for (const pb::ValueInfoProto& output : graph.output()) names.push_back(output.name());
-  };
-  for (const pb::AttributeProto& attribute : node.attribute()) {
-    if (attribute.has_g()) of_graph(attribute.g());
-    for (const pb::GraphProto& graph : attribute.graphs()) of_graph(graph);
-  }
 }
 
 void read_outside(const pb::GraphProto& graph, std::vector<std::string_view>& names);
@@ -245,17 +206,16 @@ class Producers {
 
 }  // namespace
 
+std::string describe(const pb::NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("node {}", in_quotes(node.name()));
+  // Exporters may leave nodes unnamed; the first output names one as well.
+  return node.output_size() > 0 ? fmt::format("the node that computes {}", in_quotes(node.output(0)))
+                                : "an unnamed node";
+}
+
 Result<void> check_node(const OperatorRow& row, const Attributes& attributes, std::span<const Value* const> operands) {
   VKF_CHECK_OK(check_attributes(row, attributes));
   return check_operands(row, operands);
-}
-
-Result<HostTypes> largest_results(const HostStep& step) {
-  if (step.recurrence) return step.recurrence->types();
-  std::vector<const Value*> operands;
-  for (const std::optional<Value>& operand : step.operands) operands.push_back(operand ? &*operand : nullptr);
-  return step.row->most(
-      NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, std::move(operands)));
 }
 
 std::string_view normalised(std::string_view domain) { return domain.empty() ? kOnnxDomain : domain; }
@@ -477,54 +437,6 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   return outputs;
 }
 
-/// What has no kernels in this part waits for the host, or for rounds of kernels; else it stays refused.
-Result<Outputs> NodeImport::postponed(const OperatorRow& row, const Step& step, Attributes attributes,
-                                      const std::vector<const Value*>& operands, Result<Outputs> refused) {
-  if (row.host != nullptr) return on_host(row, step, std::move(attributes), operands);
-  if (row.control == Control::recurrence && library_.host == HostUse::allowed)
-    return in_rounds(row, step, attributes, operands);
-  return refused;
-}
-
-Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, Attributes attributes,
-                                    const std::vector<const Value*>& operands) {
-  const auto is_small = [](const Value* operand) {
-    return operand == nullptr || (operand->known && element_count(*operand->known) <= kMostFoldedOnHost);
-  };
-  if (std::ranges::all_of(operands, is_small)) {
-    VKF_TRY(results,
-            row.host(NodeContext(row, opset_of(step), step.node->output_size(), std::move(attributes), operands)));
-    Outputs outputs;
-    for (TensorData& result : results) outputs.push_back(constant_value(std::move(result)));
-    return outputs;
-  }
-  if (library_.host != HostUse::allowed) {
-    return unsupported(
-        "The shape that operator {} computes depends on data, so that it runs on the host between kernels, which is "
-        "not allowed here.",
-        in_quotes(row.name));
-  }
-  HostStep waiting{&row, opset_of(step), std::move(attributes), describe(*step.node), {}, step.node, step.frame};
-  for (const Value* operand : operands)
-    waiting.operands.push_back(operand != nullptr ? std::optional(*operand) : std::nullopt);
-  host_steps_.push_back(std::move(waiting));
-  return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
-}
-
-/// A sequence that is too long to be planned at once.
-Result<Outputs> NodeImport::in_rounds(const OperatorRow& row, const Step& step, const Attributes& attributes,
-                                      const std::vector<const Value*>& operands) {
-  const NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
-  VKF_TRY(recurrence,
-          LongRecurrence::make(node, *step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get()));
-  HostStep waiting{&row, opset_of(step), attributes, describe(*step.node), {}, step.node, step.frame};
-  for (int i = 0; i < node.inputs(); ++i)
-    waiting.operands.push_back(recurrence->reads(i) ? std::optional(node.value(i)) : std::nullopt);
-  waiting.recurrence = std::move(recurrence);
-  host_steps_.push_back(std::move(waiting));
-  return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
-}
-
 Result<void> NodeImport::call(const pb::FunctionProto& function, const Step& step,
                               const std::vector<const Value*>& operands) {
   library_.inlined_bytes += function.ByteSizeLong();
@@ -577,48 +489,6 @@ Result<void> NodeImport::leave(Step step) {
   return bind(step, std::move(outputs));
 }
 
-Result<void> NodeImport::put_off(Step step) {
-  for (const std::string& name : step.node->output()) {
-    if (!name.empty() && step.frame >= 0) VKF_CHECK_OK(define(step.frame, name, pending_value()));
-  }
-  put_off_.push_back(std::move(step));
-  return {};
-}
-
-Result<bool> NodeImport::put_off_to_read(Step step, const Error& failure) {
-  // What runs are given decides by itself: such an input becomes a constant of the program.
-  if (failure.code != ErrorCode::unsupported || (part_ == 0 && !inputs_that_decide(asked_).empty())) return false;
-  HostStep reading{&reading_row(), 0,   Attributes(*step.node, nullptr), describe(*step.node), {}, step.node,
-                   step.frame,     true};
-  for (const Tensor& tensor : asked_) {
-    if (!tensor.valid() || read_.contains(tensor.node().get()) || !is_few(tensor)) continue;
-    Value operand(tensor);
-    operand.part = part_;
-    reading.operands.emplace_back(std::move(operand));
-  }
-  if (reading.operands.empty()) return false;
-  host_steps_.push_back(std::move(reading));
-  VKF_CHECK_OK(put_off(std::move(step)));
-  return true;
-}
-
-void NodeImport::take_read(const HostStep& step, const HostResults& values) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Tensor& tensor = step.operands[i]->tensor;
-    read_.insert_or_assign(tensor.node().get(), Read{tensor, std::make_shared<const TensorData>(values[i])});
-  }
-}
-
-const TensorData* NodeImport::read_value(const Value& value) const {
-  if (read_.empty() || value.known || value.pending || value.sequence) return nullptr;
-  const Tensor::Node* node = value.tensor.node().get();
-  const auto brought = brought_.find(node);
-  for (const Tensor::Node* one : {node, brought == brought_.end() ? nullptr : brought->second.as.node().get()}) {
-    if (const auto found = read_.find(one); found != read_.end()) return found->second.data.get();
-  }
-  return nullptr;
-}
-
 Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
   const pb::NodeProto& node = *step.node;
   for (int i = 0; i < node.output_size(); ++i) {
@@ -631,80 +501,6 @@ Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
     VKF_CHECK_OK(define(step.frame, node.output(i), output.is_none ? std::nullopt : std::optional(std::move(output))));
   }
   return {};
-}
-
-Result<void> NodeImport::define_results(const HostStep& step, const std::vector<Value>& results) {
-  Step bound;
-  bound.node = step.node;
-  bound.frame = step.frame;
-  return bind(bound, results);
-}
-
-void NodeImport::begin_next_part() {
-  ++part_;
-  host_steps_.clear();
-  left_.assign(std::make_move_iterator(put_off_.rbegin()), std::make_move_iterator(put_off_.rend()));
-  put_off_.clear();
-}
-
-void NodeImport::bring(const Value& value, const Tensor& as) {
-  brought_.insert_or_assign(value.tensor.node().get(), Brought{value.tensor, as});
-}
-
-Value NodeImport::here(const Value& value) const {
-  if (value.sequence) {
-    std::vector<Value> elements;
-    for (const Value& element : *value.sequence) elements.push_back(here(element));
-    Value result = value;
-    result.sequence = std::make_shared<const std::vector<Value>>(std::move(elements));
-    return result;
-  }
-  if (const TensorData* data = read_value(value)) {
-    Value result = constant_value(*data);
-    result.narrow = value.narrow;
-    return result;
-  }
-  if (!varies(value) || value.part == part_ || std::holds_alternative<ir::InputPayload>(value.tensor.node()->payload))
-    return value;
-  const auto found = brought_.find(value.tensor.node().get());
-  check(found != brought_.end(), "a value of an earlier part was not kept");
-  Value result = value;
-  result.tensor = found->second.as;
-  result.part = part_;
-  return result;
-}
-
-void NodeImport::look_up(const std::vector<std::string>& names, int frame, std::vector<Value>& found) const {
-  for (const std::string& name : names) {
-    for (int at = frame; at >= 0; at = frames_[static_cast<std::size_t>(at)].parent) {
-      const auto& values = frames_[static_cast<std::size_t>(at)].values;
-      const auto value = values.find(name);
-      if (value == values.end()) continue;
-      if (value->second && !value->second->pending) found.push_back(*value->second);
-      break;
-    }
-  }
-}
-
-std::vector<Value> NodeImport::read_later() const {
-  std::vector<Value> found;
-  for (const Step& step : put_off_) {
-    std::vector<std::string> names;
-    if (step.kind != Step::Kind::leave) names_in(*step.node, names);
-    look_up(names, step.frame, found);
-    look_up(step.results, step.body, found);
-    look_up(step.other_results, step.other_body, found);
-    if (step.condition) found.push_back(*step.condition);
-    if (!step.iterations) continue;
-    const Iterations& loop = *step.iterations;
-    const auto add = [&](const std::vector<Value>& values) { found.insert(found.end(), values.begin(), values.end()); };
-    add(loop.state);
-    add(loop.scanned);
-    add(loop.first_state);
-    for (const auto& values : loop.collected) add(values);
-    for (const auto& values : loop.last_states) add(values);
-  }
-  return found;
 }
 
 std::int64_t NodeImport::opset_of(const Step& step) const {

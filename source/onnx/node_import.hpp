@@ -20,6 +20,9 @@ using OpsetImports = google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto>;
 
 std::string_view normalised(std::string_view domain);
 
+/// How sentences name a node.
+std::string describe(const pb::NodeProto& node);
+
 /// Opset versions by domain.
 class Opsets {
  public:

@@ -23,4 +23,9 @@ Value constant_value(TensorData data) {
   return {std::move(tensor), std::move(data)};
 }
 
+bool varies(const Value& value) {
+  if (value.sequence) return std::ranges::any_of(*value.sequence, varies);
+  return value.part != kFixed && !value.known;
+}
+
 }  // namespace vkfuse::onnx

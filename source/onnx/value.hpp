@@ -51,6 +51,9 @@ Value none_value();
 /// What stands for a value that only comes to be once the host has run.
 Value pending_value();
 
+/// Whether elements only come to be when the program runs.
+bool varies(const Value& value);
+
 /// A constant as a value; its elements stay known unless there are too many.
 Value constant_value(TensorData data);
 
