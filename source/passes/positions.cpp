@@ -1,4 +1,4 @@
-// Values that are made of positions alone, named as such: constants that a program counted out beforehand, comparisons
+// Values that are made of positions alone, named as such: constants that a program has counted out, comparisons
 // of positions in any integer type, and what of such comparisons is known for all positions. Exporters write masks in
 // many ways; afterwards those of positions are comparisons of i32 counters, which a kernel computes again for less than
 // it takes to read them, and which the attention template tells from data.

@@ -170,7 +170,7 @@ class AttentionCase : public LayerCase {
     const Tensor q = operand("q", {batch_, heads_, queries_, size_});
     const Tensor k = operand("k", {batch_, key_heads, keys_, size_});
     const Tensor v = operand("v", {batch_, key_heads, keys_, value_size_});
-    // By a source of its own: other cases are what they were.
+    // By another source: other cases are what they were.
     Random masks(seed + 1'000'000);
     const auto spellings = mask_spellings();
     if (masks.chance(30)) spelling_ = &spellings[masks.below(spellings.size())];

@@ -63,7 +63,7 @@ class MaskBounds : public testing::TestWithParam<std::size_t> {
     }
     EXPECT_EQ(layers, expected);
     if (!spelling_.leaves_out) return;
-    EXPECT_EQ(steps.size(), static_cast<std::size_t>(expected)) << "the mask has a kernel of its own";
+    EXPECT_EQ(steps.size(), static_cast<std::size_t>(expected)) << "the mask has its own kernel";
     for (const plan::ScheduledKernel& step : steps) check_reads(plan, step);
   }
 
