@@ -34,11 +34,13 @@ Result<std::vector<onnx::TensorData>> read_tensors(const fs::path& folder, std::
 }
 
 Result<void> name_inputs(const fs::path& model, std::vector<onnx::TensorData>& inputs) {
-  if (std::none_of(inputs.begin(), inputs.end(), [](const onnx::TensorData& tensor) { return tensor.name.empty(); }))
-    return {};
   VKF_TRY(names, onnx::input_names_of(model));
+  const auto is_given = [&](const std::string& name) {
+    return std::ranges::find(inputs, name, &onnx::TensorData::name) != inputs.end();
+  };
   for (std::size_t i = 0; i < inputs.size() && i < names.size(); ++i) {
-    if (inputs[i].name.empty()) inputs[i].name = names[i];
+    const bool is_known = std::ranges::find(names, inputs[i].name) != names.end();
+    if (!is_known && !is_given(names[i])) inputs[i].name = names[i];
   }
   return {};
 }

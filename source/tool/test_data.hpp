@@ -22,7 +22,7 @@ std::vector<std::filesystem::path> numbered_paths(const std::filesystem::path& f
 /// The tensors in those files.
 Result<std::vector<onnx::TensorData>> read_tensors(const std::filesystem::path& folder, std::string_view prefix);
 
-/// Files carry the input's name; those without go by position.
+/// Files carry the input's name; those without, or with one that the model has not, go by position.
 Result<void> name_inputs(const std::filesystem::path& model, std::vector<onnx::TensorData>& inputs);
 
 /// How a case is read: as the command says, with the data of its inputs.

