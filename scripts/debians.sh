@@ -62,9 +62,16 @@ add_packages() {
 # The sources as they are here, also what is not committed, as /vkfuse of $debian. Builds stay; a file that went away
 # does not, as CMake would find it.
 copy_sources() {
-  mkdir -p "$debian/vkfuse"
-  find "$debian/vkfuse" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+  local old=$debian/vkfuse new=$debian/vkfuse.new
+  rm -rf "$new" && mkdir -p "$old" "$new"
   git ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
-    tar -c --null -T - | tar -x -C "$debian/vkfuse"
+    tar -c --null -T - | tar -x -m -C "$new"
+  # What is as it was keeps its time, and what is not has the time of now: in the checkout, a file may be older than
+  # what was built here of another version of it.
+  (cd "$new" && find . -type f -print0) | while IFS= read -r -d '' file; do
+    cmp -s "$old/$file" "$new/$file" && touch -r "$old/$file" "$new/$file" || true
+  done
+  find "$old" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+  cp -a "$new/." "$old" && rm -rf "$new"
 }

@@ -1,5 +1,6 @@
 // Factors that do not differ along what is summed: (x * r) . w = r * (x . w).
 #include <algorithm>
+#include <optional>
 
 #include "ops/op.hpp"
 #include "segment/loops.hpp"
@@ -18,10 +19,23 @@ namespace {
 
 /// A step between a factor of a contraction and what is left of it.
 struct Step {
-  ir::NodeId node = 0;  ///< its op joins the sum with `other`
-  ValueId other = 0;
+  ir::NodeId node = 0;           ///< its op joins the sum with `other`
+  std::optional<ValueId> other;  ///< none: a conversion
   bool other_first = false;
 };
+
+/// exp(x - max(x)): of the order of 1 without its scale, so that it may be rounded before it is scaled.
+bool is_softmax_weight(const ir::Graph& graph, const Loops& loops, const Value& value) {
+  const auto is = [&](const Value& of, ops::Role role) {
+    return of.kind == Value::Kind::compute && graph.node(of.node).op->role == role;
+  };
+  if (!is(value, ops::Role::exp)) return false;
+  const Value& apart = loops.values[value.operands[0]];
+  if (!is(apart, ops::Role::sub)) return false;
+  const Value& most = loops.values[apart.operands[1]];
+  return most.kind == Value::Kind::reduction && most.operands[0] == apart.operands[0] &&
+         graph.node(most.node).op->reduction.join == "max";
+}
 
 /// Writes the values of `loops` into others, with the steps taken off the factors of contractions.
 class Mover {
@@ -40,6 +54,7 @@ class Mover {
     return !loops_.per_element(loops_.values[id]) && loops_.values[id].level > 0;
   }
   ValueId peeled(ValueId id, std::vector<Step>& steps);
+  ValueId peeled_conversion(ValueId id, std::vector<Step>& steps);
   /// The value in terms of the moved ones. The steps, if there are any, are no longer a part of its operand.
   std::vector<Step> take_off_steps(Value& value);
   ValueId add_with_steps(Value value, const std::vector<Step>& steps);
@@ -56,6 +71,7 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
   const ir::Node& node = graph_.node(value.node);
   if (value.kind != Value::Kind::compute || !is_float(node.type.dtype)) return renamed_[id];
   const ops::Role op = ops::element_row(*node.op).role;
+  if (op == ops::Role::cast) return peeled_conversion(id, steps);
   if (op != ops::Role::mul && op != ops::Role::div) return renamed_[id];
   const ValueId a = value.operands[0];
   const ValueId b = value.operands[1];
@@ -75,6 +91,22 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
   if (steps.size() == before) return renamed_[id];
   Value left = value;
   left.operands = {left_a, left_b};
+  return add(std::move(left));
+}
+
+/// Of a softmax that is computed in a wider type than its weights are multiplied in: they are rounded before their sum
+/// divides them instead of after.
+ValueId Mover::peeled_conversion(ValueId id, std::vector<Step>& steps) {
+  const Value& value = loops_.values[id];
+  const Value& scaled = loops_.values[value.operands[0]];
+  const bool is_scaled = scaled.kind == Value::Kind::compute && is_float(graph_.node(scaled.node).type.dtype) &&
+                         graph_.node(scaled.node).op->role == ops::Role::div && waits(scaled.operands[1]) &&
+                         is_softmax_weight(graph_, loops_, loops_.values[scaled.operands[0]]);
+  if (!is_scaled) return renamed_[id];
+  Value left = value;
+  left.operands = {renamed_[scaled.operands[0]]};
+  steps.push_back({scaled.node, scaled.operands[1], false});
+  steps.push_back({value.node, std::nullopt, false});
   return add(std::move(left));
 }
 
@@ -103,7 +135,8 @@ ValueId Mover::add_with_steps(Value value, const std::vector<Step>& steps) {
     Value after;
     after.kind = Value::Kind::compute;
     after.node = step.node;
-    after.operands = {result, renamed_[step.other]};
+    after.operands = {result};
+    if (step.other) after.operands.push_back(renamed_[*step.other]);
     if (step.other_first) std::swap(after.operands[0], after.operands[1]);
     after.axes = axes;
     result = add(std::move(after));

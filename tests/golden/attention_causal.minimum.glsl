@@ -104,7 +104,8 @@ void main() {
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 700u;
-  uint tile_m = workgroup % 700u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 700u - 1u - workgroup % 700u;
   uint thread_m = thread / 2u;
   uint thread_k = thread % 2u;
   float most[4];

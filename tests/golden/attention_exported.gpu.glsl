@@ -74,7 +74,8 @@ void main() {
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 11u;
-  uint tile_m = workgroup % 11u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 11u - 1u - workgroup % 11u;
   // Threads that share rows are neighbours in a subgroup.
   uint owner = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint thread_m = owner / 8u;

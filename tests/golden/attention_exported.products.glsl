@@ -94,7 +94,8 @@ void main() {
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 11u;
-  uint tile_m = workgroup % 11u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 11u - 1u - workgroup % 11u;
   uint subgroup = gl_SubgroupID;
   uint first_m = tile_m * 64u + subgroup * 16u;
   uint scratch = 1088u + subgroup * 96u;

@@ -213,6 +213,23 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
   }
 }
 
+/// Frameworks compute the softmax in f32 and round its weights: they are rounded before they are divided by their sum.
+TEST(Blocks, AttentionWhoseSoftmaxIsWiderIsOneKernelWithoutScores) {
+  const Shape shape = {4, 32, 4096, 128};
+  const Tensor q = input("q", shape), k = input("k", shape), v = input("v", shape);
+  const Tensor is_later = gt(Tensor::iota(DType::i64, {1, 4096}, 1), Tensor::iota(DType::i64, {4096, 1}, 0));
+  const Tensor scores = matmul(q, k.transpose()) * 0.088;
+  const Tensor masked = select(is_later, Tensor::scalar(DType::f16, -65504), scores);
+  for (const Tensor& of : {scores, masked}) {
+    const Tensor weights = softmax(of.cast(DType::f32), -1).cast(DType::f16);
+    for (const Target& target : {discrete_gpu_with_matrices(), discrete_gpu_with_matrix_products()}) {
+      const Kernels kernels = kernels_of(graph_of({matmul(weights, v)}), target);
+      EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
+      EXPECT_EQ(kernels.arena_bytes, 0);
+    }
+  }
+}
+
 /// On ordinary threads, too, where they have registers for 8 x 8 scores each. Those with registers for 4 x 4 wait for
 /// shared memory longer than storing scores takes, unless most of them are masked.
 TEST(Blocks, AttentionByThreadsStoresScoresWhereRegistersAreFew) {

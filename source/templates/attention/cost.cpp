@@ -51,6 +51,18 @@ Extents extents_of(const Loops& loops, const AttentionParams& tile) {
           .visited = visited};
 }
 
+/// Arithmetic of the operands' elements: a tile of m computes its queries once, and the keys and values of every block
+/// that it visits.
+double compute_of_operands(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile, const Extents& of) {
+  const auto each = [&](const AttentionOperand& operand) {
+    return cost_of(graph, loops, backward_slice_of(loops, operand.value));
+  };
+  const double visited = of.batch * of.k * of.tiles_m;
+  const double scores =
+      tile.values.contract ? of.batch * of.m * of.d * each(tile.query) + visited * of.d * each(tile.key) : 0;
+  return scores + visited * of.n * each(tile.value);
+}
+
 /// Of memory, loads that are executed and bytes that are moved: every tile of m walks along all of k.
 struct Reads {
   double loads = 0;
@@ -201,6 +213,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
       of.batch * of.m * of.k *
           ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +
            model.attention.exponential + score) +
+      compute_of_operands(graph, loops, tile, of) +
       of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
   const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
   ScheduleCost& cost = schedule.cost;

@@ -116,8 +116,17 @@ void AttentionBase::locate_tile() {
   locate_workgroup();
   const std::int64_t tiles_m = schedule::ceil_div(count(tile_.axes.m), tile_.tile_m());
   if (!tile_.axes.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
-  main_.line("uint tile_m = {};",
-             tile_.axes.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
+  const Code tile = tile_.axes.batch.empty() ? Code("workgroup") : numbers_.remainder("workgroup", tiles_m, false);
+  if (!later_rows_see_more()) return main_.line("uint tile_m = {};", tile);
+  main_.line("// Tiles that visit the most blocks begin first, so that none of them is left to the end.");
+  main_.line("uint tile_m = {} - 1u - {};", numbers_.size(tiles_m), tile);
+}
+
+bool AttentionBase::later_rows_see_more() const {
+  const auto grows = [](const schedule::MaskLine& line) { return line.slope > 0; };
+  return tile_.mask.lower.empty() && std::ranges::any_of(tile_.mask.upper, [&](const schedule::MaskBound& bound) {
+           return std::ranges::all_of(bound, grows);
+         });
 }
 
 /// The furthest position of k that a line leaves some row of the tile.

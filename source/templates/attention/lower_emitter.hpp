@@ -59,6 +59,8 @@ class AttentionBase : public OperandEmitter {
   std::optional<Softcap> softcap_;
 
  private:
+  /// The mask leaves a row the more positions of k, the further down it is: a causal one.
+  [[nodiscard]] bool later_rows_see_more() const;
   [[nodiscard]] Code line_of(const schedule::MaskLine& line, bool upper) const;
   [[nodiscard]] Code bound_of(const schedule::MaskBound& bound, bool upper) const;
   void leave_where_negligible(const Flags& flags);

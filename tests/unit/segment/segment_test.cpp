@@ -58,6 +58,31 @@ Expr offset_of(const segment::Loops& loops, ir::NodeId node) {
   throw std::runtime_error(fmt::format("%{} is not loaded", node));
 }
 
+/// What divides every weight of a softmax divides their sum with something, through a conversion too, as weights are at
+/// most 1. Other numbers may be too large for the narrower type without their scale, and keep it.
+TEST(Loops, ScalesSinkThroughAConversionOfWeightsOfASoftmaxAlone) {
+  const auto sinks = [](const std::string& numerator) {
+    const std::string body = R"(  %0 = input "x" : f32[64, 96]
+  %1 = input "w" : f16[96, 32]
+  %2 = reduce_max axes=[1] %0 : f32[64]
+  %3 = reshape %2 : f32[64, 1]
+  %4 = sub %0 %3 : f32[64, 96]
+  %5 = exp %4 : f32[64, 96]
+  %6 = reduce_sum axes=[1] %5 : f32[64]
+  %7 = reshape %6 : f32[64, 1]
+  %8 = div )" + numerator + R"( %7 : f32[64, 96]
+  %9 = cast %8 : f16[64, 96]
+  %10 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %9 %1 : f16[64, 32]
+  output "y" = %10
+)";
+    const ir::Graph graph = must(ir::parse("graph \"g\" {\n" + body + "}"));
+    return segment::with_sunk_scales(graph, loops_of(graph)).has_value();
+  };
+  EXPECT_TRUE(sinks("%5"));
+  EXPECT_FALSE(sinks("%0"));
+  EXPECT_FALSE(sinks("%4"));
+}
+
 TEST(Loops, EqualShapesAreOneAxis) {
   const segment::Loops loops = loops_of_sum({Dim(3), Dim(4), Dim(5)}, {Dim(3), Dim(4), Dim(5)});
   EXPECT_EQ(space(loops), "60");
