@@ -4,7 +4,8 @@
 #include <string.h>
 #include <vkfuse/onnx.h>
 
-#define TRY(call) if ((call) != VKF_OK) return puts(vkf_last_error()), 1
+#define TRY(call) \
+  if ((call) != VKF_OK) return puts(vkf_last_error()), 1
 
 static vkf_onnx_file read_file(const char* path) {
   FILE* file = fopen(path, "rb");
@@ -38,7 +39,8 @@ int main(int count, char** paths) {
     char* data = calloc(inputs[i].bytes + 1, vkf_dtype_size(type.dtype));
     for (size_t e = 0; e < inputs[i].bytes; ++e)
       type.dtype == VKF_F32 ? ((float*)data)[e] = (float)(e % 8) * 0.25F : (data[e * vkf_dtype_size(type.dtype)] = 1);
-    inputs[i] = (vkf_host_input){inputs[i].name, data, inputs[i].bytes * vkf_dtype_size(type.dtype), sizes[i], type.rank};
+    inputs[i] =
+        (vkf_host_input){inputs[i].name, data, inputs[i].bytes * vkf_dtype_size(type.dtype), sizes[i], type.rank};
   }
   TRY(vkf_onnx_run(model, inputs, vkf_onnx_input_count(model), &results));
   for (size_t i = 0; i < vkf_onnx_output_count(model); ++i) {

@@ -17,8 +17,9 @@ source=$home/source/protobuf-$release
 [ -e "$source/cmake/CMakeLists.txt" ] && [ ! -e "$source/CMakeLists.txt" ] && source=$source/cmake
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-cmake -G Ninja -S "$source" -B build/protobuf-build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
-  -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
+cmake -G Ninja -S "$source" -B build/protobuf-build -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_VISIBILITY_PRESET=hidden \
+  -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
   -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_BUILD_SHARED_LIBS=OFF \
   -Dprotobuf_WITH_ZLIB=OFF "${launcher[@]}" >/dev/null
 cmake --build build/protobuf-build --target libprotobuf-lite -j "$jobs"

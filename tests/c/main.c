@@ -36,6 +36,7 @@ int main(void) {
   test_graphs();
   test_runs(device);
   test_streams(device);
+  test_composites(device);
 #ifdef VKFUSE_TEST_ONNX
   test_onnx(device);
 #endif

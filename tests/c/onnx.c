@@ -185,8 +185,7 @@ static void test_refusals(const vkf_device* device, const message* model) {
 /* Of a file, in half the bits, and with weights in memory all the same. */
 static void test_file(const vkf_device* device, const message* model) {
   const char* driver = getenv("VKFUSE_TEST_DRIVER");
-  const vkf_onnx_options options = {
-      .size = sizeof options, .files = &kWeights, .file_count = 1, .floats = VKF_F16};
+  const vkf_onnx_options options = {.size = sizeof options, .files = &kWeights, .file_count = 1, .floats = VKF_F16};
   vkf_dim shape[2];
   vkf_type_report type = {shape, 2, VKF_BOOL, 9};
   vkf_onnx* made = NULL;
