@@ -257,10 +257,12 @@ void check_batch_norm(Problem& p) {
   const Array x = p.floats(p.draw_sizes(2, 4));
   const Array mean = p.floats({x.size(1)}), variance = p.floats({x.size(1)}, 0.25, 4);
   const Array scale = p.floats({x.size(1)}), bias = p.floats({x.size(1)});
-  p.expect(made(x.sizes, [&](const Integers& at) {
-    const Integers c{at[1]};
-    return (x(at) - mean(c)) / std::sqrt(variance(c) + 1e-5) * scale(c) + bias(c);
-  }));
+  p.expect(made(x.sizes,
+                [&](const Integers& at) {
+                  const Integers c{at[1]};
+                  return (x(at) - mean(c)) / std::sqrt(variance(c) + 0.25) * scale(c) + bias(c);
+                }),
+           {{"epsilon", 0.25}});
   EXPECT_EQ(p.kernels, 1);
 }
 
@@ -418,7 +420,7 @@ void check_interpolate(Problem& p) {
                     {"sizes", Integers{output}},
                     {"mode", mode},
                     {"coordinates", std::string(corners ? "align_corners" : "half_pixel")}});
-  EXPECT_EQ(p.kernels, 1);
+  EXPECT_LE(p.kernels, 1);  // none where nothing changes
 }
 
 void check_rotary(Problem& p) {
@@ -587,7 +589,7 @@ const std::map<std::string_view, Check>& checks() {
 class Composites : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(Composites, AreWhatLoopsCompute) {
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Problem problem(GetParam(), seed);
     checks().at(GetParam())(problem);
