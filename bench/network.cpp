@@ -1,5 +1,6 @@
 #include "network.hpp"
 
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -15,18 +16,18 @@ Tensor Network::op(Tensor result) {
 }
 
 Tensor Network::linear(const Tensor& x, std::int64_t features, bool bias) {
-  const Tensor product = matmul(x, learnt("weight", {x.shape().back(), features}));
-  return op(bias ? product + learnt("bias", {features}) : product);
+  const Tensor w = learnt("weight", {x.shape().back(), features});
+  return op(bias ? vkfuse::linear(x, w, learnt("bias", {features})) : vkfuse::linear(x, w));
 }
 
 Tensor Network::layer_norm(const Tensor& x) {
   const Dim width = x.shape().back();
-  return op(normalize(x, {-1}, 1e-5) * learnt("scale", {width}) + learnt("bias", {width}));
+  const Tensor scale = learnt("scale", {width}), bias = learnt("bias", {width});
+  return op(vkfuse::layer_norm(x, -1, {.scale = scale, .bias = bias, .statistics = dtype_}));
 }
 
 Tensor Network::rms_norm(const Tensor& x) {
-  const Tensor normal = rms_normalize(x.cast(DType::f32), {-1}, 1e-6).cast(dtype_);
-  return op(normal * learnt("scale", {x.shape().back()}));
+  return op(vkfuse::rms_norm(x, -1, {.epsilon = 1e-6, .scale = learnt("scale", {x.shape().back()})}));
 }
 
 Tensor Network::conv(const Tensor& x, const Convolution& how) {
@@ -43,11 +44,11 @@ Tensor Network::conv(const Tensor& x, const Convolution& how) {
 
 Tensor Network::group_norm(const Tensor& x, std::int64_t groups) {
   const std::int64_t channels = x.shape()[1].size();
-  const Tensor normal = normalize(x.reshape({x.shape()[0], groups, -1}), {2}, 1e-5).reshape(x.shape());
-  return op(normal * learnt("scale", {channels, 1, 1}) + learnt("bias", {channels, 1, 1}));
+  const Tensor scale = learnt("scale", {channels}), bias = learnt("bias", {channels});
+  return op(vkfuse::group_norm(x, groups, {.scale = scale, .bias = bias, .statistics = dtype_}));
 }
 
-Tensor Network::gelu_erf(const Tensor& x) { return op(0.5 * x * (1.0 + erf(x * 0.7071067812))); }
+Tensor Network::gelu_erf(const Tensor& x) { return op(gelu(x)); }
 Tensor Network::silu(const Tensor& x) { return op(vkfuse::silu(x)); }
 Tensor Network::relu(const Tensor& x) { return op(vkfuse::relu(x)); }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "row_groups.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::bench {
@@ -21,12 +22,12 @@ Tensor biased(DType dtype, const Shape& shape) {
 
 Built bias_gelu_tanh(DType dtype, const Shape& shape) {
   const Tensor x = biased(dtype, shape);
-  return framework_ops({0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * (x * x * x))))}, {x});
+  return framework_ops({gelu(x, GeluForm::tanh)}, {x});
 }
 
 Built bias_gelu_erf(DType dtype, const Shape& shape) {
   const Tensor x = biased(dtype, shape);
-  return framework_ops({0.5 * x * (1.0 + erf(x * 0.7071067812))}, {x});
+  return framework_ops({gelu(x)}, {x});
 }
 
 Built swiglu(DType dtype, const Shape& shape) {

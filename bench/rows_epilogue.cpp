@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "row_groups.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -24,12 +25,12 @@ Built with_bias(DType dtype, const Shape& shape) { return framework_ops({linear(
 
 Built with_gelu_erf(DType dtype, const Shape& shape) {
   const Tensor x = linear(dtype, shape);
-  return framework_ops({0.5 * x * (1.0 + erf(x * 0.7071067812))}, {x});
+  return framework_ops({gelu(x)}, {x});
 }
 
 Built with_gelu_tanh(DType dtype, const Shape& shape) {
   const Tensor x = linear(dtype, shape);
-  return framework_ops({0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * (x * x * x))))}, {x});
+  return framework_ops({gelu(x, GeluForm::tanh)}, {x});
 }
 
 Built with_silu(DType dtype, const Shape& shape) {

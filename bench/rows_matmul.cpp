@@ -1,14 +1,12 @@
 // Contractions: what stands before and after them is part of their kernel.
 #include "row_groups.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::bench {
 
 namespace {
-
-/// The tanh form.
-Tensor gelu_tanh(const Tensor& x) { return x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.7978845608) + 1.0); }
 
 Tensor weights(const char* name, DType dtype, const Dim& in, const Dim& out) {
   return Tensor::input(name, dtype, {in, out});
@@ -29,7 +27,7 @@ Built bias_gelu(DType dtype, const Shape& shape) {
   const Tensor sum = matmul(Tensor::input("a", dtype, {shape[0], shape[1]}), weights("b", dtype, shape[1], shape[2]));
   // Sums of thousands of products, brought back to where the cube of GELU stays in range.
   const Tensor biased = sum * 0.0625 + Tensor::input("bias", dtype, {shape[2]});
-  return framework_ops({gelu_tanh(biased)}, {sum, biased});
+  return framework_ops({gelu(biased, GeluForm::tanh)}, {sum, biased});
 }
 
 /// RMS norm before: x is divided by the root of its mean square, along k.

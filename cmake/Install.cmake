@@ -9,9 +9,13 @@ foreach(program vkfuse-command vkfuse-bench)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
-# The importer of ONNX models is not in the shared library: it would make every program link protobuf.
+# Without the importer its headers are not there either.
+set(left_out)
+if(NOT TARGET vkfuse_onnx)
+  set(left_out PATTERN "onnx.h" EXCLUDE PATTERN "onnx.hpp" EXCLUDE)
+endif()
 install(DIRECTORY include/vkfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "onnx.hpp" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${left_out})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/vkfuse)
 install(EXPORT vkfuseTargets NAMESPACE vkfuse:: DESTINATION ${package})

@@ -55,6 +55,7 @@ set(VKFUSE_UNITY_APART
 set(VKFUSE_UNITY_ALONE
   bench/bench_row.cpp
   bench/peaks.cpp
+  source/api/composite_table.cpp
   source/api/contractions.cpp
   source/api/convolution.cpp
   source/api/quantization.cpp
@@ -70,11 +71,14 @@ set(VKFUSE_UNITY_ALONE
   source/reference/points.cpp
   source/reference/reduction.cpp
   source/reference/sort.cpp
+  tests/differential/composites_test.cpp
   tests/differential/contractions_test.cpp
   tests/differential/limits_test.cpp
   tests/differential/merged_matmuls_test.cpp
   tests/differential/norms_test.cpp
   tests/differential/views_test.cpp
+  tests/fuzz/composites_test.cpp
+  tests/unit/api/composites_test.cpp
   tests/unit/onnx/architectures_test.cpp
   tests/unit/onnx/contractions_test.cpp
   tests/unit/onnx/pooling_test.cpp

@@ -1,17 +1,19 @@
 # What a build for Windows has besides.
 
-# vkfuse_export_c(TARGET): a DLL shows the C interface alone. Names of C++ are of one compiler there; programs in C++
-# link the static library.
+# vkfuse_export_c(TARGET HEADER...): a DLL shows the C interface of these headers alone. Names of C++ are of one
+# compiler there; programs in C++ link the static library.
 function(vkfuse_export_c target)
-  set(header ${PROJECT_SOURCE_DIR}/include/vkfuse/vkfuse.h)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
-  file(STRINGS ${header} lines REGEX "^VKF_API ")
   set(text "EXPORTS\n")
-  foreach(line ${lines})
-    if(NOT line MATCHES "(vkf_[a-z0-9_]+)\\(")
-      message(FATAL_ERROR "No function's name is in the line '${line}' of ${header}.")
-    endif()
-    string(APPEND text "  ${CMAKE_MATCH_1}\n")
+  foreach(name ${ARGN})
+    set(header ${PROJECT_SOURCE_DIR}/include/vkfuse/${name})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    file(STRINGS ${header} lines REGEX "^VKF_API ")
+    foreach(line ${lines})
+      if(NOT line MATCHES "(vkf_[a-z0-9_]+)\\(")
+        message(FATAL_ERROR "No function's name is in the line '${line}' of ${header}.")
+      endif()
+      string(APPEND text "  ${CMAKE_MATCH_1}\n")
+    endforeach()
   endforeach()
   file(CONFIGURE OUTPUT vkfuse.def CONTENT "${text}" @ONLY)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/vkfuse.def)

@@ -35,6 +35,7 @@ declare -A allowed=(
          passes ir ops index base os"
   [c]="api ir ops base os"
   [onnx]="api reference ir ops base os"
+  [onnx_c]="onnx c os base"
   [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base os"
 )
 

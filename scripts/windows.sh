@@ -11,12 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 source scripts/drivers.sh
+source scripts/debian-source.sh
 
 home=${VKFUSE_WINDOWS:-$HOME/.cache/vkfuse-windows}
 prefix=$home/prefix
 build=build/windows
-mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
-mirror=${mirror:-http://deb.debian.org/debian}
 lwjgl=3.3.6  # LWJGL's packages hold shaderc and SPIRV-Cross as DLLs with their C interfaces
 # JavaCPP's packages hold Python for Windows. Later NumPys call functions of C's library that Wine 8 does not have.
 python=3.12.1-1.5.10 numpy=1.26.4
@@ -44,29 +43,6 @@ dll() {
     x86_64-w64-mingw32-objdump -p "$prefix/bin/$file" | sed -nE 's/^\t\[ *[0-9]+\] ([a-z_0-9A-Z]+)$/\1/p' | sort -u
   } >"$home/maven/$name.def"
   x86_64-w64-mingw32-dlltool -d "$home/maven/$name.def" -l "$prefix/lib/lib$3.dll.a"
-}
-
-# apt of another release of Debian, which changes nothing outside of $home.
-apt_of() {
-  local release=$1 apt=$home/apt/$1
-  mkdir -p "$apt/lists/partial"
-  printf "%s $mirror %s main\n" deb "$release" deb-src "$release" >"$apt/sources.list"
-  local options=(-qq -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
-    -o "Dir::State::lists=$apt/lists" -o APT::Sandbox::User=root -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
-  [ -n "$(find "$apt/lists" -name '*Sources*' -print -quit)" ] || apt-get "${options[@]}" update
-  apt-get "${options[@]}" "${@:2}"
-}
-
-# The upstream source of a package of a release, into $home/source/PACKAGE-RELEASE.
-debian_source() {
-  local release=$1 package=$2 folder=$home/source/$2-$1 uri file size hash
-  [ -d "$folder" ] && return
-  mkdir -p "$folder.part"
-  read -r uri file size hash < <(apt_of "$release" source --print-uris "$package" | tr -d "'" | grep '\.orig\.tar')
-  echo "Fetching $file, $size bytes"
-  /usr/lib/apt/apt-helper download-file "$uri" "$home/source/$file" "$hash"
-  tar xf "$home/source/$file" -C "$folder.part" --strip-components=1
-  mv "$folder.part" "$folder"
 }
 
 headers() {

@@ -1,4 +1,4 @@
-// Reading ONNX models. A library of its own (CMake target vkfuse_onnx): the core parses no model file.
+// Reading ONNX models. Part of the shared library; of the static ones, the one of CMake's target vkfuse_onnx.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,19 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse::onnx {
+namespace vkfuse {
+namespace onnx VKFUSE_PUBLIC {
 
 /// A dense tensor in host memory: `bytes` holds exactly the product of `sizes` elements,
 /// little-endian, row-major; a boolean is one byte, 0 or 1.
@@ -40,6 +44,9 @@ struct OnnxOptions {
   std::map<std::string, std::int64_t, std::less<>> dims;
   /// Sizes of graph inputs, by name: symbolic dimensions take their numbers from there.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> input_sizes;
+  /// The bytes of files that weights lie in, by the location that the model states. They are looked for here, and then
+  /// beside the model, if it is a file. Read during the call alone.
+  std::map<std::string, std::span<const std::byte>, std::less<>> external_data;
   /// f16 or bf16: inputs, weights and results that are f32 become this. What an operator computes in f32 inside, such
   /// as the statistics of a norm, stays so.
   std::optional<DType> floats;
@@ -74,6 +81,9 @@ struct OnnxModel {
 ///     Result<onnx::OnnxModel> model = onnx::load_onnx("model.onnx");
 ///     if (model) Result<Executable> program = compile(*device, model->outputs, {});
 Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options = {});
+/// The same of the bytes of such a file, which are read during the call alone. No file is opened: weights that lie
+/// elsewhere are those of OnnxOptions::external_data, and others are an error (not_found).
+Result<OnnxModel> load_onnx(std::span<const std::byte> model, const OnnxOptions& options = {});
 
 /// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes
 /// that depend on data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows
@@ -108,6 +118,9 @@ class OnnxProgram {
   /// In the model's order.
   [[nodiscard]] std::vector<Port> inputs() const;
   [[nodiscard]] std::vector<std::string> output_names() const;
+  /// The dtype and shape of an output: of the program, where one serves all runs; else as the file states them, and an
+  /// error where it does not.
+  [[nodiscard]] Result<Port> output_type(std::string_view name) const;
   /// OnnxModel::notes, of what has been imported so far.
   [[nodiscard]] std::vector<std::string> notes() const;
 
@@ -123,6 +136,9 @@ class OnnxProgram {
 /// load_onnx and compile().
 Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path,
                                  const OnnxOptions& options = {}, const CompileOptions& compile_options = {});
+/// The same of the bytes of such a file, as load_onnx takes them.
+Result<OnnxProgram> compile_onnx(const Device& device, std::span<const std::byte> model,
+                                 const OnnxOptions& options = {}, const CompileOptions& compile_options = {});
 
 /// Reads a file that holds one TensorProto, as the test data of ONNX does ("input_0.pb").
 /// Errors as load_onnx; a sequence or an optional is not a tensor and is refused.
@@ -131,4 +147,5 @@ Result<TensorData> read_tensor_proto(const std::filesystem::path& path);
 /// The operators load_onnx takes, as a Markdown page: docs/onnx.md is this text.
 std::string operator_table_markdown();
 
-}  // namespace vkfuse::onnx
+}  // namespace VKFUSE_PUBLIC
+}  // namespace vkfuse

@@ -73,7 +73,7 @@ class Tensor {
   /// Removes a dimension of 1.
   [[nodiscard]] Tensor squeeze(int axis) const;
   /// Elements start, start + step, ... before `end` along one axis; bounds are clamped as NumPy's are, and
-  /// negative ones count from the end. Steps are not 0. On a symbolic axis only whole ranges and reversal.
+  /// negative ones count from the end. Steps are not 0. Symbolic axes: whole, reversed, or what their `min` promises.
   [[nodiscard]] Tensor slice(int axis, std::int64_t start, std::int64_t end, std::int64_t step = 1) const;
   /// Index `index` along an axis, which is removed. An index out of range is an error.
   [[nodiscard]] Tensor select(int axis, std::int64_t index) const;

@@ -196,14 +196,15 @@ typedef enum vkf_attribute_kind {
   VKF_ATTRIBUTE_INTEGERS = 1,
   VKF_ATTRIBUTE_TEXT = 2,
   VKF_ATTRIBUTE_DTYPE = 3,
-  VKF_ATTRIBUTE_SHAPE = 4
+  VKF_ATTRIBUTE_SHAPE = 4,
+  VKF_ATTRIBUTE_REAL = 5 /* of composites */
 } vkf_attribute_kind;
 
 /* What an op takes beside its operands; the functions below make one. */
 typedef struct vkf_attribute {
-  const char* name;        /* of docs/text-ir.md; not null */
+  const char* name;        /* of docs/text-ir.md, or of docs/composites.md; not null */
   vkf_attribute_kind kind; /* says which of the next ones counts; the others are not looked at */
-  int64_t integer;         /* or the dtype */
+  int64_t integer;         /* or the dtype, or the bits of a real number, a double */
   const int64_t* integers; /* `count` of them */
   const char* text;        /* not null */
   const vkf_dim* shape;    /* `count` dimensions, outermost first */
@@ -214,6 +215,17 @@ static inline vkf_attribute vkf_attribute_integer(const char* name, int64_t valu
   vkf_attribute made = {NULL, VKF_ATTRIBUTE_INTEGER, 0, NULL, NULL, NULL, 0};
   made.name = name;
   made.integer = value;
+  return made;
+}
+static inline vkf_attribute vkf_attribute_real(const char* name, double value) {
+  vkf_attribute made = {NULL, VKF_ATTRIBUTE_REAL, 0, NULL, NULL, NULL, 0};
+  union {
+    double real;
+    int64_t integer;
+  } bits;
+  bits.real = value;
+  made.name = name;
+  made.integer = bits.integer;
   return made;
 }
 static inline vkf_attribute vkf_attribute_integers(const char* name, const int64_t* values, size_t count) {
@@ -246,8 +258,9 @@ static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t ran
 
 /* An op: what it computes, but for its operands. */
 typedef struct vkf_op {
-  const char* name;                /* of docs/ops.md; not null */
-  const vkf_attribute* attributes; /* in any order. One that is left out is 0, false, "set" or an empty list */
+  const char* name;                /* of docs/ops.md or docs/composites.md; not null */
+  const vkf_attribute* attributes; /* in any order. One that is left out is 0, false, "set" or an empty list; of a
+                                      composite, what docs/composites.md says */
   size_t attribute_count;
 } vkf_op;
 
@@ -274,7 +287,8 @@ VKF_API vkf_status vkf_constant(vkf_graph* graph, const vkf_type* type, const vo
                                 vkf_value* added);
 /* One element, rounded to the dtype. */
 VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value* added);
-/* Any op but an input or constant. Dtypes and shapes are checked here, and nothing is added if they are wrong. */
+/* Any op but an input or constant, or a composite, which adds the ops that it is written with. Dtypes and shapes are
+ * checked here, and nothing is added if they are wrong. */
 VKF_API vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
                              vkf_value* added);
 /* Names a result. */

@@ -1,5 +1,6 @@
 // What people write with the primitives, written with the primitives: no op of the graph knows these names.
 #include "api/tensor_node.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse {
@@ -65,7 +66,9 @@ TopK top_k(const Tensor& x, std::int64_t count, int axis, bool largest) {
   return {x.take_along(positions, axis), positions};
 }
 
-Tensor dropout(const Tensor& x, double keep, std::uint64_t seed) {
+namespace {
+
+Tensor dropped(const Tensor& x, double keep, const Seed& seed) {
   if (!x.valid()) return x;
   if (!(keep > 0 && keep <= 1))
     return Tensor::failed(
@@ -73,11 +76,13 @@ Tensor dropout(const Tensor& x, double keep, std::uint64_t seed) {
   if (!is_float(x.dtype()))
     return Tensor::failed(unsupported("'dropout' is not defined on {}; it takes floats.", name_of(x.dtype())));
   if (keep == 1) return x;
-  // The upper 24 bits become a float without rounding.
-  const Tensor uniform =
-      shift_right(Tensor::random(x.shape(), seed), Tensor::scalar(DType::u32, 8)).cast(DType::f32) * 0x1p-24;
-  const Tensor kept = lt(uniform, Tensor::scalar(DType::f32, keep));
+  const Tensor kept = lt(random_uniform(x.shape(), seed), Tensor::scalar(DType::f32, keep));
   return select(kept, x * (1 / keep), Tensor::scalar(x.dtype(), 0));
 }
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double keep, std::uint64_t seed) { return dropped(x, keep, seed); }
+Tensor dropout(const Tensor& x, double keep, const Tensor& seed) { return dropped(x, keep, seed); }
 
 }  // namespace vkfuse

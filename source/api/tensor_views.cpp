@@ -184,6 +184,40 @@ Tensor Tensor::squeeze(int axis) const {
   return reshape(std::move(shape));
 }
 
+namespace {
+
+/// How many elements a symbolic axis has at every size, as far as positions of i32 reach.
+std::int64_t promised(const Dim& dim) { return std::min<std::int64_t>(dim.facts().min, INT32_MAX); }
+
+/// A run that a symbolic axis is promised to have: its positions are known, and its length is.
+Tensor gathered_run(const Tensor& x, int axis, const Run& run) {
+  const Tensor positions = Tensor::iota(DType::i32, {run.count}, 0);
+  const auto number = [](std::int64_t value) { return Tensor::scalar_int(DType::i32, value); };
+  const Tensor stepped = run.step == 1 ? positions : positions * number(run.step);
+  return x.gather(run.start == 0 ? stepped : stepped + number(run.start), axis);
+}
+
+/// What slice() is asked for.
+struct Bounds {
+  std::int64_t start = 0, end = 0, step = 1;
+};
+
+Tensor symbolic_slice(const Tensor& x, int at, const Bounds& bounds) {
+  const auto [start, end, step] = bounds;
+  const Dim& dim = x.shape()[static_cast<std::size_t>(at)];
+  const std::int64_t most = reach(dim);
+  if (step == 1 && (start == 0 || start <= -most) && end >= most) return x;
+  if (step == -1 && (start == -1 || start >= most - 1) && end < -most) return x.reverse({at});
+  if (step > 0 && start >= 0 && end >= 0 && end <= promised(dim))
+    return gathered_run(x, at, clamped(end, start, end, step));
+  return Tensor::failed(
+      invalid("'slice' from {} to {} in steps of {} along axis {} of {} is neither the whole of the symbolic axis nor "
+              "its reversal.",
+              start, end, step, at, type_text(x)));
+}
+
+}  // namespace
+
 Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t end, std::int64_t step) const {
   if (!valid()) return *this;
   const int at = counted_axis(axis, shape().size());
@@ -195,13 +229,7 @@ Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t end, std::int64_
     runs[static_cast<std::size_t>(at)] = clamped(dim.size(), start, end, step);
     return with_runs(*this, runs);
   }
-  const std::int64_t most = reach(dim);
-  if (step == 1 && (start == 0 || start <= -most) && end >= most) return *this;
-  if (step == -1 && (start == -1 || start >= most - 1) && end < -most) return reverse({at});
-  return failed(
-      invalid("'slice' from {} to {} in steps of {} along axis {} of {} is neither the whole of the symbolic axis nor "
-              "its reversal.",
-              start, end, step, at, type_text(*this)));
+  return symbolic_slice(*this, at, {start, end, step});
 }
 
 Tensor Tensor::select(int axis, std::int64_t index) const {
@@ -210,6 +238,8 @@ Tensor Tensor::select(int axis, std::int64_t index) const {
   if (!has_axis(*this, named)) return no_such_axis(*this, "select", axis);
   const auto at = static_cast<std::size_t>(named);
   const Dim& dim = shape()[at];
+  if (dim.is_symbol() && index >= 0 && index < promised(dim))
+    return gathered_run(*this, named, {index, 1, 1}).squeeze(named);
   if (dim.is_symbol()) {
     return failed(invalid("'select' takes index {} along axis {} of {}, but a symbolic axis can only be taken whole.",
                           index, named, type_text(*this)));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/composite_table.hpp"
 #include "c/handles.hpp"
 #include "ir/structured.hpp"
 
@@ -67,7 +68,8 @@ class Attributes {
   }
 
   Result<void> check_kind(const vkf_attribute& attribute, vkf_attribute_kind kind) const {
-    constexpr const char* names[] = {"an integer", "a list of integers", "a text", "a dtype", "a shape"};
+    constexpr const char* names[] = {"an integer", "a list of integers", "a text", "a dtype",
+                                     "a shape",    "a real number"};
     if (attribute.kind == kind) return {};
     return invalid("The attribute '{}' of '{}' is not {}, which it must be.", attribute.name, op_,
                    names[static_cast<int>(kind)]);
@@ -173,11 +175,19 @@ Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op) {
 }
 
 Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count) {
-  VKF_TRY(row, find_op(op, operand_count));
+  const ops::OpRow* row = nullptr;
+  if (!is_composite(op)) {
+    VKF_TRY(found, find_op(op, operand_count));
+    row = found;
+  }
   VKF_TRY(values, list(operands, operand_count, "operands"));
   for (const vkf_value value : values) {
     if (value >= graph.size())
       return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op->name, graph.size());
+  }
+  if (row == nullptr) {
+    VKF_TRY(attributes, composite_attributes(*op));
+    return api::append_composite(graph, op->name, values, attributes);
   }
   VKF_TRY(node, to_node(row, *op));
   return ir::append_copy(graph, node, {values.begin(), values.end()});

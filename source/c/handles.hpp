@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/program.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/interop.hpp"
 #include "vkfuse/stream.hpp"
 #include "vkfuse/vkfuse.h"
@@ -136,7 +137,11 @@ Result<const ops::OpRow*> find_op(const vkf_op* op, std::size_t operands);
 /// A node of it with everything that the attributes say, but without operands.
 Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op);
 
-/// Appends an op by its name.
+/// Whether the op is a composite's name; and then its attributes.
+bool is_composite(const vkf_op* op);
+Result<CompositeAttributes> composite_attributes(const vkf_op& op);
+
+/// Appends an op, or a composite, by its name.
 Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
 
 }  // namespace vkfuse::c

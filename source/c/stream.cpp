@@ -72,6 +72,11 @@ vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made) {
 vkf_status vkf_tensor_apply(const vkf_op* op, const vkf_tensor* const* operands, size_t operand_count,
                             vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
+    if (c::is_composite(op)) {
+      VKF_TRY(given, c::to_tensors(operands, operand_count, "operands"));
+      VKF_TRY(attributes, c::composite_attributes(*op));
+      return c::checked(apply_composite(op->name, given, attributes));
+    }
     VKF_TRY(row, c::find_op(op, operand_count));
     VKF_TRY(tensors, c::to_tensors(operands, operand_count, "operands"));
     VKF_TRY(node, c::to_node(row, *op));

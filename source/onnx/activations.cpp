@@ -1,28 +1,14 @@
 // Activation functions, written so that no intermediate overflows where the result does not.
-#include <numbers>
-
 #include "onnx/compose.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::onnx {
 namespace {
 
 Tensor is_negative(const Tensor& x) { return op("lt", x, 0); }
-
-/// min(1, max(0, alpha x + beta))
-Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) { return op("min", op("max", x * alpha + beta, 0), 1); }
-
-/// log(1 + exp(x)), with the exponential of a negative number only.
-Tensor softplus(const Tensor& x) { return op("max", x, 0) + op("log1p", op("exp", -op("abs", x))); }
-
-Tensor gelu_by_tanh(const Tensor& x) {
-  const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
-  return 0.5 * x * (1.0 + op("tanh", (x + x * x * x * 0.044715) * scale));
-}
-
-Tensor gelu_by_erf(const Tensor& x) { return 0.5 * x * (1.0 + op("erf", x * (0.5 * std::numbers::sqrt2))); }
 
 }  // namespace
 
@@ -35,8 +21,7 @@ Result<Outputs> import_celu(const NodeContext& node) {
 
 Result<Outputs> import_elu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1));
-  const Tensor& x = node.tensor(0);
-  return Outputs{select(is_negative(x), op("expm1", x) * alpha, x)};
+  return Outputs{elu(node.tensor(0), alpha)};
 }
 
 Result<Outputs> import_gelu(const NodeContext& node) {
@@ -44,7 +29,7 @@ Result<Outputs> import_gelu(const NodeContext& node) {
   if (approximate != "none" && approximate != "tanh") {
     return invalid("Attribute 'approximate' is {}; it must be 'none' or 'tanh'.", in_quotes(approximate));
   }
-  return Outputs{approximate == "tanh" ? gelu_by_tanh(node.tensor(0)) : gelu_by_erf(node.tensor(0))};
+  return Outputs{gelu(node.tensor(0), approximate == "tanh" ? GeluForm::tanh : GeluForm::erf)};
 }
 
 Result<Outputs> import_hard_sigmoid(const NodeContext& node) {
@@ -53,21 +38,14 @@ Result<Outputs> import_hard_sigmoid(const NodeContext& node) {
   return Outputs{hard_sigmoid(node.tensor(0), alpha, beta)};
 }
 
-Result<Outputs> import_hard_swish(const NodeContext& node) {
-  const Tensor& x = node.tensor(0);
-  return Outputs{x * hard_sigmoid(x, 1.0 / 6, 0.5)};
-}
+Result<Outputs> import_hard_swish(const NodeContext& node) { return Outputs{hard_swish(node.tensor(0))}; }
 
 Result<Outputs> import_leaky_relu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 0.01));
-  const Tensor& x = node.tensor(0);
-  return Outputs{select(is_negative(x), x * alpha, x)};
+  return Outputs{leaky_relu(node.tensor(0), alpha)};
 }
 
-Result<Outputs> import_mish(const NodeContext& node) {
-  const Tensor& x = node.tensor(0);
-  return Outputs{x * op("tanh", softplus(x))};
-}
+Result<Outputs> import_mish(const NodeContext& node) { return Outputs{mish(node.tensor(0))}; }
 
 Result<Outputs> import_prelu(const NodeContext& node) {
   const Tensor& x = node.tensor(0);

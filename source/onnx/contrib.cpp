@@ -6,15 +6,11 @@
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/unpacked_bits.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::onnx {
 namespace {
-
-Tensor erf_gelu(const Tensor& x) { return 0.5 * x * (1.0 + op("erf", x * std::sqrt(0.5))); }
-Tensor tanh_gelu(const Tensor& x) {
-  return 0.5 * x * (1.0 + op("tanh", (x + x * x * x * 0.044715) * 0.7978845608028654));
-}
 
 /// Operand 0, and operand 1 added where it is given.
 Tensor with_bias(const NodeContext& node) { return node.has(1) ? node.tensor(0) + node.tensor(1) : node.tensor(0); }
@@ -58,30 +54,6 @@ Result<Tensor> join_heads(const Tensor& x) {
   return x.permute({0, 2, 1, 3}).reshape({x.shape()[0], x.shape()[2], width});
 }
 
-/// Turns pairs of elements of x [batch, heads, positions, size] by the angles of `cosine` and `sine`, which broadcast
-/// to [batch, heads, positions, half]; pairs are neighbours, or an element of each half.
-Result<Tensor> rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine, std::int64_t turned,
-                       bool interleaved) {
-  if (!x.valid()) return Error(x.error());
-  VKF_TRY(size, static_size(x.shape(), 3));
-  if (turned == 0) turned = size;
-  if (turned < 2 || turned > size || turned % 2 != 0)
-    return invalid("A rotary embedding of {} of {} elements is not possible.", turned, size);
-  const std::int64_t half = turned / 2;
-  const Tensor head = turned < size ? x.slice(3, 0, turned) : x;
-  Tensor joined = head;
-  if (interleaved) {
-    const Tensor first = head.slice(3, 0, turned, 2), second = head.slice(3, 1, turned, 2);
-    const Tensor a = first * cosine - second * sine, b = first * sine + second * cosine;
-    Shape shape = head.shape();
-    joined = concat({a.unsqueeze(4), b.unsqueeze(4)}, 4).reshape(shape);
-  } else {
-    const Tensor first = head.slice(3, 0, half), second = head.slice(3, half, turned);
-    joined = concat({first * cosine - second * sine, first * sine + second * cosine}, 3);
-  }
-  return turned < size ? concat({joined, x.slice(3, turned, size)}, 3) : joined;
-}
-
 /// The last dimension of a table of angles.
 Result<std::int64_t> angle_count(const Tensor& table) {
   if (table.shape().empty()) return invalid("A table of angles has rank 0; it must be 2 or 3.");
@@ -123,7 +95,7 @@ Result<Outputs> rotary(const NodeContext& node, const Rotary& how) {
   const Dim& length = x.shape()[2];
   VKF_TRY(cosine, angles_at(how.cosine, how.positions, length, 0));
   VKF_TRY(sine, angles_at(how.sine, how.positions, length, 0));
-  VKF_TRY(result, rotated(x, cosine, sine, turned, interleaved != 0));
+  const Tensor result = vkfuse::rotary(x, cosine, sine, {turned, interleaved != 0});
   if (how.x.shape().size() == 4) return Outputs{result};
   VKF_TRY(joined, join_heads(result));
   return Outputs{joined};
@@ -206,8 +178,8 @@ Result<QueriesAndKeys> with_rotary(const NodeContext& node, const GroupQuery& in
   if (node.has(GroupQuery::kPositions)) positions = node.tensor(GroupQuery::kPositions);
   VKF_TRY(cosine, angles_at(cosines, positions, plain.q.shape()[2], past));
   VKF_TRY(sine, angles_at(sines, positions, plain.q.shape()[2], past));
-  VKF_TRY(q, rotated(plain.q, cosine, sine, 2 * half, in.interleaved != 0));
-  VKF_TRY(k, rotated(plain.k, cosine, sine, 2 * half, in.interleaved != 0));
+  const Tensor q = vkfuse::rotary(plain.q, cosine, sine, {2 * half, in.interleaved != 0});
+  const Tensor k = vkfuse::rotary(plain.k, cosine, sine, {2 * half, in.interleaved != 0});
   return QueriesAndKeys{q, k};
 }
 
@@ -344,8 +316,8 @@ Result<Outputs> import_fused_matmul(const NodeContext& node) {
   return Outputs{alpha == 1 ? product : product * alpha};
 }
 
-Result<Outputs> import_bias_gelu(const NodeContext& node) { return Outputs{erf_gelu(with_bias(node))}; }
-Result<Outputs> import_fast_gelu(const NodeContext& node) { return Outputs{tanh_gelu(with_bias(node))}; }
+Result<Outputs> import_bias_gelu(const NodeContext& node) { return Outputs{gelu(with_bias(node))}; }
+Result<Outputs> import_fast_gelu(const NodeContext& node) { return Outputs{gelu(with_bias(node), GeluForm::tanh)}; }
 
 Result<Outputs> import_quick_gelu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1.702));

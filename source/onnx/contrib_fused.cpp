@@ -5,11 +5,10 @@
 #include "onnx/named_activations.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::onnx {
 namespace {
-
-Tensor gelu(const Tensor& x) { return 0.5 * x * (1.0 + op("erf", x * std::sqrt(0.5))); }
 
 /// The function of attribute 'activation', where it is stated.
 Result<Tensor> activated(const NodeContext& node, const Tensor& x, const std::vector<double>& numbers) {
@@ -22,8 +21,7 @@ Result<Tensor> activated(const NodeContext& node, const Tensor& x, const std::ve
 /// Normalised over the last axis, scaled and shifted.
 Result<Tensor> layer_normalised(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon) {
   if (!x.valid()) return x;
-  const Tensor wide = x.cast(x.dtype() == DType::f64 ? DType::f64 : DType::f32);
-  return normalize(wide, {-1}, epsilon).cast(x.dtype()) * scale + bias;
+  return layer_norm(x, -1, {.epsilon = epsilon, .scale = scale, .bias = bias});
 }
 
 /// Rows of a table at known or computed ids.

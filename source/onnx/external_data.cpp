@@ -156,13 +156,29 @@ Result<void> check_range(const Place& place, std::uintmax_t file_size, std::int6
   return {};
 }
 
+/// Null if the file is not in the caller's memory.
+const std::span<const std::byte>* find_given(const ExternalFiles& files, const std::string& location) {
+  if (files.given == nullptr) return nullptr;
+  const auto found = files.given->find(location);
+  return found == files.given->end() ? nullptr : &found->second;
+}
+
 }  // namespace
 
-Result<std::vector<std::byte>> read_external_data(const pb::TensorProto& proto, const fs::path& folder,
+Result<std::vector<std::byte>> read_external_data(const pb::TensorProto& proto, const ExternalFiles& files,
                                                   std::int64_t expected) {
   const std::string tensor = in_quotes(proto.name());
   VKF_TRY(place, read_place(proto));
-  VKF_TRY(file, open_allowed(folder, place.location, tensor));
+  if (const auto* bytes = find_given(files, place.location)) {
+    VKF_CHECK_OK(check_range(place, bytes->size(), expected, tensor));
+    const auto part = bytes->subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(expected));
+    return std::vector<std::byte>(part.begin(), part.end());
+  }
+  if (files.folder.empty()) {
+    return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, whose bytes are not given.",
+                      tensor, in_quotes(place.location));
+  }
+  VKF_TRY(file, open_allowed(files.folder, place.location, tensor));
   VKF_TRY(size, size_of_file(file, place.location, tensor));
   VKF_CHECK_OK(check_range(place, size, expected, tensor));
 

@@ -7,6 +7,7 @@
 #include "onnx/operators.hpp"
 #include "onnx/positions.hpp"
 #include "onnx/symbolic_sizes.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -146,12 +147,8 @@ Result<Outputs> import_one_hot(const NodeContext& node) {
   }
   VKF_TRY(stated, node.attributes().integer("axis", -1));
   VKF_TRY(axis, checked_axis(stated, shape.size() + 1, "Attribute 'axis' of the result"));
-  Shape ramp(shape.size() + 1, Dim(1));
-  ramp[static_cast<std::size_t>(axis)] = depth;
   const Tensor index = node.tensor(0).cast(DType::i32);
-  const Tensor position = select(op("lt", index, 0), index + static_cast<double>(depth), index);
-  const Tensor hot = op("eq", position.unsqueeze(axis), Tensor::iota(DType::i32, ramp, axis));
-  return Outputs{select(hot, node.tensor(2).select(0, 1), node.tensor(2).select(0, 0))};
+  return Outputs{one_hot(index, depth, node.tensor(2).select(0, 1), node.tensor(2).select(0, 0), axis)};
 }
 
 Result<Outputs> import_reverse_sequence(const NodeContext& node) {

@@ -82,9 +82,9 @@ Result<ModelImport> begin_given(const ModelImport& loaded, const GivenInputs& gi
   });
 }
 
-Result<OnnxModel> import_model(const pb::ModelProto& model, const std::filesystem::path& folder,
-                               const OnnxOptions& options, HostUse host) {
-  VKF_TRY(loaded, ModelImport::load(model, folder, options, host));
+Result<OnnxModel> import_model(const pb::ModelProto& model, const ExternalFiles& files, const OnnxOptions& options,
+                               HostUse host) {
+  VKF_TRY(loaded, ModelImport::load(model, files, options, host));
   VKF_TRY(import, begin_given(loaded, GivenInputs(options.input_values)));
   return import.model();
 }

@@ -24,7 +24,7 @@ std::string prefix_for(const pb::GraphProto& graph) {
 
 }  // namespace
 
-Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::filesystem::path& folder,
+Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const ExternalFiles& files,
                                       const OnnxOptions& options, HostUse host) {
   VKF_TRY(library, index_functions(model));
   if (options.floats && options.floats != DType::f16 && options.floats != DType::bf16) {
@@ -33,7 +33,8 @@ Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::fi
   library.floats = options.floats;
   library.host = host;
   OnnxOptions kept = options;
-  kept.input_values.clear();  // an import is copied often
+  kept.input_values.clear();   // an import is copied often
+  kept.external_data.clear();  // the caller's memory, which is read here alone
   ModelImport import(model, std::move(kept), NodeImport(std::move(library)));
   import.prefix_ = prefix_for(model.graph());
   import.result_.name = model.graph().name();
@@ -50,7 +51,7 @@ Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::fi
   main.opsets = std::make_shared<const Opsets>(model.opset_import());
   VKF_TRY(frame, import.nodes_.open(std::move(main)));
   static_cast<void>(frame);  // the first: kMain
-  VKF_CHECK_OK(import.import_initialisers(folder));
+  VKF_CHECK_OK(import.import_initialisers(files));
   return import;
 }
 
@@ -205,22 +206,21 @@ Result<void> ModelImport::check_given_names(const OnnxOptions& options) {
 }
 
 /// A weight in what f32 becomes: rounded here, so that the program holds it in half the bytes.
-Result<Value> ModelImport::converted_from(const pb::TensorProto& initialiser,
-                                          const std::filesystem::path& folder) const {
-  if (!sized_.floats || initialiser.data_type() != pb::TensorProto::FLOAT) return value_from(initialiser, folder);
-  VKF_TRY(data, decode_tensor(initialiser, folder));
+Result<Value> ModelImport::converted_from(const pb::TensorProto& initialiser, const ExternalFiles& files) const {
+  if (!sized_.floats || initialiser.data_type() != pb::TensorProto::FLOAT) return value_from(initialiser, files);
+  VKF_TRY(data, decode_tensor(initialiser, files));
   Value value = constant_value(converted(data, *sized_.floats));
   if (value.known) value.known = std::make_shared<const TensorData>(std::move(data));
   return value;
 }
 
-Result<void> ModelImport::import_initialisers(const std::filesystem::path& folder) {
+Result<void> ModelImport::import_initialisers(const ExternalFiles& files) {
   if (graph_->sparse_initializer_size() > 0)
     return unsupported(
         "The model has sparse initialisers, which are not "
         "supported.");
   for (const pb::TensorProto& initialiser : graph_->initializer()) {
-    VKF_TRY(value, converted_from(initialiser, folder));
+    VKF_TRY(value, converted_from(initialiser, files));
     VKF_CHECK_OK(nodes_.define(kMain, initialiser.name(), std::move(value)));
   }
   return {};

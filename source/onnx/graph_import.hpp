@@ -1,11 +1,11 @@
 // ModelProto -> Tensors.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <span>
 
 #include "base/error.hpp"
+#include "onnx/external_data.hpp"
 #include "onnx/node_import.hpp"
 #include "onnx/schema.hpp"
 #include "vkfuse/executable.hpp"
@@ -35,10 +35,10 @@ struct PartPlan {
 ///     while (!import.is_finished()) VKF_CHECK_OK(import.resume(the results of import.part().steps));
 class ModelImport {
  public:
-  /// Functions and weights. `folder` is where external data may lie; empty refuses it. Where the host is not allowed,
+  /// Functions and weights. `files` is where external data may lie. Where the host is not allowed,
   /// operators that need it are unsupported.
-  static Result<ModelImport> load(const pb::ModelProto& model, const std::filesystem::path& folder,
-                                  const OnnxOptions& options, HostUse host);
+  static Result<ModelImport> load(const pb::ModelProto& model, const ExternalFiles& files, const OnnxOptions& options,
+                                  HostUse host);
   /// Gives symbols the sizes that the options state for inputs; begin() does so too.
   Result<void> take_input_sizes();
   /// Inputs, of these sizes where they are named, and all that does not wait for the host.
@@ -61,6 +61,8 @@ class ModelImport {
 
   [[nodiscard]] bool is_finished() const { return is_finished_; }
   [[nodiscard]] const PartPlan& part() const { return part_; }
+  /// The options, with a size for every symbol that the sizes of inputs decide.
+  [[nodiscard]] const OnnxOptions& sized() const { return sized_; }
   /// How later parts call result `output` of step `step` of this one.
   [[nodiscard]] std::string result_name(int step, int output) const;
   /// Inputs; and, of a model without steps of the host, everything.
@@ -74,9 +76,8 @@ class ModelImport {
 
   [[nodiscard]] Result<void> check_given_names(const OnnxOptions& options);
   void note(const std::vector<std::string>& sentences);
-  Result<void> import_initialisers(const std::filesystem::path& folder);
-  [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser,
-                                             const std::filesystem::path& folder) const;
+  Result<void> import_initialisers(const ExternalFiles& files);
+  [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser, const ExternalFiles& files) const;
   Result<void> import_inputs();
   Result<void> define_known_input(const pb::ValueInfoProto& info, const TensorType& type, const TensorData& data);
   Result<void> begin_once();
@@ -86,7 +87,7 @@ class ModelImport {
   void keep(const Value& value);
 
   const pb::GraphProto* graph_;
-  OnnxOptions sized_;  ///< with a size for every symbol that the sizes of inputs decide
+  OnnxOptions sized_;
   std::map<std::string, std::int64_t, std::less<>> fixed_dims_;  ///< sizes of symbols that the caller has stated
   NodeImport nodes_;
   OnnxModel result_;
@@ -129,8 +130,8 @@ Result<ModelImport> begin_sized(const ModelImport& loaded, const GivenInputs& gi
 /// The same as the file states the inputs, wherever that can be; only then are sizes taken.
 Result<ModelImport> begin_given(const ModelImport& loaded, const GivenInputs& given);
 
-/// Imports a parsed model that needs no host. `folder` as above.
-Result<OnnxModel> import_model(const pb::ModelProto& model, const std::filesystem::path& folder,
-                               const OnnxOptions& options, HostUse host = HostUse::never);
+/// Imports a parsed model that needs no host. `files` as above.
+Result<OnnxModel> import_model(const pb::ModelProto& model, const ExternalFiles& files, const OnnxOptions& options,
+                               HostUse host = HostUse::never);
 
 }  // namespace vkfuse::onnx

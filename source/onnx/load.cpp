@@ -6,6 +6,7 @@
 #include <set>
 
 #include "onnx/graph_import.hpp"
+#include "onnx/model_source.hpp"
 #include "onnx/proto_file.hpp"
 #include "onnx/text.hpp"
 
@@ -13,23 +14,34 @@ namespace vkfuse::onnx {
 
 namespace {
 
-Result<OnnxModel> load(const std::filesystem::path& path, const OnnxOptions& options, HostUse host) try {
-  VKF_TRY(model, read_model_file(path));
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  Result<OnnxModel> imported = import_model(model, folder, options, host);
+Result<OnnxModel> load(const ModelSource& source, const OnnxOptions& options, HostUse host) try {
+  VKF_TRY(model, source.read());
+  Result<OnnxModel> imported = import_model(model, source.files(options), options, host);
   if (imported) return imported;
-  return std::move(imported).error().within(fmt::format("importing {}", in_quotes(path.string())));
+  return std::move(imported).error().within(fmt::format("importing {}", source.name()));
 } catch (const std::bad_alloc&) {
-  return make_error(ErrorCode::out_of_memory, "There is not enough host memory to import {}.",
-                    in_quotes(path.string()));
+  return make_error(ErrorCode::out_of_memory, "There is not enough host memory to import {}.", source.name());
 } catch (const std::exception& failure) {
-  return make_error(ErrorCode::internal, "Importing {} failed: {}.", in_quotes(path.string()), failure.what());
+  return make_error(ErrorCode::internal, "Importing {} failed: {}.", source.name(), failure.what());
 }
 
 }  // namespace
 
+Result<pb::ModelProto> ModelSource::read() const {
+  return path_ ? read_model_file(*path_) : parse_model(bytes_, name_);
+}
+
+ExternalFiles ModelSource::files(const OnnxOptions& options) const {
+  if (!path_) return {{}, &options.external_data};
+  return {path_->has_parent_path() ? path_->parent_path() : std::filesystem::path("."), &options.external_data};
+}
+
 Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options) {
   return load(path, options, HostUse::never);
+}
+
+Result<OnnxModel> load_onnx(std::span<const std::byte> model, const OnnxOptions& options) {
+  return load(model, options, HostUse::never);
 }
 
 Result<OnnxModel> load_before_host(const std::filesystem::path& path, const OnnxOptions& options) {

@@ -5,6 +5,7 @@
 
 #include "onnx/compose.hpp"
 #include "onnx/text.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -31,11 +32,11 @@ Tensor Activation::operator()(const Tensor& x) const {
   if (name == "Tanh") return op("tanh", x);
   if (name == "Sigmoid") return op("sigmoid", x);
   if (name == "Affine") return x * alpha + beta;
-  if (name == "LeakyRelu") return select(op("lt", x, 0), x * alpha, x);
+  if (name == "LeakyRelu") return leaky_relu(x, alpha);
   if (name == "ThresholdedRelu") return select(op("gt", x, alpha), x, Tensor::scalar(x.dtype(), 0));
   if (name == "ScaledTanh") return op("tanh", x * beta) * alpha;
-  if (name == "HardSigmoid") return op("min", op("max", x * alpha + beta, 0), 1);
-  if (name == "Elu") return select(op("lt", x, 0), op("expm1", x) * alpha, x);
+  if (name == "HardSigmoid") return hard_sigmoid(x, alpha, beta);
+  if (name == "Elu") return elu(x, alpha);
   if (name == "Softsign") return x / (op("abs", x) + 1);
   if (name == "Clip") return op("min", op("max", x, alpha), beta);
   return op("relu", x) + op("log1p", op("exp", -op("abs", x)));  // Softplus

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "api/composites.hpp"
 #include "onnx/compose.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
@@ -16,19 +17,6 @@ std::vector<int> axes_from(std::size_t first, std::size_t rank) {
   return axes;
 }
 
-/// Mean and variance over some axes, which stay as 1. The variance is that of the deviations: the
-/// difference of the squares' mean and the mean's square would cancel where the mean is large.
-struct Moments {
-  Tensor mean, deviation, variance;
-};
-
-Moments moments(const Tensor& x, const std::vector<int>& axes) {
-  const Tensor mean = axes.empty() ? x : x.mean(axes, true);
-  const Tensor deviation = x - mean;
-  const Tensor square = deviation * deviation;
-  return {mean, deviation, axes.empty() ? square : square.mean(axes, true)};
-}
-
 /// The dtype in which statistics are computed; 16-bit floats have too few bits for them.
 DType wide(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
 
@@ -39,10 +27,11 @@ Result<DType> stash_dtype(const NodeContext& node) {
   return invalid("Attribute 'stash_type' is {}; it must be a float type.", name_of(dtype));
 }
 
-/// Operand 1, and operand 2 if it is given, onto a normalised tensor.
-Tensor scaled(const NodeContext& node, const Tensor& normalised) {
-  const Tensor result = normalised.cast(node.dtype()) * node.tensor(1);
-  return node.has(2) ? result + node.tensor(2) : result;
+/// Of operand 1, and operand 2 if it is given.
+NormOptions norm_options(const NodeContext& node, double epsilon, DType statistics) {
+  NormOptions options{.epsilon = epsilon, .scale = node.tensor(1), .bias = {}, .statistics = statistics};
+  if (node.has(2)) options.bias = node.tensor(2);
+  return options;
 }
 
 struct Channels {
@@ -64,9 +53,9 @@ Result<Channels> channels_of(const NodeContext& node) {
 
 Tensor batch_normalised(const Tensor& deviation, const Channels& channels, const Tensor& variance, double epsilon,
                         DType dtype) {
-  // One number per channel first: the elements are multiplied once.
-  const Tensor factor = channels.scale.cast(variance.dtype()) * op("rsqrt", variance + epsilon);
-  return (deviation * factor + channels.bias.cast(variance.dtype())).cast(dtype);
+  return api::batch_normalised(deviation, variance,
+                               {.epsilon = epsilon, .scale = channels.scale, .bias = channels.bias, .statistics = {}})
+      .cast(dtype);
 }
 
 Outputs batch_normalised_by_given(const NodeContext& node, const Channels& channels, double epsilon) {
@@ -113,10 +102,8 @@ Result<Outputs> import_layer_normalization(const NodeContext& node) {
   VKF_TRY(axis, axis_attribute(node, -1));
   VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-5));
   VKF_TRY(stash, stash_dtype(node));
-  const Tensor& x = node.tensor(0);
-  const Moments own = moments(x.cast(stash), axes_from(static_cast<std::size_t>(axis), x.shape().size()));
-  const Tensor inverse = op("rsqrt", own.variance + epsilon);
-  return Outputs{scaled(node, own.deviation * inverse), own.mean, inverse};
+  const LayerNorm made = layer_norm_and_statistics(node.tensor(0), axis, norm_options(node, epsilon, stash));
+  return Outputs{made.result, made.mean, made.inverse_deviation};
 }
 
 Result<Outputs> import_rms_normalization(const NodeContext& node) {
@@ -124,20 +111,14 @@ Result<Outputs> import_rms_normalization(const NodeContext& node) {
   VKF_TRY(axis, axis_attribute(node, -1));
   VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-5));
   VKF_TRY(stash, stash_dtype(node));
-  const Tensor x = node.tensor(0).cast(stash);
-  const std::vector<int> axes = axes_from(static_cast<std::size_t>(axis), node.tensor(0).shape().size());
-  return Outputs{scaled(node, rms_normalize(x, axes, epsilon))};
+  return Outputs{rms_norm(node.tensor(0), axis, norm_options(node, epsilon, stash))};
 }
 
 Result<Outputs> import_instance_normalization(const NodeContext& node) {
   VKF_CHECK_OK(check_rank(node, 0, 3));
   VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-5));
-  VKF_TRY(scale, along_axis(node, 1, 1));
-  VKF_TRY(bias, along_axis(node, 2, 1));
-  const Tensor& x = node.tensor(0);
-  const Moments own = moments(x.cast(wide(x.dtype())), axes_from(2, x.shape().size()));
-  const Tensor normalised = own.deviation * op("rsqrt", own.variance + epsilon);
-  return Outputs{normalised.cast(x.dtype()) * scale + bias};
+  for (const int operand : {1, 2}) VKF_CHECK_OK(along_axis(node, operand, 1));
+  return Outputs{instance_norm(node.tensor(0), norm_options(node, epsilon, wide(node.dtype())))};
 }
 
 Result<Outputs> import_group_normalization(const NodeContext& node) {
@@ -152,14 +133,13 @@ Result<Outputs> import_group_normalization(const NodeContext& node) {
   if (groups < 1 || channels % groups != 0) {
     return invalid("Attribute 'num_groups' is {}; it must divide the {} channels.", groups, channels);
   }
-  const Moments own = moments(x.cast(stash).reshape({shape[0], groups, Dim(-1)}), {2});
-  const Tensor normalised = (own.deviation * op("rsqrt", own.variance + epsilon)).cast(x.dtype());
   if (node.opset() >= 21) {
-    VKF_TRY(scale, along_axis(node, 1, 1));
-    VKF_TRY(bias, along_axis(node, 2, 1));
-    return Outputs{normalised.reshape(shape) * scale + bias};
+    for (const int operand : {1, 2}) VKF_CHECK_OK(along_axis(node, operand, 1));
+    return Outputs{group_norm(x, groups, norm_options(node, epsilon, stash))};
   }
   // Opsets 18 to 20 have one scale per group.
+  const Tensor normalised = group_norm(x, groups, {.epsilon = epsilon, .scale = {}, .bias = {}, .statistics = stash})
+                                .reshape({shape[0], groups, Dim(-1)});
   const Tensor scale = node.tensor(1).reshape({groups, 1});
   const Tensor bias = node.tensor(2).reshape({groups, 1});
   return Outputs{(normalised * scale + bias).reshape(shape)};

@@ -7,9 +7,11 @@
 #include "api/tensor_node.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/load.hpp"
+#include "onnx/model_source.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/proto_file.hpp"
 #include "onnx/text.hpp"
+#include "onnx/value_types.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -364,6 +366,26 @@ Result<vkfuse::Outputs> run_program(const OnnxProgram& program, const Inputs& in
   return outputs;
 }
 
+namespace {
+
+Result<Port> output_type_of(const State& state, std::string_view name) {
+  const auto& outputs = state.model->graph().output();
+  const auto stated =
+      std::ranges::find(outputs, name, [](const auto& info) -> std::string_view { return info.name(); });
+  if (stated == outputs.end()) return make_error(ErrorCode::not_found, "The model has no output {}.", in_quotes(name));
+  if (state.whole && state.whole->import.is_finished()) {
+    const OnnxModel& model = state.whole->import.model();
+    const auto at = std::ranges::find(model.output_names, name) - model.output_names.begin();
+    const Tensor& output = model.outputs[static_cast<std::size_t>(at)];
+    return Port{std::string(name), output.dtype(), output.shape()};
+  }
+  VKF_TRY(type, input_type(*stated, state.weights.sized(), "Output"));
+  if (state.weights.sized().floats && type.dtype == DType::f32) type.dtype = *state.weights.sized().floats;
+  return Port{std::string(name), type.dtype, std::move(type.shape)};
+}
+
+}  // namespace
+
 Result<vkfuse::Outputs> OnnxProgram::run(const Inputs& inputs) const {
   return guarded("a run", [&]() -> Result<vkfuse::Outputs> {
     Watcher nobody;
@@ -389,21 +411,25 @@ std::vector<std::string> OnnxProgram::notes() const {
   return state_->notes;
 }
 
+Result<Port> OnnxProgram::output_type(std::string_view name) const {
+  return guarded("a model", [&] { return output_type_of(*state_, name); });
+}
+
 Result<std::string> OnnxProgram::explain(Stage stage, const std::map<std::string, Sizes, std::less<>>& sizes) const {
   return guarded("a plan", [&] { return explain_program(*this, stage, sizes); });
 }
 
 namespace {
 
-Result<OnnxProgram> compile_file(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
-                                 const CompileOptions& compile_options, bool runs_decide) {
+Result<OnnxProgram> compile_source(const Device& device, const ModelSource& source, const OnnxOptions& options,
+                                   const CompileOptions& compile_options, bool runs_decide) {
   return guarded("the import of a model", [&]() -> Result<OnnxProgram> {
-    VKF_TRY(read, read_model_file(path));
-    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    Result<OnnxProgram> made = compile_model(device, {std::make_unique<const pb::ModelProto>(std::move(read)), folder},
-                                             options, compile_options, runs_decide);
+    VKF_TRY(read, source.read());
+    Result<OnnxProgram> made =
+        compile_model(device, {std::make_unique<const pb::ModelProto>(std::move(read)), source.files(options)}, options,
+                      compile_options, runs_decide);
     if (made) return made;
-    return std::move(made).error().within(fmt::format("importing {}", in_quotes(path.string())));
+    return std::move(made).error().within(fmt::format("importing {}", source.name()));
   });
 }
 
@@ -411,17 +437,22 @@ Result<OnnxProgram> compile_file(const Device& device, const std::filesystem::pa
 
 Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
                                  const CompileOptions& compile_options) {
-  return compile_file(device, path, options, compile_options, true);
+  return compile_source(device, path, options, compile_options, true);
+}
+
+Result<OnnxProgram> compile_onnx(const Device& device, std::span<const std::byte> model, const OnnxOptions& options,
+                                 const CompileOptions& compile_options) {
+  return compile_source(device, model, options, compile_options, true);
 }
 
 Result<OnnxProgram> compile_given(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
                                   const CompileOptions& compile_options) {
-  return compile_file(device, path, options, compile_options, false);
+  return compile_source(device, path, options, compile_options, false);
 }
 
 Result<OnnxProgram> compile_model(const Device& device, ParsedModel model, const OnnxOptions& options,
                                   const CompileOptions& compile_options, bool runs_decide) {
-  VKF_TRY(weights, ModelImport::load(*model.proto, model.folder, options, HostUse::allowed));
+  VKF_TRY(weights, ModelImport::load(*model.proto, model.files, options, HostUse::allowed));
   // Sizes that the options state decide the symbols of every run.
   VKF_CHECK_OK(weights.take_input_sizes());
   auto state = std::make_shared<State>(device, std::move(model.proto), std::move(weights),

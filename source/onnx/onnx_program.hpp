@@ -53,7 +53,7 @@ struct OnnxProgram::State {
 
 struct ParsedModel {
   std::unique_ptr<const pb::ModelProto> proto;
-  std::filesystem::path folder;  ///< where external data may lie; empty refuses it
+  ExternalFiles files;
 };
 
 /// The program of a parsed model. `runs_decide` as in the state.

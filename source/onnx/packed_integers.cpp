@@ -24,16 +24,16 @@ Result<std::int64_t> count_of(const pb::TensorProto& tensor) {
 
 }  // namespace
 
-Result<Value> value_from(const pb::TensorProto& tensor, const std::filesystem::path& folder) {
+Result<Value> value_from(const pb::TensorProto& tensor, const ExternalFiles& files) {
   if (tensor.data_type() != kInt4 && tensor.data_type() != kUint4) {
-    VKF_TRY(data, decode_tensor(tensor, folder));
+    VKF_TRY(data, decode_tensor(tensor, files));
     Value value = constant_value(std::move(data));
     value.narrow = find_narrow(tensor.data_type());
     return value;
   }
   VKF_TRY(count, count_of(tensor));
   const std::int64_t needed = count / 2 + count % 2;
-  VKF_TRY(bytes, stored_bytes(tensor, folder, needed));
+  VKF_TRY(bytes, stored_bytes(tensor, files, needed));
   const Tensor packed = Tensor::constant(DType::u8, {needed}, bytes);
   const Shape shape(tensor.dims().begin(), tensor.dims().end());
   Value value = unpack_int4(packed, tensor.data_type() == kInt4).slice(0, 0, count).reshape(shape);

@@ -77,7 +77,7 @@ Result<pb::TensorProto> read_tensor_file(const std::filesystem::path& path) {
   return read_file<pb::TensorProto>(path, "tensor");
 }
 
-Result<pb::ModelProto> parse_model(const std::string& bytes, const std::string& what) {
+Result<pb::ModelProto> parse_model(std::span<const std::byte> bytes, const std::string& what) {
   if (bytes.size() > INT_MAX) return unsupported("{} has {} bytes; the limit is {}.", what, bytes.size(), INT_MAX);
   google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   pb::ModelProto model;

@@ -1,7 +1,10 @@
 // Reading protobuf messages from files that nobody has vouched for.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
+#include <string>
 
 #include "base/error.hpp"
 #include "onnx/schema.hpp"
@@ -14,6 +17,6 @@ Result<pb::ModelProto> read_model_file(const std::filesystem::path& path);
 Result<pb::TensorProto> read_tensor_file(const std::filesystem::path& path);
 
 /// The same from memory; `what` names the source in messages.
-Result<pb::ModelProto> parse_model(const std::string& bytes, const std::string& what);
+Result<pb::ModelProto> parse_model(std::span<const std::byte> bytes, const std::string& what);
 
 }  // namespace vkfuse::onnx

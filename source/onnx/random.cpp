@@ -1,13 +1,12 @@
 // Random numbers: words of a counter that the seed of the node starts, so that a program gives the same in every run.
 #include <bit>
-#include <cmath>
-#include <numbers>
 
 #include "onnx/compose.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -19,19 +18,6 @@ Result<std::uint64_t> seed_of(const NodeContext& node) {
   if (stated->type() == pb::AttributeProto::INT) return static_cast<std::uint64_t>(stated->i());
   VKF_TRY(seed, node.attributes().real("seed", 0));
   return std::bit_cast<std::uint64_t>(seed);
-}
-
-/// Numbers of [0, 1), of 24 bits each.
-Tensor uniform(const Shape& shape, std::uint64_t seed) {
-  const Tensor bits = op("shift_right", Tensor::random(shape, seed), Tensor::scalar_int(DType::u32, 8));
-  return bits.cast(DType::f32) * 0x1p-24;
-}
-
-/// By Box and Muller: a radius of one number, an angle of another.
-Tensor normal(const Shape& shape, std::uint64_t seed) {
-  constexpr std::uint64_t kOther = 0x9e3779b97f4a7c15;  // another counter
-  const Tensor radius = op("sqrt", op("log", 1.0 - uniform(shape, seed)) * -2.0);
-  return radius * op("cos", uniform(shape, seed ^ kOther) * (2 * std::numbers::pi));
 }
 
 Result<DType> stated_dtype(const NodeContext& node, DType otherwise) {
@@ -67,7 +53,7 @@ Result<Outputs> import_random_uniform(const NodeContext& node) {
   VKF_TRY(seed, seed_of(node));
   VKF_TRY(low, node.attributes().real("low", 0));
   VKF_TRY(high, node.attributes().real("high", 1));
-  return scaled(node, uniform(shape, seed), high - low, low);
+  return scaled(node, random_uniform(shape, seed), high - low, low);
 }
 
 Result<Outputs> import_random_normal(const NodeContext& node) {
@@ -75,7 +61,7 @@ Result<Outputs> import_random_normal(const NodeContext& node) {
   VKF_TRY(seed, seed_of(node));
   VKF_TRY(mean, node.attributes().real("mean", 0));
   VKF_TRY(deviation, node.attributes().real("scale", 1));
-  return scaled(node, normal(shape, seed), deviation, mean);
+  return scaled(node, random_normal(shape, seed), deviation, mean);
 }
 
 Result<Outputs> import_bernoulli(const NodeContext& node) {
@@ -83,7 +69,7 @@ Result<Outputs> import_bernoulli(const NodeContext& node) {
   VKF_TRY(dtype, stated_dtype(node, node.dtype()));
   const Tensor& probability = node.tensor(0);
   const DType wide = node.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  return Outputs{op("lt", uniform(probability.shape(), seed).cast(wide), probability.cast(wide)).cast(dtype)};
+  return Outputs{op("lt", random_uniform(probability.shape(), seed).cast(wide), probability.cast(wide)).cast(dtype)};
 }
 
 Result<Outputs> import_multinomial(const NodeContext& node) {
@@ -98,7 +84,7 @@ Result<Outputs> import_multinomial(const NodeContext& node) {
   VKF_TRY(classes, static_size(shape, 1));
   // The class of a number is how many classes end at or below it.
   const Tensor ends = softmax(node.tensor(0).cast(DType::f32), 1).cumsum(1).unsqueeze(1);
-  const Tensor numbers = uniform({shape[0], samples}, seed).unsqueeze(2);
+  const Tensor numbers = random_uniform({shape[0], samples}, seed).unsqueeze(2);
   const Tensor drawn = op("le", ends, numbers).cast(DType::i32).sum({2});
   return Outputs{op("min", drawn, static_cast<double>(classes - 1)).cast(dtype)};
 }
@@ -109,7 +95,7 @@ Result<Outputs> dropout_in_training(const NodeContext& node, const Tensor& ratio
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor share = ratio.cast(wide).reshape({});
   const Tensor drops = is_training.reshape({});
-  const Tensor is_kept = op("or", op("ge", uniform(x.shape(), seed).cast(wide), share), op("not", drops));
+  const Tensor is_kept = op("or", op("ge", random_uniform(x.shape(), seed).cast(wide), share), op("not", drops));
   const Tensor scaled = (x.cast(wide) / (1.0 - share)).cast(x.dtype());
   return Outputs{select(is_kept, select(drops, scaled, x), Tensor::scalar(x.dtype(), 0)), is_kept};
 }

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/interpolation.hpp"
 #include "onnx/compose.hpp"
 #include "onnx/host_tensor.hpp"
-#include "onnx/interpolation.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/positions.hpp"
@@ -12,6 +12,8 @@
 
 namespace vkfuse::onnx {
 namespace {
+
+using api::AxisResize;
 
 template <typename Choice>
 struct Named {
@@ -148,66 +150,10 @@ Result<void> set_crop(const NodeContext& node, std::vector<AxisResize>& axes) {
   return {};
 }
 
-bool is_identity(const AxisResize& axis) {
-  return axis.scale == 1 && axis.output == axis.input && axis.coordinates != Coordinates::tf_crop_and_resize;
-}
-
-/// The weighted sum over taps along one axis of a tensor of this rank.
-Tensor interpolated(const Tensor& x, int axis, std::size_t rank, const Taps& taps) {
-  Shape lined_up(rank - static_cast<std::size_t>(axis), Dim(1));
-  lined_up[0] = static_cast<std::int64_t>(taps.positions[0].size());
-  if (taps.positions.size() == 2) {
-    return take(x, axis, taps.positions[0]) * real_constant(taps.weights[0], lined_up, x.dtype()) +
-           take(x, axis, taps.positions[1]) * real_constant(taps.weights[1], lined_up, x.dtype());
-  }
-  std::vector<std::int64_t> positions;
-  std::vector<double> weights;
-  for (std::size_t tap = 0; tap < taps.positions.size(); ++tap) {
-    positions.insert(positions.end(), taps.positions[tap].begin(), taps.positions[tap].end());
-    weights.insert(weights.end(), taps.weights[tap].begin(), taps.weights[tap].end());
-  }
-  const auto count = static_cast<std::int64_t>(taps.positions.size());
-  const Tensor gathered = x.gather(position_constant(positions, {count, lined_up[0]}), axis);
-  lined_up.insert(lined_up.begin(), Dim(count));
-  return (gathered * real_constant(weights, lined_up, x.dtype())).sum({axis});
-}
-
-/// The value that stands for what lies outside the cropped axis.
-Tensor extrapolated(const Tensor& x, int axis, std::size_t rank, const Taps& taps, double value) {
-  if (std::ranges::none_of(taps.outside, [](bool is_outside) { return is_outside; })) return x;
-  std::vector<std::byte> bytes;
-  for (const bool is_outside : taps.outside) bytes.push_back(std::byte{is_outside});
-  Shape lined_up(rank - static_cast<std::size_t>(axis), Dim(1));
-  lined_up[0] = static_cast<std::int64_t>(bytes.size());
-  const Tensor outside = Tensor::constant(DType::boolean, lined_up, bytes);
-  return select(outside, Tensor::scalar(x.dtype(), value), x);
-}
-
 Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, const std::vector<AxisResize>& resizes) {
   VKF_TRY(extrapolation, node.attributes().real("extrapolation_value", 0));
-  const std::size_t rank = node.tensor(0).shape().size();
-  const bool is_nearest = resizes.empty() || resizes[0].mode == Interpolation::nearest;
-  const DType dtype = node.dtype();
-  const bool widens = !is_nearest && dtype != DType::f64;
-  Tensor result = widens ? node.tensor(0).cast(DType::f32) : node.tensor(0);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (is_identity(resizes[i])) continue;
-    if (resizes[i].input == 0 && resizes[i].output > 0) {
-      return invalid("Axis {} is empty; it cannot become {} elements.", axes[i], resizes[i].output);
-    }
-    if (resizes[i].output == 0) {  // whatever the scale, which may be too small for a number of taps
-      result = result.slice(axes[i], 0, 0);
-      continue;
-    }
-    if (resizes[i].antialias && resizes[i].input > kMostPositions) {
-      return unsupported("Axis {} has {} elements, more than the {} that are supported with antialiasing.", axes[i],
-                         resizes[i].input, kMostPositions);
-    }
-    const Taps taps = taps_of(resizes[i]);
-    result = is_nearest ? take(result, axes[i], taps.positions[0]) : interpolated(result, axes[i], rank, taps);
-    result = extrapolated(result, axes[i], rank, taps, extrapolation);
-  }
-  return Outputs{result.cast(dtype)};
+  VKF_TRY(result, api::resized(node.tensor(0), axes, resizes, extrapolation));
+  return Outputs{result};
 }
 
 Result<std::vector<AxisResize>> resizes_of(const NodeContext& node, const std::vector<int>& axes) {

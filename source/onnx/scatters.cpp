@@ -1,6 +1,7 @@
 // Writing at positions that are data, by way of one primitive: rows joined onto the rows of a matrix.
 #include <algorithm>
 
+#include "api/composites.hpp"
 #include "onnx/compose.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
@@ -29,28 +30,6 @@ Result<void> check_dtypes(const NodeContext& node) {
                  name_of(node.dtype(0)));
 }
 
-/// Row-major positions in the input of the elements that ScatterElements names: the index along `axis`,
-/// and along the other axes the update's own coordinate.
-Result<Tensor> element_positions(const NodeContext& node, int axis, const Sizes& sizes) {
-  VKF_TRY(requested, static_sizes(node.tensor(1).shape()));
-  VKF_TRY(count, vkfuse::element_count(sizes));
-  const DType dtype = position_dtype(count);
-  VKF_TRY(index, positions(node.value(1), sizes[static_cast<std::size_t>(axis)]));
-  Tensor position = Tensor::scalar_int(dtype, 0);
-  std::int64_t stride = 1;
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    Tensor coordinate = index.cast(dtype);
-    if (static_cast<int>(i) != axis) {
-      Shape ramp(sizes.size(), Dim(1));
-      ramp[i] = requested[i];
-      coordinate = Tensor::iota(dtype, ramp, static_cast<int>(i));
-    }
-    position = position + coordinate * Tensor::scalar_int(dtype, stride);
-    stride *= sizes[i];
-  }
-  return position;
-}
-
 }  // namespace
 
 Result<Outputs> import_scatter_elements(const NodeContext& node) {
@@ -68,10 +47,9 @@ Result<Outputs> import_scatter_elements(const NodeContext& node) {
     return invalid("The indices are {} and the updates {}; they must be equal, and outside axis {} fit the input {}.",
                    to_text(node.tensor(1).shape()), to_text(updates), axis, to_text(x.shape()));
   }
-  VKF_TRY(position, element_positions(node, axis, sizes));
-  const Shape flat{Dim(-1)};
-  return Outputs{
-      x.reshape(flat).scatter(position.reshape(flat), node.tensor(2).reshape(flat), mode).reshape(x.shape())};
+  VKF_CHECK_OK(vkfuse::element_count(sizes));
+  VKF_TRY(index, positions(node.value(1), sizes[static_cast<std::size_t>(axis)]));
+  return Outputs{api::scatter_at(x, index, node.tensor(2), axis, mode)};
 }
 
 Result<Outputs> import_scatter_nd(const NodeContext& node) {

@@ -87,22 +87,22 @@ Result<TensorData> from_raw(const pb::TensorProto& tensor, Header header) {
   return std::move(header.data);
 }
 
-Result<TensorData> from_external(const pb::TensorProto& tensor, Header header, const std::filesystem::path& folder) {
-  if (folder.empty()) {
+Result<TensorData> from_external(const pb::TensorProto& tensor, Header header, const ExternalFiles& files) {
+  if (files.refused()) {
     return unsupported("{} keeps its elements in another file, which is only supported beside a model.", label(tensor));
   }
-  VKF_TRY(bytes, read_external_data(tensor, folder, header.byte_count));
+  VKF_TRY(bytes, read_external_data(tensor, files, header.byte_count));
   header.data.bytes = std::move(bytes);
   return std::move(header.data);
 }
 
 /// Narrow elements, packed from the lowest bit of the first byte on; those of 6 and 8 bits stand alone in int32_data.
-Result<TensorData> from_packed(const pb::TensorProto& tensor, Header header, const std::filesystem::path& folder) {
+Result<TensorData> from_packed(const pb::TensorProto& tensor, Header header, const ExternalFiles& files) {
   const bool is_raw = tensor.has_raw_data() || tensor.data_location() == pb::TensorProto::EXTERNAL;
   const int bits = is_raw || header.narrow->bits <= 4 ? header.narrow->bits : 8;
   constexpr std::int64_t kMost = std::int64_t{1} << 56;
   if (header.count > kMost) return unsupported("{} has {} elements.", label(tensor), header.count);
-  VKF_TRY(bytes, stored_bytes(tensor, folder, (header.count * bits + 7) / 8));
+  VKF_TRY(bytes, stored_bytes(tensor, files, (header.count * bits + 7) / 8));
   header.data.bytes.resize(static_cast<std::size_t>(header.byte_count));
   const bool is_signed = is_signed_integer(header.data.dtype);
   for (std::int64_t i = 0; i < header.count; ++i) {
@@ -124,9 +124,9 @@ TensorData with_normal_booleans(TensorData data) {
   return data;
 }
 
-Result<TensorData> read_elements(const pb::TensorProto& tensor, Header header, const std::filesystem::path& folder) {
-  if (header.narrow != nullptr) return from_packed(tensor, std::move(header), folder);
-  if (tensor.data_location() == pb::TensorProto::EXTERNAL) return from_external(tensor, std::move(header), folder);
+Result<TensorData> read_elements(const pb::TensorProto& tensor, Header header, const ExternalFiles& files) {
+  if (header.narrow != nullptr) return from_packed(tensor, std::move(header), files);
+  if (tensor.data_location() == pb::TensorProto::EXTERNAL) return from_external(tensor, std::move(header), files);
   return tensor.has_raw_data() ? from_raw(tensor, std::move(header)) : from_fields(tensor, std::move(header));
 }
 
@@ -168,10 +168,10 @@ std::string name_of(const ElementType& type) {
   return std::string(type.narrow != nullptr ? type.narrow->name : vkfuse::name_of(type.dtype));
 }
 
-Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder,
+Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const ExternalFiles& files,
                                             std::int64_t needed) {
   if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
-    if (!folder.empty()) return read_external_data(tensor, folder, needed);
+    if (!files.refused()) return read_external_data(tensor, files, needed);
     return unsupported("{} keeps its elements in another file, which is only supported beside a model.", label(tensor));
   }
   std::vector<std::byte> bytes;
@@ -186,10 +186,10 @@ Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const
                  data_type_name(tensor.data_type()), needed, bytes.size());
 }
 
-Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const std::filesystem::path& folder) {
+Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const ExternalFiles& files) {
   if (tensor.has_segment()) return unsupported("{} is stored in segments, which is not supported.", label(tensor));
   VKF_TRY(header, read_header(tensor));
-  VKF_TRY(data, read_elements(tensor, std::move(header), folder));
+  VKF_TRY(data, read_elements(tensor, std::move(header), files));
   return with_normal_booleans(std::move(data));
 }
 

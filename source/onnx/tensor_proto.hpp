@@ -1,9 +1,8 @@
 // TensorProto -> TensorData: the six ways ONNX stores elements become one.
 #pragma once
 
-#include <filesystem>
-
 #include "base/error.hpp"
+#include "onnx/external_data.hpp"
 #include "onnx/narrow_types.hpp"
 #include "onnx/schema.hpp"
 #include "vkfuse/onnx.hpp"
@@ -25,12 +24,12 @@ struct ElementType {
 Result<ElementType> element_type_from(int data_type, const std::string& what);
 std::string name_of(const ElementType& type);
 
-/// The bytes of a tensor as they are stored, `needed` of them; `folder` as for decode_tensor.
-Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder,
+/// The bytes of a tensor as they are stored, `needed` of them; `files` as for decode_tensor.
+Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const ExternalFiles& files,
                                             std::int64_t needed);
 
-/// The elements of a tensor, those of narrow types one in a byte. `folder` is where external data may lie; empty means
-/// that external data is refused. The stored length is compared with the stated shape before anything is allocated.
-Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const std::filesystem::path& folder);
+/// The elements of a tensor, those of narrow types one in a byte. `files` is where external data may lie. The stored
+/// length is compared with the stated shape before anything is allocated.
+Result<TensorData> decode_tensor(const pb::TensorProto& tensor, const ExternalFiles& files);
 
 }  // namespace vkfuse::onnx

@@ -63,8 +63,8 @@ Result<void> check_size(DType dtype, const Shape& shape, const std::string& what
 
 }  // namespace
 
-Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options) {
-  const std::string what = fmt::format("Input {}", in_quotes(info.name()));
+Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options, std::string_view role) {
+  const std::string what = fmt::format("{} {}", role, in_quotes(info.name()));
   VKF_TRY(type, tensor_type(info, what));
   TensorType result;
   VKF_TRY(element, element_type_from(type->elem_type(), what));

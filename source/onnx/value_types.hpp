@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/shape.hpp"
@@ -11,10 +12,11 @@
 
 namespace vkfuse::onnx {
 
-/// The dtype and shape of a graph input. A dim_param becomes a symbol of that name, or the size that
-/// the options give it; an unknown dimension, or one of a negative size, becomes the symbol "<input>.<axis>". An input
-/// whose sizes the options state has those.
-Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options);
+/// The dtype and shape of a graph input, or of an output as messages then call it (`role`). A dim_param becomes a
+/// symbol of that name, or the size that the options give it; an unknown dimension, or one of a negative size, becomes
+/// the symbol "<input>.<axis>". An input whose sizes the options state has those.
+Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options,
+                              std::string_view role = "Input");
 /// The type of an input that its dtype only holds, or null.
 const NarrowType* narrow_type(const pb::ValueInfoProto& info);
 

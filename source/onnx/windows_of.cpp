@@ -11,6 +11,8 @@ namespace {
 /// Products and sums of a few of these stay far from overflow.
 constexpr std::int64_t kFar = kFarthest;
 
+using api::place;
+
 /// A list attribute with one entry per spatial axis (or two, for pads), each in low .. kFar.
 Result<std::vector<std::int64_t>> spatial_list(const NodeContext& node, std::string_view name, std::size_t length,
                                                std::int64_t low, std::int64_t otherwise) {
@@ -43,14 +45,6 @@ Result<void> place_automatically(AxisWindows& axis, std::string_view mode) {
   axis.low = mode == "SAME_UPPER" ? all / 2 : all - all / 2;
   axis.high = all - axis.low;
   return {};
-}
-
-void place(AxisWindows& axis, bool round_up) {
-  const std::int64_t room = axis.input + axis.low + axis.high - axis.extent();
-  if (room < 0) return;  // no window fits
-  axis.count = (round_up ? (room + axis.stride - 1) / axis.stride : room / axis.stride) + 1;
-  // A window that would start in the padding behind the axis holds nothing of it.
-  if (round_up && (axis.count - 1) * axis.stride >= axis.input + axis.low) --axis.count;
 }
 
 }  // namespace
@@ -130,27 +124,6 @@ Result<std::vector<AxisWindows>> blocks_of(const NodeContext& node, const std::v
     blocks.push_back(axis);
   }
   return blocks;
-}
-
-Tensor in_windows(const Tensor& x, const std::vector<AxisWindows>& windows, double fill) {
-  std::vector<std::int64_t> low(windows.size() + 2), high(windows.size() + 2);
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    low[i + 2] = windows[i].low;
-    high[i + 2] = windows[i].overhang();
-  }
-  const bool pads = std::ranges::any_of(low, [](std::int64_t n) { return n != 0; }) ||
-                    std::ranges::any_of(high, [](std::int64_t n) { return n != 0; });
-  Tensor result = pads ? x.pad(low, high, fill) : x;
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    result = result.unfold(static_cast<int>(i) + 2, windows[i].size, windows[i].stride, windows[i].dilation);
-  }
-  return result;
-}
-
-std::vector<int> last_axes(std::size_t count) {
-  std::vector<int> axes;
-  for (int axis = -static_cast<int>(count); axis < 0; ++axis) axes.push_back(axis);
-  return axes;
 }
 
 }  // namespace vkfuse::onnx

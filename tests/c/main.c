@@ -36,6 +36,10 @@ int main(void) {
   test_graphs();
   test_runs(device);
   test_streams(device);
+  test_composites(device);
+#ifdef VKFUSE_TEST_ONNX
+  test_onnx(device);
+#endif
   vkf_device_free(device);
   if (failures == 0) puts("everything is as it should be");
   return failures == 0 ? 0 : 1;

@@ -13,17 +13,6 @@ namespace {
 
 Tensor input64(const char* name, Shape shape) { return Tensor::input(name, DType::f64, std::move(shape)); }
 
-Tensor gelu(const Tensor& x) { return x * 0.5 * (erf(x * 0.70710678118654752) + 1.0); }
-
-Tensor gelu_of_tanh(const Tensor& x) {
-  return x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.79788456080286536) + 1.0);
-}
-
-Tensor log_sum_exp(const Tensor& x) {
-  const Tensor largest = x.max({1}, true);
-  return log(exp(x - largest).sum({1}, true)) + largest;
-}
-
 Tensor some_attention(bool causal) {
   AttentionOptions options;
   options.causal = causal;
@@ -61,7 +50,11 @@ const Composition kCompositions[] = {
      }},
     {"silu", [] { return silu(input64("x", {1000})); }},
     {"gelu", [] { return gelu(input64("x", {1000})); }},
-    {"gelu by tanh", [] { return gelu_of_tanh(input64("x", {1000})); }},
+    {"gelu by tanh", [] { return gelu(input64("x", {1000}), GeluForm::tanh); }},
+    {"a layer norm",
+     [] {
+       return layer_norm(input64("x", {9, 300}), -1, {.scale = input64("w", {300})});
+     }},
     {"a norm",
      [] {
        return normalize(input64("x", {9, 300}), {1}, 1e-9) * input64("w", {300});

@@ -6,19 +6,12 @@
 
 #include "support/compare.hpp"
 #include "support/random.hpp"
+#include "vkfuse/composites.hpp"
 
 namespace vkfuse::test {
 namespace {
 
 constexpr std::uint64_t kSeeds = 60;
-
-Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine) {
-  const int last = static_cast<int>(x.shape().size()) - 1;
-  const std::int64_t width = x.shape().back().size();
-  const Tensor a = x.slice(last, 0, width / 2);
-  const Tensor b = x.slice(last, width / 2, width);
-  return concat({a * cosine - b * sine, b * cosine + a * sine}, last);
-}
 
 struct Count {
   int loads = 0, stores = 0, choices = 0, predicates = 0;

@@ -13,7 +13,7 @@ namespace vkfuse::onnx {
 namespace {
 
 Result<void> to_graph_of(const std::string& bytes) {
-  VKF_TRY(message, parse_model(bytes, "the bytes"));
+  VKF_TRY(message, parse_model(std::as_bytes(std::span(bytes)), "the bytes"));
   VKF_TRY(model, import_model(message, {}, {}));
   VKF_TRY(graph, api::to_graph(model.outputs, model.output_names, model.name));
   static_cast<void>(graph);
@@ -37,7 +37,7 @@ HostResults small_values(const HostTypes& types, int part) {
 
 /// The parts of a model that runs on the host between them, for the largest results; a few of them.
 Result<void> to_parts_of(const std::string& bytes) {
-  VKF_TRY(message, parse_model(bytes, "the bytes"));
+  VKF_TRY(message, parse_model(std::as_bytes(std::span(bytes)), "the bytes"));
   VKF_TRY(import, ModelImport::load(message, {}, {}, HostUse::allowed));
   VKF_CHECK_OK(import.begin());
   for (int parts = 0; !import.is_finished() && parts < 8; ++parts) {

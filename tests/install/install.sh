@@ -27,13 +27,31 @@ readelf -d "$library" | grep -q "SONAME.*\[libvkfuse.so.${version%.*}\]" ||
 nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]* . //' > "$files/symbols"
 other=$(grep -vE '^(vkf_|vkfuse::)' "$files/symbols" || true)
 [ -z "$other" ] || fail "Symbols that are no API are visible: $(head -5 <<< "$other")"
-layers='c|api|onnx|ir|ops|runtime|vulkan|spirv|store|lowering|schedule|segment|plan|passes|index'
+layers='c|onnx_c|api|ir|ops|runtime|vulkan|spirv|store|lowering|schedule|segment|plan|passes|index'
 internal=$(grep -E "^vkfuse::($layers)::" "$files/symbols" || true)
 [ -z "$internal" ] || fail "Internal functions are visible: $(head -5 <<< "$internal")"
-for function in $(grep -oE '\bvkf_[a-z_]+\(' "$prefix/include/vkfuse/vkfuse.h" | tr -d '(' | sort -u); do
-  grep -q "static inline.* $function(" "$prefix/include/vkfuse/vkfuse.h" || grep -qx "$function" "$files/symbols" ||
-    fail "$function is declared and not in the library."
+for header in vkfuse.h onnx.h; do
+  header=$prefix/include/vkfuse/$header
+  for function in $(grep -oE '\bvkf_[a-z_]+\(' "$header" | tr -d '(' | sort -u); do
+    grep -q "static inline.* $function(" "$header" || grep -qx "$function" "$files/symbols" ||
+      fail "$function is declared and not in the library."
+  done
 done
+internal=$(grep -oE '^vkfuse::onnx::[A-Za-z_]+' "$files/symbols" | sort -u |
+  grep -vxE 'vkfuse::onnx::(load_onnx|compile_onnx|read_tensor_proto|operator_table_markdown|OnnxProgram)' || true)
+[ -z "$internal" ] || fail "Internal functions of the importer are visible: $(head -5 <<< "$internal")"
+# protobuf is inside, where there is one that can be (scripts/protobuf.sh), and a program may have another one.
+if [ -e "$source/build/protobuf/libprotobuf-lite.a" ]; then
+  protobuf=$(nm -DC "$library" | grep -iE 'protobuf|\bonnx::[A-Z][A-Za-z]*Proto' | grep -v 'vkfuse::' || true)
+  [ -z "$protobuf" ] || fail "Symbols of protobuf are visible: $(head -5 <<< "$protobuf")"
+  for file in "$library" "$prefix/bin/vkfuse"; do
+    ! readelf -d "$file" | grep -q 'NEEDED.*protobuf' || fail "$file needs protobuf's library."
+  done
+else
+  echo "There is no build/protobuf/libprotobuf-lite.a: libvkfuse.so needs protobuf's library."
+fi
+size=$(stat -Lc %s "$library")
+[ "$size" -lt 30000000 ] || fail "libvkfuse.so has $size bytes, and 30 MB are the most."
 
 # What a fault of memory meets: stack protectors, checked calls of libc, tables that are read-only before the program
 # begins.
@@ -56,7 +74,6 @@ done
 printf '#include <vkfuse/vkfuse.h>\n#include <vkfuse/vkfuse.h>\nint main(void) { return 0; }\n' > "$files/one.c"
 "$CC" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$files/one.c" ||
   fail "vkfuse.h does not compile as C11."
-[ ! -e "$prefix/include/vkfuse/onnx.hpp" ] || fail "The header of a library that is not installed is there."
 
 # The README shows the programs that are built here, but for their first lines, which name it.
 shown() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$source/README.md" | sed '1d;$d'; }
@@ -72,6 +89,11 @@ cmake -S "$source/tests/install" -B "$files/consumer" -G Ninja -DCMAKE_PREFIX_PA
 cmake --build "$files/consumer" > "$files/log" 2>&1 || fail "A project does not build with it: $(tail -5 "$files/log")"
 [ "$("$files/consumer/in_cxx")" = "1 1 3 7 " ] || fail "The C++ program says $("$files/consumer/in_cxx")."
 [ "$("$files/consumer/in_c")" = "0 0 2 6 " ] || fail "The C program says $("$files/consumer/in_c")."
+model=$build/tests/importer/corpus/functions.onnx
+[ "$("$files/consumer/onnx_in_c" "$model")" = "y: 16 bytes -0 -0.25 -0.5 -0.75" ] ||
+  fail "The C program with ONNX says $("$files/consumer/onnx_in_c" "$model")."
+[ "$("$files/consumer/onnx_in_cxx" "$model")" = "g: -0 -1 -2 -3" ] ||
+  fail "The C++ program with ONNX says $("$files/consumer/onnx_in_cxx" "$model")."
 cmake -S "$source/tests/install" -B "$files/later" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
   -DVKFUSE_WANTED=99.0 -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 &&
   fail "Version 99 is found."

@@ -529,7 +529,7 @@ TEST(OnnxFile, SaysWhatIsWrongWithTheFile) {
 
 /// What load_onnx does, without a file.
 Result<OnnxModel> load_bytes(const std::string& bytes) {
-  VKF_TRY(model, parse_model(bytes, "the bytes"));
+  VKF_TRY(model, parse_model(std::as_bytes(std::span(bytes)), "the bytes"));
   return import(model);
 }
 

@@ -5,20 +5,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "vkfuse/composites.hpp"
 
-namespace vkfuse::onnx {
-
-enum class Interpolation : std::uint8_t { nearest, linear, cubic };
-enum class Coordinates : std::uint8_t {
-  half_pixel,
-  half_pixel_symmetric,
-  pytorch_half_pixel,
-  tf_half_pixel_for_nn,
-  align_corners,
-  asymmetric,
-  tf_crop_and_resize,
-};
-enum class Rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, ceil };
+namespace vkfuse::api {
 
 /// How one axis of `input` elements becomes one of `output` elements.
 struct AxisResize {
@@ -46,4 +35,9 @@ struct Taps {
 
 Taps taps_of(const AxisResize& axis);
 
-}  // namespace vkfuse::onnx
+/// A tensor resized along these axes, counted from 0, one after another. Sums of linear and cubic are in f32 (f64 for
+/// f64), and rounded to its dtype. `extrapolation` stands where tf_crop_and_resize reads beyond the axis.
+Result<Tensor> resized(const Tensor& x, const std::vector<int>& axes, const std::vector<AxisResize>& resizes,
+                       double extrapolation);
+
+}  // namespace vkfuse::api
