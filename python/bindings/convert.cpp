@@ -34,6 +34,18 @@ void wrong_type(const std::string& sentence) { throw nb::type_error(sentence.c_s
 
 bool is_closing() { return closing.load(std::memory_order_relaxed); }
 
+GilReleased::GilReleased() : state_(PyEval_SaveThread()) {}
+
+GilReleased::~GilReleased() {
+  inside.fetch_add(1);
+  if (closing.load()) {
+    inside.fetch_sub(1);
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  PyEval_RestoreThread(state_);
+  inside.fetch_sub(1);
+}
+
 Callback::Inside::Inside() {
   inside.fetch_add(1);
   allowed_ = !closing.load();
@@ -58,7 +70,7 @@ std::string Callback::first_line_of(const nb::python_error& raised) {
 
 void close_callbacks() {
   closing = true;
-  const nb::gil_scoped_release released;
+  const nb::gil_scoped_release released;  // of the one thread that ends the interpreter
   // A fork may have taken away the thread that would count down.
   for (int waited = 0; inside.load() > 0 && waited < 2000; ++waited)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -53,11 +53,24 @@ T value_of(Result<T> result) {
 /// The interpreter is about to end: its threads must not be waited for with the GIL, nor called back.
 bool is_closing();
 
-/// Other threads of Python run meanwhile; what `call` touches is none of theirs.
+/// Other threads of Python run while this lives; what happens then touches nothing of theirs. Where the interpreter has
+/// begun to end meanwhile, a thread that wants the GIL back is ended by CPython in a way that C++ does not survive: it
+/// waits for the end of the process instead.
+class GilReleased {
+ public:
+  GilReleased();
+  ~GilReleased();
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 template <typename Call>
 auto without_gil(Call&& call) {
   if (is_closing()) return call();
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return call();
 }
 

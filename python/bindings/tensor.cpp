@@ -42,7 +42,7 @@ void bury(Turns& all) {
 StreamTurn::StreamTurn() {
   Turns& all = *turns();
   if (!all.mutex.try_lock()) {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     all.mutex.lock();
   }
   if (++all.depth == 1) bury(all);

@@ -36,7 +36,7 @@ def _enter(device):
     return device
 
 
-def _exit(device, *_):
+def _exit(device, *raised):
     stack = list(_within.get())
     for i in reversed(range(len(stack))):
         if stack[i] is device:
@@ -45,8 +45,10 @@ def _exit(device, *_):
     _within.set(tuple(stack))
 
 
-_core.Device.__enter__ = _enter
-_core.Device.__exit__ = _exit
+for _method, _name in ((_enter, "__enter__"), (_exit, "__exit__")):
+    _method.__module__, _method.__name__, _method.__qualname__ = "vkfuse._core", _name, f"Device.{_name}"
+    setattr(_core.Device, _name, _method)
+_enter.__annotations__ = {"return": _core.Device}
 
 
 def _after_fork_in_child():

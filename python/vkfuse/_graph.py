@@ -85,7 +85,9 @@ def page_in_frame(page: str, height: int = 720) -> str:
     )
 
 
-_core.Program._repr_html_ = lambda self: page_in_frame(self.html())
+def _repr_html_of_program(self) -> str:
+    return page_in_frame(self.html())
+
 
 
 def _repr_html_of_model(self) -> str:
@@ -96,4 +98,7 @@ def _repr_html_of_model(self) -> str:
     return f'<pre style="line-height: 1.35">{html.escape(text)}</pre>'
 
 
-_core.OnnxProgram._repr_html_ = _repr_html_of_model
+for _type, _function in ((_core.Program, _repr_html_of_program), (_core.OnnxProgram, _repr_html_of_model)):
+    _function.__module__, _function.__name__ = "vkfuse._core", "_repr_html_"
+    _function.__qualname__ = f"{_type.__name__}._repr_html_"
+    _type._repr_html_ = _function

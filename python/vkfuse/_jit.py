@@ -68,7 +68,7 @@ class Traced:
 
     def __init__(self, function: Callable, device: Any, static: tuple, options: dict) -> None:
         self._function, self._device, self._static, self._options = function, device, static, options
-        self._signature = inspect.signature(function)
+        self._signature = inspect.signature(function) if static else None
         self._programs: dict[Any, tuple] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)

@@ -2,14 +2,32 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import operator
+import types
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._core import Tensor
+
+
+
+def _attach(name: str, function: Any, doc: str | None = None) -> None:
+    """Makes a function a method of Tensor, as if it were the extension module's: so its stubs have it too."""
+    if isinstance(function, property):
+        setattr(Tensor, name, property(_renamed(name, function.fget, function.__doc__)))
+    else:
+        setattr(Tensor, name, _renamed(name, function, doc))
+
+
+def _renamed(name: str, function: Any, doc: str | None) -> Any:
+    made = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__module__, made.__qualname__, made.__doc__ = "vkfuse._core", f"Tensor.{name}", doc or function.__doc__
+    kinds = {"Any": object, "Tensor": Tensor, "int": int, "str": str}  # not names, which the stubs would not know
+    made.__annotations__ = {key: kinds[value] for key, value in function.__annotations__.items()}
+    return made
+
 
 # ---- operators ----
 
@@ -21,11 +39,17 @@ def _is_integer(x: Any) -> bool:
 def _binary(function):
     """An operator: what is no operand is left to the other side."""
 
-    @functools.wraps(function)
-    def method(a, b):
-        if b is None or isinstance(b, (str, bytes, dict)):
+    def method(self, other: Any) -> Tensor:
+        if other is None or isinstance(other, (str, bytes, dict)):
             return NotImplemented
-        return function(a, b)
+        return function(self, other)
+
+    return method
+
+
+def _unary(function):
+    def method(self) -> Tensor:
+        return function(self)
 
     return method
 
@@ -55,10 +79,11 @@ def floor_divide(a, b) -> Tensor:
 
 
 def _logical_or_bits(bits, logical):
-    def function(a, b):
+    def function(a, b) -> Tensor:
         one = a if isinstance(a, Tensor) else b
         return logical(a, b) if one.dtype == np.dtype(bool) else bits(a, b)
 
+    function.__doc__ = f"{logical.__name__}() of bools, {bits.__name__}() of integers."
     return function
 
 
@@ -82,19 +107,19 @@ _COMPARISONS = {
 }  # fmt: skip
 
 for _name, _function in _OPERATORS.items():
-    setattr(Tensor, f"__{_name}__", _binary(lambda a, b, f=_function: f(a, b)))
-    setattr(Tensor, f"__r{_name}__", _binary(lambda a, b, f=_function: f(b, a)))
+    _attach(f"__{_name}__", _binary(_function))
+    _attach(f"__r{_name}__", _binary(lambda a, b, f=_function: f(b, a)))
 for _name, _function in _COMPARISONS.items():
-    setattr(Tensor, f"__{_name}__", _binary(lambda a, b, f=_function: f(a, b)))
+    _attach(f"__{_name}__", _binary(_function))
 Tensor.__hash__ = object.__hash__
-Tensor.__neg__ = lambda self: _core.neg(self)
-Tensor.__pos__ = lambda self: self
-Tensor.__abs__ = lambda self: _core.abs(self)
-Tensor.__invert__ = invert
+_attach("__neg__", _unary(_core.neg))
+_attach("__pos__", _unary(lambda x: x))
+_attach("__abs__", _unary(_core.abs))
+_attach("__invert__", _unary(invert))
 
 
 def _no_value(what):
-    def method(self):
+    def method(self) -> Any:
         raise TypeError(
             f"A tensor has no elements before its program runs, so that {what} cannot be asked for: use vkfuse.where(), or "
             "make the argument static."
@@ -103,18 +128,18 @@ def _no_value(what):
     return method
 
 
-Tensor.__bool__ = _no_value("its truth")
-Tensor.__float__ = _no_value("a float")
-Tensor.__int__ = _no_value("an int")
-Tensor.__index__ = _no_value("an index")
-Tensor.__complex__ = _no_value("a complex number")
+_attach("__bool__", _no_value("its truth"))
+_attach("__float__", _no_value("a float"))
+_attach("__int__", _no_value("an int"))
+_attach("__index__", _no_value("an index"))
+_attach("__complex__", _no_value("a complex number"))
 
 
-def _array(self, dtype=None, copy=None):
+def _array(self, dtype: Any = None, copy: Any = None) -> Any:
     raise TypeError("A tensor has no elements before its program runs, so that it is no array of NumPy yet.")
 
 
-Tensor.__array__ = _array
+_attach("__array__", _array)
 
 # ---- shapes ----
 
@@ -136,7 +161,7 @@ def _length(self) -> int:
     return self.shape[0]
 
 
-def _iterate(self):
+def _iterate(self) -> Any:
     return (self.select(0, i) for i in range(len(self)))
 
 
@@ -147,7 +172,7 @@ def transpose(x, *axes) -> Tensor:
     return x.permute(*axes) if axes else x.permute(*reversed(range(x.ndim)))
 
 
-def _squeeze(x, axis=None) -> Tensor:
+def _squeeze(x, axis: Any = None) -> Tensor:
     """Without dimensions of 1: these, or all."""
     if axis is None:
         axis = [i for i, size in enumerate(x.shape) if size == 1]
@@ -158,16 +183,24 @@ def _squeeze(x, axis=None) -> Tensor:
 
 
 _core_squeeze = Tensor.squeeze
-Tensor.squeeze = _squeeze
-Tensor.size = property(_size)
-Tensor.__len__ = _length
-Tensor.__iter__ = _iterate
-Tensor.transpose = transpose
-Tensor.T = property(transpose, doc="Axes in the opposite order.")
-Tensor.mT = property(lambda self: self.swapaxes(-1, -2), doc="The last two axes exchanged.")
-Tensor.flatten = Tensor.ravel = lambda self: self.reshape(-1)
-Tensor.clip = lambda self, low, high: _core.clamp(self, low, high)
-Tensor.dot = lambda self, other: _core.matmul(self, other)
+
+
+def clip(x, low: Any, high: Any) -> Tensor:
+    """min(max(x, low), high)."""
+    return _core.clamp(x, low, high)
+
+
+_attach("squeeze", _squeeze)
+_attach("size", property(_size, doc="The number of elements."))
+_attach("__len__", _length)
+_attach("__iter__", _iterate)
+_attach("transpose", transpose)
+_attach("T", property(_unary(transpose), doc="Axes in the opposite order."))
+_attach("mT", property(_unary(lambda x: x.swapaxes(-1, -2)), doc="The last two axes exchanged."))
+_attach("flatten", _unary(lambda x: x.reshape(-1)), "One dimension.")
+_attach("ravel", _unary(lambda x: x.reshape(-1)), "One dimension.")
+_attach("clip", clip)
+_attach("dot", _binary(_core.matmul), "The matrix product.")
 
 
 def _expand(index, ndim):
@@ -183,7 +216,7 @@ def _expand(index, ndim):
     return index[:at] + (slice(None),) * (ndim - taken) + index[at + 1:]
 
 
-def _getitem(self, index):
+def _getitem(self, index: Any) -> Tensor:
     axis, x = 0, self
     gathers = 0
     for one in _expand(index, self.ndim):
@@ -211,7 +244,7 @@ def _getitem(self, index):
     return x
 
 
-Tensor.__getitem__ = _getitem
+_attach("__getitem__", _getitem)
 
 
 # ---- functions with NumPy's names ----
@@ -270,7 +303,8 @@ def std(x, axis=None, keepdims=False) -> Tensor:
     return _core.sqrt(var(x, axis, keepdims))
 
 
-Tensor.var, Tensor.std = var, std
+_attach("var", var)
+_attach("std", std)
 
 
 def _method(name):
@@ -317,7 +351,7 @@ for _name in """abs sign floor ceil trunc sqrt reciprocal exp exp2 expm1 log log
     _UFUNCS.setdefault(_name, getattr(_core, _name))
 
 
-def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+def _array_ufunc(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     function = _UFUNCS.get(ufunc.__name__)
     if method != "__call__" or kwargs or function is None:
         raise TypeError(f"numpy.{ufunc.__name__} of a tensor is not offered in this form: docs/python.md lists what is.")
@@ -339,13 +373,13 @@ _FUNCTIONS.update(
 )  # fmt: skip
 
 
-def _array_function(self, func, types, args, kwargs):
+def _array_function(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     function = _FUNCTIONS.get(func.__name__)
     if function is None:
         raise TypeError(f"numpy.{func.__name__} of a tensor is not offered: docs/python.md lists what is.")
     return function(*args, **{name: value for name, value in kwargs.items() if value is not None})
 
 
-Tensor.__array_ufunc__ = _array_ufunc
-Tensor.__array_function__ = _array_function
+_attach("__array_ufunc__", _array_ufunc)
+_attach("__array_function__", _array_function)
 Tensor.__array_priority__ = 100
