@@ -30,6 +30,8 @@ std::string to_text(nb::handle object, const char* what);
 /// A text or an os.PathLike.
 std::string to_path_text(nb::handle object);
 Callback to_callback(nb::handle object, const char* what);
+/// Whether it is true, as `if` in Python has it.
+bool to_truth(nb::handle object);
 double to_number(nb::handle object, const char* what);
 
 /// Of the options of a compilation those that are given.

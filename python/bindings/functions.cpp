@@ -139,7 +139,7 @@ AttentionOptions attention_options(const nb::kwargs& given, const Tensor& q) {
     {"bias", [&](nb::handle value) { made.bias = to_tensor(value, &q); }},
     {"mask", [&](nb::handle value) { made.mask = to_tensor(value, nullptr); }},
     {"alibi_slopes", [&](nb::handle value) { made.alibi_slopes = to_tensor(value, &q); }},
-    {"causal", [&](nb::handle value) { made.causal = PyObject_IsTrue(value.ptr()) == 1; }},
+    {"causal", [&](nb::handle value) { made.causal = to_truth(value); }},
     {"window_before", [&](nb::handle value) { made.window_before = optional_integer(value, "window"); }},
     {"window_after", [&](nb::handle value) { made.window_after = optional_integer(value, "window"); }},
     {"first_query", [&](nb::handle value) { made.first_query = to_integer(value, "position of the first query"); }},

@@ -1,5 +1,7 @@
 // The extension module vkfuse._core: the C++ API, and the command.
 
+#include <typeinfo>
+
 #include "bind.hpp"
 #include "device.hpp"
 #include "spirv/compile.hpp"
@@ -36,6 +38,9 @@ void translate(const std::exception_ptr& thrown, void*) {
     made.attr("code") = name_of(failure.error().code);
     made.attr("context") = nb::cast(failure.error().context);
     PyErr_SetObject(type.ptr(), made.ptr());
+  } catch (const std::bad_cast&) {
+    PyErr_Clear();
+    PyErr_SetString(PyExc_TypeError, "An argument, or a part of one, has a type that cannot be read, or is a text that is no Unicode.");
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError, "The host has no memory left.");
   }

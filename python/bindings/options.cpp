@@ -40,6 +40,12 @@ Callback to_callback(nb::handle object, const char* what) {
   return Callback(nb::borrow(object));
 }
 
+bool to_truth(nb::handle object) {
+  const int truth = PyObject_IsTrue(object.ptr());
+  if (truth < 0) throw nb::python_error();
+  return truth == 1;
+}
+
 double to_number(nb::handle object, const char* what) {
   const double value = PyFloat_AsDouble(object.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) {
@@ -72,7 +78,7 @@ CompileOptions compile_options(const nb::kwargs& given, const char* function, co
          made.numerics = static_cast<Numerics>(
              named(to_text(value, "numerics"), "kind of numerics", {"standard", "strict", "f16_accumulation"}));
        }},
-      {"fusion", [&](nb::handle value) { made.fusion = PyObject_IsTrue(value.ptr()) == 1; }},
+      {"fusion", [&](nb::handle value) { made.fusion = to_truth(value); }},
       {"without", [&](nb::handle value) { made.without = to_texts(value, "passes to do without"); }},
       {"planner", [&](nb::handle value) { made.planner = to_text(value, "planner"); }},
       {"plan", [&](nb::handle value) { made.plan = to_text(value, "plan"); }},

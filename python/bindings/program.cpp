@@ -438,7 +438,7 @@ void bind_compilation(nb::module_& module) {
   module.def("compile_text", [](const std::string& text, nb::handle device, nb::kwargs given) {
                bool allow_custom = false;
                CompileOptions options = compile_options(given, "compile_text", {
-                   {"allow_custom", [&](nb::handle value) { allow_custom = PyObject_IsTrue(value.ptr()) == 1; }}});
+                   {"allow_custom", [&](nb::handle value) { allow_custom = to_truth(value); }}});
                options.allow_custom = allow_custom;
                const Device on = device_of(device);
                return compiled(on, [&] { return compile_text(on, text, options); });

@@ -118,8 +118,8 @@ Tensor number_tensor(nb::handle number, DType dtype) {
     return Tensor::scalar(dtype, value);
   }
   if (PyBool_Check(number.ptr()) || dtype == DType::boolean) {
-    const int truth = PyObject_IsTrue(number.ptr());
-    if (!PyBool_Check(number.ptr()) || truth < 0)
+    const bool truth = to_truth(number);
+    if (!PyBool_Check(number.ptr()))
       throw Failure(invalid("The number {} is no bool: write True or False.", text_of(number)));
     return Tensor::scalar(dtype, truth);
   }
