@@ -35,8 +35,7 @@ bool to_truth(nb::handle object);
 double to_number(nb::handle object, const char* what);
 
 /// Of the options of a compilation those that are given.
-CompileOptions compile_options(const nb::kwargs& given, const char* function,
-                               const std::vector<Option>& more = {});
+CompileOptions compile_options(const nb::kwargs& given, const char* function, const std::vector<Option>& more = {});
 
 /// Sizes of symbols, by name.
 Symbols to_symbols(const nb::kwargs& given);

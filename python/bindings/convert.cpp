@@ -246,7 +246,9 @@ std::optional<DType> dtype_of_format(std::string_view format, Py_ssize_t itemsiz
 std::optional<DType> dtype_of_dlpack(nb::dlpack::dtype dtype) {
   using Code = nb::dlpack::dtype_code;
   if (dtype.lanes != 1) return std::nullopt;
-  const auto is = [&](Code code, int bits) { return dtype.code == static_cast<std::uint8_t>(code) && dtype.bits == bits; };
+  const auto is = [&](Code code, int bits) {
+    return dtype.code == static_cast<std::uint8_t>(code) && dtype.bits == bits;
+  };
   constexpr std::pair<Code, int> kinds[kDTypeCount] = {
       {Code::Float, 32}, {Code::Float, 16}, {Code::Bfloat, 16}, {Code::Float, 64}, {Code::Int, 8},
       {Code::UInt, 8},   {Code::Int, 16},   {Code::UInt, 16},   {Code::Int, 32},   {Code::UInt, 32},
@@ -280,7 +282,8 @@ HostArray::HostArray(nb::handle object, std::optional<DType> wanted, const std::
       from_dlpack(object, what);
     } else if (wanted) {
       from_numpy(numpy().attr("asarray")(object, dtype_object(*wanted == DType::bf16 ? DType::f32 : *wanted)), what);
-      if (*wanted == DType::bf16) from_numpy(numpy().attr("asarray")(keeps_).attr("astype")(dtype_object(*wanted)), what);
+      if (*wanted == DType::bf16)
+        from_numpy(numpy().attr("asarray")(keeps_).attr("astype")(dtype_object(*wanted)), what);
     } else {
       from_numpy(numpy().attr("asarray")(object), what);
     }
@@ -308,7 +311,8 @@ bool HostArray::from_buffer(nb::handle object, const std::string& what) {
     PyErr_Clear();
     if (!nb::hasattr(object, "dtype")) throw Failure(invalid("The {} does not show its memory.", what));
     const std::string name = text_of(object.attr("dtype").attr("name"));
-    if (name != "bfloat16") throw Failure(unsupported("The {} has elements of type {}, which vkfuse has not.", what, name));
+    if (name != "bfloat16")
+      throw Failure(unsupported("The {} has elements of type {}, which vkfuse has not.", what, name));
     // As integers of the same bits, which have a format.
     const nb::object bits = numpy().attr("ascontiguousarray")(object).attr("view")("uint16");
     const bool copied = !nb::cast<bool>(object.attr("flags").attr("c_contiguous"));
@@ -345,8 +349,8 @@ void HostArray::from_dlpack(nb::handle object, const std::string& what) {
   const std::int64_t device = to_integer(where[0], "type of the device");
   constexpr int on_host[] = {nb::device::cpu::value, nb::device::cuda_host::value, nb::device::rocm_host::value};
   if (std::find(std::begin(on_host), std::end(on_host), device) == std::end(on_host)) {
-    throw Failure(invalid("The {} is on a device of another library (DLPack's type {}): copy it to the host first.", what,
-                          device));
+    throw Failure(invalid("The {} is on a device of another library (DLPack's type {}): copy it to the host first.",
+                          what, device));
   }
   using Given = nb::ndarray<nb::ro>;
   Given given;
@@ -400,7 +404,8 @@ nb::object to_numpy(DType dtype, std::span<const std::int64_t> sizes, std::vecto
   if (dtype != DType::bf16) return exported<nb::numpy>(dtype, dlpack_of(dtype), sizes, std::move(bytes));
   const nb::object as = dtype_object(dtype);
   if (nb::isinstance<nb::str>(as)) {
-    throw Failure(unsupported("NumPy has no bfloat16: install ml_dtypes, or convert with astype() or bitcast() first."));
+    throw Failure(
+        unsupported("NumPy has no bfloat16: install ml_dtypes, or convert with astype() or bitcast() first."));
   }
   return exported<nb::numpy>(dtype, dlpack_of(DType::u16), sizes, std::move(bytes)).attr("view")(as);
 }

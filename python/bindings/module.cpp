@@ -40,7 +40,8 @@ void translate(const std::exception_ptr& thrown, void*) {
     PyErr_SetObject(type.ptr(), made.ptr());
   } catch (const std::bad_cast&) {
     PyErr_Clear();
-    PyErr_SetString(PyExc_TypeError, "An argument, or a part of one, has a type that cannot be read, or is a text that is no Unicode.");
+    PyErr_SetString(PyExc_TypeError,
+                    "An argument, or a part of one, has a type that cannot be read, or is a text that is no Unicode.");
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError, "The host has no memory left.");
   }

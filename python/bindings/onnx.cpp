@@ -1,7 +1,6 @@
 // ONNX models.
 #include "vkfuse/onnx.hpp"
 
-
 #include "bind.hpp"
 #include "device.hpp"
 #include "onnx/onnx_program.hpp"
@@ -56,16 +55,19 @@ struct LoadOptions {
 
 LoadOptions load_options(const nb::kwargs& given, const char* function) {
   LoadOptions made;
-  made.compile = compile_options(given, function, {
-    {"known_inputs", [&](nb::handle value) { made.onnx.known_inputs = to_data(value); }},
-    {"input_values", [&](nb::handle value) { made.onnx.input_values = to_data(value); }},
-    {"dims", [&](nb::handle value) {
-       for (const auto& [key, size] : nb::cast<nb::dict>(value))
-         made.onnx.dims[to_text(key, "name of a dimension")] = to_integer(size, "size of a dimension");
-     }},
-    {"input_sizes", [&](nb::handle value) { made.onnx.input_sizes = to_sizes(value); }},
-    {"floats", [&](nb::handle value) { made.onnx.floats = to_dtype(value); }},
-  });
+  made.compile = compile_options(
+      given, function,
+      {
+          {"known_inputs", [&](nb::handle value) { made.onnx.known_inputs = to_data(value); }},
+          {"input_values", [&](nb::handle value) { made.onnx.input_values = to_data(value); }},
+          {"dims",
+           [&](nb::handle value) {
+             for (const auto& [key, size] : nb::cast<nb::dict>(value))
+               made.onnx.dims[to_text(key, "name of a dimension")] = to_integer(size, "size of a dimension");
+           }},
+          {"input_sizes", [&](nb::handle value) { made.onnx.input_sizes = to_sizes(value); }},
+          {"floats", [&](nb::handle value) { made.onnx.floats = to_dtype(value); }},
+      });
   return made;
 }
 
@@ -80,15 +82,18 @@ std::optional<std::string> model_bytes(nb::handle source) {
   if (view.len > INT_MAX) {
     const Py_ssize_t bytes = view.len;
     PyBuffer_Release(&view);
-    throw Failure(unsupported("The model has {} bytes; a protobuf message holds at most {}: keep its weights in files beside "
-                              "it, and load the file by its path.", bytes, INT_MAX));
+    throw Failure(
+        unsupported("The model has {} bytes; a protobuf message holds at most {}: keep its weights in files beside "
+                    "it, and load the file by its path.",
+                    bytes, INT_MAX));
   }
   std::string bytes(static_cast<const char*>(view.buf), static_cast<std::size_t>(view.len));
   PyBuffer_Release(&view);
   return bytes;
 }
 
-Result<onnx::OnnxProgram> compile_bytes(const Device& device, const std::string& bytes, const LoadOptions& options) try {
+Result<onnx::OnnxProgram> compile_bytes(const Device& device, const std::string& bytes,
+                                        const LoadOptions& options) try {
   VKF_TRY(read, onnx::parse_model(bytes, "What is given as a model"));
   return onnx::compile_model(device, {std::make_unique<const onnx::pb::ModelProto>(std::move(read)), {}}, options.onnx,
                              options.compile);
@@ -144,47 +149,59 @@ std::string explain(const Model& model, const std::string& stage, nb::handle siz
 }  // namespace
 
 void bind_onnx(nb::module_& module) {
-  nb::class_<Model>(module, "OnnxProgram", nb::is_weak_referenceable(),
-                    "A model compiled for a device, in parts where the host has to look at values between kernels. Called\n"
-                    "with arrays, in the order of its inputs or by their names, it gives a dict of NumPy arrays.\n"
-                    "Thread-safe.")
-      .def("__call__",
-           [](const Model& self, nb::args positional, nb::kwargs named) {
-             const GivenInputs given = given_inputs(self, positional, named);
-             return run_on_host(given, self.output_names(), [&](const Inputs& inputs) { return self.get().run(inputs); });
-           },
-           "arrays"_a, "named"_a)
-      .def("profile",
-           [](const Model& self, nb::args positional, nb::kwargs named) {
-             const GivenInputs given = given_inputs(self, positional, named);
-             return value_of(without_gil([&] { return self.get().profile(given.inputs()); }));
-           },
-           "arrays"_a, "named"_a, "Time of every kernel and every step of the host in one run: a list of KernelTime.")
+  nb::class_<Model>(
+      module, "OnnxProgram", nb::is_weak_referenceable(),
+      "A model compiled for a device, in parts where the host has to look at values between kernels. Called\n"
+      "with arrays, in the order of its inputs or by their names, it gives a dict of NumPy arrays.\n"
+      "Thread-safe.")
+      .def(
+          "__call__",
+          [](const Model& self, nb::args positional, nb::kwargs named) {
+            const GivenInputs given = given_inputs(self, positional, named);
+            return run_on_host(given, self.output_names(),
+                               [&](const Inputs& inputs) { return self.get().run(inputs); });
+          },
+          "arrays"_a, "named"_a)
+      .def(
+          "profile",
+          [](const Model& self, nb::args positional, nb::kwargs named) {
+            const GivenInputs given = given_inputs(self, positional, named);
+            return value_of(without_gil([&] { return self.get().profile(given.inputs()); }));
+          },
+          "arrays"_a, "named"_a, "Time of every kernel and every step of the host in one run: a list of KernelTime.")
       .def_prop_ro("inputs", &Model::inputs, "In the model's order.")
-      .def_prop_ro("input_names", [](const Model& self) {
-        std::vector<std::string> names;
-        for (const Port& port : self.inputs()) names.push_back(port.name);
-        return names;
-      })
+      .def_prop_ro("input_names",
+                   [](const Model& self) {
+                     std::vector<std::string> names;
+                     for (const Port& port : self.inputs()) names.push_back(port.name);
+                     return names;
+                   })
       .def_prop_ro("output_names", &Model::output_names)
-      .def_prop_ro("notes", [](const Model& self) { return self.get().notes(); },
-                   "What the file says and the import ignores, a sentence each.")
-      .def("plan", [](const Model& self, nb::handle sizes) { return explain(self, "plan", sizes); }, "sizes"_a = nb::none(),
-           "The plan as text, of a run with inputs of these sizes, by name.")
-      .def("explain", &explain, "stage"_a = "plan", "sizes"_a = nb::none(), "The plan as text (\"plan\") or JSON (\"json\").")
+      .def_prop_ro(
+          "notes", [](const Model& self) { return self.get().notes(); },
+          "What the file says and the import ignores, a sentence each.")
+      .def(
+          "plan", [](const Model& self, nb::handle sizes) { return explain(self, "plan", sizes); },
+          "sizes"_a = nb::none(), "The plan as text, of a run with inputs of these sizes, by name.")
+      .def("explain", &explain, "stage"_a = "plan", "sizes"_a = nb::none(),
+           "The plan as text (\"plan\") or JSON (\"json\").")
       .def("__repr__", [](const Model& self) {
         std::vector<std::string> names;
         for (const Port& port : self.inputs()) names.push_back(port.name);
-        return fmt::format("<vkfuse.OnnxProgram ({}) -> ({})>", fmt::join(names, ", "), fmt::join(self.output_names(), ", "));
+        return fmt::format("<vkfuse.OnnxProgram ({}) -> ({})>", fmt::join(names, ", "),
+                           fmt::join(self.output_names(), ", "));
       });
-  module.def("load", &load, "model"_a, "device"_a = nb::none(), "options"_a,
-             "An ONNX model, compiled: from a path, bytes or an onnx.ModelProto.\n\n"
-             "Options: those of compile(); dims={symbol: size}, input_sizes={name: shape}, floats=\"float16\" or \"bfloat16\"\n"
-             "(convert a float32 model), known_inputs={name: array} (become constants), input_values={name: array} (values\n"
-             "that inputs will have, for what the import cannot do without).");
-  module.def("load_tensors", &load_tensors, "path"_a, "options"_a,
-             "An ONNX file as tensors: a dict of name, inputs, outputs, opset, constant_inputs and notes. Its outputs are\n"
-             "compiled with compile(), whose programs take arrays on the device. Options: as those of load().");
+  module.def(
+      "load", &load, "model"_a, "device"_a = nb::none(), "options"_a,
+      "An ONNX model, compiled: from a path, bytes or an onnx.ModelProto.\n\n"
+      "Options: those of compile(); dims={symbol: size}, input_sizes={name: shape}, floats=\"float16\" or "
+      "\"bfloat16\"\n"
+      "(convert a float32 model), known_inputs={name: array} (become constants), input_values={name: array} (values\n"
+      "that inputs will have, for what the import cannot do without).");
+  module.def(
+      "load_tensors", &load_tensors, "path"_a, "options"_a,
+      "An ONNX file as tensors: a dict of name, inputs, outputs, opset, constant_inputs and notes. Its outputs are\n"
+      "compiled with compile(), whose programs take arrays on the device. Options: as those of load().");
   module.def("onnx_operators", &onnx::operator_table_markdown, "The operators that load() takes, as a Markdown page.");
 }
 

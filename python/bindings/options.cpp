@@ -84,7 +84,8 @@ CompileOptions compile_options(const nb::kwargs& given, const char* function, co
       {"plan", [&](nb::handle value) { made.plan = to_text(value, "plan"); }},
       {"tune",
        [&](nb::handle value) {
-         made.tune = static_cast<Tune>(named(to_text(value, "way to tune"), "way to tune", {"off", "on", "background"}));
+         made.tune =
+             static_cast<Tune>(named(to_text(value, "way to tune"), "way to tune", {"off", "on", "background"}));
        }},
       {"tune_ms", [&](nb::handle value) { made.tune_ms = to_number(value, "time to tune"); }},
       {"on_tune",
@@ -103,14 +104,12 @@ CompileOptions compile_options(const nb::kwargs& given, const char* function, co
 
 Symbols to_symbols(const nb::kwargs& given) {
   Symbols symbols;
-  for (const auto& [key, value] : given)
-    symbols[nb::cast<std::string>(key)] = to_integer(value, "size of a symbol");
+  for (const auto& [key, value] : given) symbols[nb::cast<std::string>(key)] = to_integer(value, "size of a symbol");
   return symbols;
 }
 
 Stage to_stage(const std::string& name) {
-  return static_cast<Stage>(
-      named(name, "stage", {"graph", "plan", "json", "glsl", "spirv", "msl", "hlsl", "html"}));
+  return static_cast<Stage>(named(name, "stage", {"graph", "plan", "json", "glsl", "spirv", "msl", "hlsl", "html"}));
 }
 
 }  // namespace vkfuse::python

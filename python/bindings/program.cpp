@@ -1,7 +1,6 @@
 // Programs, and runs on the host's memory and the device's.
 #include "vkfuse/executable.hpp"
 
-
 #include <algorithm>
 
 #include "api/tensor_node.hpp"
@@ -63,7 +62,8 @@ std::vector<std::pair<const Port*, nb::handle>> match_inputs(const std::vector<P
   if (matched.size() == ports.size()) return matched;
   for (const Port& port : ports) {
     if (std::ranges::none_of(matched, [&](const auto& one) { return one.first == &port; }))
-      throw Failure(invalid("The input '{}', {} of {}, is not given.", port.name, to_text(port.shape), numpy_name(port.dtype)));
+      throw Failure(
+          invalid("The input '{}', {} of {}, is not given.", port.name, to_text(port.shape), numpy_name(port.dtype)));
   }
   return matched;
 }
@@ -152,7 +152,8 @@ class Binder {
         if (bindings_.donated.empty()) make_output(port);
         continue;
       }
-      if (!nb::isinstance<Array>(found->second)) wrong_type(fmt::format("The output '{}' must be a vkfuse.Array.", port.name));
+      if (!nb::isinstance<Array>(found->second))
+        wrong_type(fmt::format("The output '{}' must be a vkfuse.Array.", port.name));
       Array& array = nb::cast<Array&>(found->second);
       check_array(port, array, "output");
       if (array.sizes() != sizes_of(port)) {
@@ -187,12 +188,12 @@ class Binder {
  private:
   void check_array(const Port& port, const Array& array, const char* kind) const {
     if (array.device().state() != program_.device().state()) {
-      throw Failure(invalid("The array that is given for the {} '{}' is on another device than the program: on {}.", kind,
-                            port.name, array.device().description().name));
+      throw Failure(invalid("The array that is given for the {} '{}' is on another device than the program: on {}.",
+                            kind, port.name, array.device().description().name));
     }
     if (array.dtype() != port.dtype) {
-      throw Failure(invalid("The {} '{}' is of {}, and an array of {} is given: convert it with astype().", kind, port.name,
-                            numpy_name(port.dtype), numpy_name(array.dtype())));
+      throw Failure(invalid("The {} '{}' is of {}, and an array of {} is given: convert it with astype().", kind,
+                            port.name, numpy_name(port.dtype), numpy_name(array.dtype())));
     }
   }
 
@@ -211,8 +212,8 @@ class Binder {
     if (same) return;
     std::string symbols;
     for (const auto& [name, size] : bindings_.symbols) symbols += fmt::format(" ({} is {} elsewhere)", name, size);
-    throw Failure(invalid("The input '{}' is {}, and an array of shape [{}] is given{}.", port.name, to_text(port.shape),
-                          fmt::join(sizes, ", "), symbols));
+    throw Failure(invalid("The input '{}' is {}, and an array of shape [{}] is given{}.", port.name,
+                          to_text(port.shape), fmt::join(sizes, ", "), symbols));
   }
 
   [[nodiscard]] std::vector<std::int64_t> sizes_of(const Port& port) const {
@@ -221,7 +222,8 @@ class Binder {
 
   void make_output(const Port& port) {
     const std::vector<std::int64_t> sizes = sizes_of(port);
-    bindings_.outputs.emplace(port.name, value_of(without_gil([&] { return program_.device().allocate(port.dtype, sizes); })));
+    bindings_.outputs.emplace(port.name,
+                              value_of(without_gil([&] { return program_.device().allocate(port.dtype, sizes); })));
   }
 
   const Program& program_;
@@ -316,8 +318,9 @@ void bind_runs(nb::module_& module) {
       .def_prop_ro("done", &Run::done, "Whether it is done, without blocking.")
       .def_prop_ro("outputs", &Run::outputs, "The vkfuse.Array of every output by its name.")
       .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](const Run& self, nb::handle, nb::handle, nb::handle) { self.wait(); }, "type"_a.none(),
-           "value"_a.none(), "traceback"_a.none());
+      .def(
+          "__exit__", [](const Run& self, nb::handle, nb::handle, nb::handle) { self.wait(); }, "type"_a.none(),
+          "value"_a.none(), "traceback"_a.none());
   nb::class_<KernelTime>(module, "KernelTime", "Device time of one segment of a plan.")
       .def_ro("kernel", &KernelTime::kernel, "Its name.")
       .def_ro("microseconds", &KernelTime::microseconds)
@@ -342,10 +345,11 @@ void bind_runs(nb::module_& module) {
 }
 
 void bind_class(nb::module_& module) {
-  nb::class_<Program>(module, "Program", nb::is_weak_referenceable(),
-                      "A compiled program. Called with arrays, in the order of its inputs or by their names, it gives a\n"
-                      "dict of its outputs: NumPy arrays, or vkfuse.Array where one of the inputs is one.\n"
-                      "Immutable and thread-safe: runs of several threads overlap.")
+  nb::class_<Program>(
+      module, "Program", nb::is_weak_referenceable(),
+      "A compiled program. Called with arrays, in the order of its inputs or by their names, it gives a\n"
+      "dict of its outputs: NumPy arrays, or vkfuse.Array where one of the inputs is one.\n"
+      "Immutable and thread-safe: runs of several threads overlap.")
       .def("__call__", &call, "arrays"_a, "named"_a)
       .def("submit", &submit, "inputs"_a, "outputs"_a = nb::none(), "donate"_a = nb::none(),
            "Runs without waiting. Outputs that are not given are new arrays. Donated inputs, by name, are not needed\n"
@@ -355,27 +359,41 @@ void bind_class(nb::module_& module) {
       .def_prop_ro("input_names", &Program::input_names)
       .def_prop_ro("output_names", &Program::output_names)
       .def_prop_ro("device", [](const Program& self) { return new OpenDevice(self.device()); })
-      .def_prop_ro("kernel_count", [](const Program& self) { return without_gil([&] { return self.executable().kernel_count(); }); },
-                   "Dispatches of one run.")
-      .def("plan", [](const Program& self) { return explain(self, "plan", nb::none()); }, "The plan as text.")
-      .def("html", [](const Program& self) { return explain(self, "html", nb::none()); }, "The plan as a page for a browser.")
+      .def_prop_ro(
+          "kernel_count",
+          [](const Program& self) { return without_gil([&] { return self.executable().kernel_count(); }); },
+          "Dispatches of one run.")
+      .def(
+          "plan", [](const Program& self) { return explain(self, "plan", nb::none()); }, "The plan as text.")
+      .def(
+          "html", [](const Program& self) { return explain(self, "html", nb::none()); },
+          "The plan as a page for a browser.")
       .def("explain", &explain, "stage"_a = "plan", "segment"_a = nb::none(),
-           "\"graph\", \"plan\", \"json\", \"html\", or code: \"glsl\", \"spirv\", \"msl\", \"hlsl\", of one segment or all.")
+           "\"graph\", \"plan\", \"json\", \"html\", or code: \"glsl\", \"spirv\", \"msl\", \"hlsl\", of one segment "
+           "or all.")
       .def("explain_measured", &explain_measured, "stage"_a, "times"_a,
            "The plan (\"plan\", \"json\" or \"html\") with times that profile() gave.")
-      .def("save_plan", [](const Program& self) { return value_of(without_gil([&] { return self.executable().save_plan(); })); },
-           "The plan as JSON, for the option `plan` of a compilation elsewhere.")
+      .def(
+          "save_plan",
+          [](const Program& self) { return value_of(without_gil([&] { return self.executable().save_plan(); })); },
+          "The plan as JSON, for the option `plan` of a compilation elsewhere.")
       .def("memory", &memory, "symbols"_a, "Bytes that a run takes, when symbols have these sizes, as a dict.")
       .def("tune", &tune, "budget_ms"_a, "progress"_a = nb::none(), "symbols"_a,
            "Measures other schedules for about `budget_ms`, checks them, and runs what is faster from now on.")
-      .def("profile", [](const Program& self, nb::args positional, nb::kwargs named) {
-             const GivenInputs given = host_inputs(self, positional, named);
-             return times_object(value_of(without_gil([&] { return self.executable().profile_host(given.inputs()); })));
-           }, "arrays"_a, "named"_a, "Device time of every kernel of a run with these inputs: a list of KernelTime.")
-      .def("replay_us", [](const Program& self, nb::args positional, nb::kwargs named) {
-             const GivenInputs given = host_inputs(self, positional, named);
-             return value_of(without_gil([&] { return self.executable().replay_us(given.inputs()); }));
-           }, "arrays"_a, "named"_a, "Device time of one replay of a run with these inputs, in microseconds.")
+      .def(
+          "profile",
+          [](const Program& self, nb::args positional, nb::kwargs named) {
+            const GivenInputs given = host_inputs(self, positional, named);
+            return times_object(value_of(without_gil([&] { return self.executable().profile_host(given.inputs()); })));
+          },
+          "arrays"_a, "named"_a, "Device time of every kernel of a run with these inputs: a list of KernelTime.")
+      .def(
+          "replay_us",
+          [](const Program& self, nb::args positional, nb::kwargs named) {
+            const GivenInputs given = host_inputs(self, positional, named);
+            return value_of(without_gil([&] { return self.executable().replay_us(given.inputs()); }));
+          },
+          "arrays"_a, "named"_a, "Device time of one replay of a run with these inputs, in microseconds.")
       .def("__repr__", [](const Program& self) {
         return fmt::format("<vkfuse.Program ({}) -> ({}) on {}>", fmt::join(self.input_names(), ", "),
                            fmt::join(self.output_names(), ", "), self.device().description().name);
@@ -420,35 +438,47 @@ std::unique_ptr<Program> compiled(const Device& device, const std::function<Resu
 }
 
 void bind_compilation(nb::module_& module) {
-  module.def("compile", [](nb::handle outputs, nb::handle device, nb::kwargs given) {
-               const Results results = to_results(outputs);
-               CompileOptions options = compile_options(given, "compile");
-               options.output_names = results.names;
-               const Device on = device_of(device);
-               return compiled(on, [&] { return compile(on, results.tensors, options); });
-             }, "outputs"_a, "device"_a = nb::none(), "options"_a, kCompileDoc);
-  module.def("supports", [](nb::handle outputs, nb::handle device, nb::kwargs given) {
-               const Results results = to_results(outputs);
-               CompileOptions options = compile_options(given, "supports");
-               options.output_names = results.names;
-               const Device on = device_of(device);
-               check_ok(without_gil([&] { return supports(on, results.tensors, options); }));
-             }, "outputs"_a, "device"_a = nb::none(), "options"_a,
-             "Raises what compile() would, in a fraction of its time: no shader is compiled.");
-  module.def("compile_text", [](const std::string& text, nb::handle device, nb::kwargs given) {
-               bool allow_custom = false;
-               CompileOptions options = compile_options(given, "compile_text", {
-                   {"allow_custom", [&](nb::handle value) { allow_custom = to_truth(value); }}});
-               options.allow_custom = allow_custom;
-               const Device on = device_of(device);
-               return compiled(on, [&] { return compile_text(on, text, options); });
-             }, "text"_a, "device"_a = nb::none(), "options"_a,
-             "The program of a text in the form of docs/text-ir.md. Options: those of compile(), and allow_custom=True for\n"
-             "texts with GLSL, which runs on the device as it is.");
-  module.def("graph_text", [](nb::handle outputs, const std::string& name) {
-               const Results results = to_results(outputs);
-               return ir::print(value_of(api::to_graph(results.tensors, results.names, name)));
-             }, "outputs"_a, "name"_a = "graph", "The text form of what computes these tensors.");
+  module.def(
+      "compile",
+      [](nb::handle outputs, nb::handle device, nb::kwargs given) {
+        const Results results = to_results(outputs);
+        CompileOptions options = compile_options(given, "compile");
+        options.output_names = results.names;
+        const Device on = device_of(device);
+        return compiled(on, [&] { return compile(on, results.tensors, options); });
+      },
+      "outputs"_a, "device"_a = nb::none(), "options"_a, kCompileDoc);
+  module.def(
+      "supports",
+      [](nb::handle outputs, nb::handle device, nb::kwargs given) {
+        const Results results = to_results(outputs);
+        CompileOptions options = compile_options(given, "supports");
+        options.output_names = results.names;
+        const Device on = device_of(device);
+        check_ok(without_gil([&] { return supports(on, results.tensors, options); }));
+      },
+      "outputs"_a, "device"_a = nb::none(), "options"_a,
+      "Raises what compile() would, in a fraction of its time: no shader is compiled.");
+  module.def(
+      "compile_text",
+      [](const std::string& text, nb::handle device, nb::kwargs given) {
+        bool allow_custom = false;
+        CompileOptions options = compile_options(
+            given, "compile_text", {{"allow_custom", [&](nb::handle value) { allow_custom = to_truth(value); }}});
+        options.allow_custom = allow_custom;
+        const Device on = device_of(device);
+        return compiled(on, [&] { return compile_text(on, text, options); });
+      },
+      "text"_a, "device"_a = nb::none(), "options"_a,
+      "The program of a text in the form of docs/text-ir.md. Options: those of compile(), and allow_custom=True for\n"
+      "texts with GLSL, which runs on the device as it is.");
+  module.def(
+      "graph_text",
+      [](nb::handle outputs, const std::string& name) {
+        const Results results = to_results(outputs);
+        return ir::print(value_of(api::to_graph(results.tensors, results.names, name)));
+      },
+      "outputs"_a, "name"_a = "graph", "The text form of what computes these tensors.");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-
 #include "bind.hpp"
 #include "device.hpp"
 #include "ops/op.hpp"
@@ -132,9 +131,7 @@ Tensor number_tensor(nb::handle number, DType dtype) {
   return Tensor::scalar(dtype, value);
 }
 
-bool is_number(nb::handle object) {
-  return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
-}
+bool is_number(nb::handle object) { return PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr()); }
 
 DType own_dtype(nb::handle number) {
   return PyFloat_Check(number.ptr()) ? DType::f32 : PyBool_Check(number.ptr()) ? DType::boolean : DType::i32;
@@ -187,12 +184,11 @@ auto method(Call call) {
 /// One of `sum`, ...: axes None stand for all.
 template <Tensor (Tensor::*Reduce)(std::vector<int>, bool) const>
 auto reduction() {
-  return method<nb::handle, bool>(
-      [](const Tensor& x, nb::handle axis, bool keepdims) {
-        // No axes means all, but an empty list of NumPy means none.
-        if (!axis.is_none() && nb::isinstance<nb::sequence>(axis) && nb::len(axis) == 0) return x;
-        return (x.*Reduce)(to_axes(axis), keepdims);
-      });
+  return method<nb::handle, bool>([](const Tensor& x, nb::handle axis, bool keepdims) {
+    // No axes means all, but an empty list of NumPy means none.
+    if (!axis.is_none() && nb::isinstance<nb::sequence>(axis) && nb::len(axis) == 0) return x;
+    return (x.*Reduce)(to_axes(axis), keepdims);
+  });
 }
 
 template <Tensor (Tensor::*Scan)(int, bool, bool) const>
@@ -221,11 +217,14 @@ nb::object listed(const nb::args& given) {
 std::vector<std::int64_t> listed_sizes(nb::handle object, const char* what) { return to_integers(object, what); }
 
 void bind_methods(nb::class_<Value>& type) {
-  type.def_prop_ro("dtype", [](const Value& self) { return dtype_object(self.get().dtype()); },
-                   "numpy.dtype; of bfloat16 that of ml_dtypes where it is installed, else the name.")
-      .def_prop_ro("shape", [](const Value& self) { return shape_object(self.get().shape()); },
-                   "The dimensions, outermost first: integers, and vkfuse.Dim for symbols.")
-      .def_prop_ro("ndim", [](const Value& self) { return self.get().shape().size(); }, "The number of dimensions.")
+  type.def_prop_ro(
+          "dtype", [](const Value& self) { return dtype_object(self.get().dtype()); },
+          "numpy.dtype; of bfloat16 that of ml_dtypes where it is installed, else the name.")
+      .def_prop_ro(
+          "shape", [](const Value& self) { return shape_object(self.get().shape()); },
+          "The dimensions, outermost first: integers, and vkfuse.Dim for symbols.")
+      .def_prop_ro(
+          "ndim", [](const Value& self) { return self.get().shape().size(); }, "The number of dimensions.")
       .def("__repr__",
            [](const Value& self) {
              return fmt::format("<vkfuse.Tensor {}{}>", numpy_name(self.get().dtype()), to_text(self.get().shape()));
@@ -236,63 +235,94 @@ void bind_methods(nb::class_<Value>& type) {
            "bool is != 0.")
       .def("bitcast", method<nb::handle>([](const Tensor& x, nb::handle dtype) { return x.bitcast(to_dtype(dtype)); }),
            "dtype"_a, "The same bits as another dtype of the same size.")
-      .def("reshape", [](const Value& self, nb::args shape) {
-             return made_of({self.get()}, [&] { return self.get().reshape(to_shape(listed(shape))); });
-           }, "shape"_a, "The same elements in row-major order under another shape. One dimension may be -1: what remains.")
-      .def("permute", [](const Value& self, nb::args axes) {
-             return made_of({self.get()}, [&] { return self.get().permute(to_axes(listed(axes))); });
-           }, "axes"_a, "Axis i of the result is axis axes[i] of this tensor.")
+      .def(
+          "reshape",
+          [](const Value& self, nb::args shape) {
+            return made_of({self.get()}, [&] { return self.get().reshape(to_shape(listed(shape))); });
+          },
+          "shape"_a, "The same elements in row-major order under another shape. One dimension may be -1: what remains.")
+      .def(
+          "permute",
+          [](const Value& self, nb::args axes) {
+            return made_of({self.get()}, [&] { return self.get().permute(to_axes(listed(axes))); });
+          },
+          "axes"_a, "Axis i of the result is axis axes[i] of this tensor.")
       .def("swapaxes", method<int, int>([](const Tensor& x, int a, int b) { return x.swap_dims(a, b); }), "a"_a, "b"_a,
            "Two axes exchanged.")
-      .def("broadcast_to", method<nb::handle>([](const Tensor& x, nb::handle shape) { return x.broadcast_to(to_shape(shape)); }),
+      .def("broadcast_to",
+           method<nb::handle>([](const Tensor& x, nb::handle shape) { return x.broadcast_to(to_shape(shape)); }),
            "shape"_a, "Dimensions of 1 are stretched, and new ones put in front, as NumPy broadcasts.")
       .def("unsqueeze", method<int>([](const Tensor& x, int axis) { return x.unsqueeze(axis); }), "axis"_a,
            "A dimension of 1 put in at `axis` of the result.")
       .def("squeeze", method<int>([](const Tensor& x, int axis) { return x.squeeze(axis); }), "axis"_a,
            "Removes a dimension of 1.")
-      .def("slice", method<int, nb::handle, nb::handle, nb::handle>([](const Tensor& x, int axis, nb::handle start, nb::handle end, nb::handle step) {
-             return x.slice(axis, to_integer(start, "start"), to_integer(end, "end"), to_integer(step, "step"));
-           }), "axis"_a, "start"_a, "end"_a, "step"_a = 1,
+      .def("slice",
+           method<int, nb::handle, nb::handle, nb::handle>(
+               [](const Tensor& x, int axis, nb::handle start, nb::handle end, nb::handle step) {
+                 return x.slice(axis, to_integer(start, "start"), to_integer(end, "end"), to_integer(step, "step"));
+               }),
+           "axis"_a, "start"_a, "end"_a, "step"_a = 1,
            "Elements start, start + step, ... before `end` along one axis, with the bounds of NumPy.")
       .def("select", method<int, nb::handle>([](const Tensor& x, int axis, nb::handle index) {
              return x.select(axis, to_integer(index, "index"));
-           }), "axis"_a, "index"_a, "One index along an axis, which is removed.")
-      .def("reverse", method<nb::handle>([](const Tensor& x, nb::handle axes) { return x.reverse(to_axes(axes)); }), "axes"_a,
-           "The order of elements turned round along these axes.")
-      .def("tile", method<nb::handle>([](const Tensor& x, nb::handle times) { return x.repeat(listed_sizes(times, "count")); }),
+           }),
+           "axis"_a, "index"_a, "One index along an axis, which is removed.")
+      .def("reverse", method<nb::handle>([](const Tensor& x, nb::handle axes) { return x.reverse(to_axes(axes)); }),
+           "axes"_a, "The order of elements turned round along these axes.")
+      .def("tile",
+           method<nb::handle>([](const Tensor& x, nb::handle times) { return x.repeat(listed_sizes(times, "count")); }),
            "times"_a, "Every axis repeated: (2, 1) of [n, m] is [2n, m].")
-      .def("pad", method<nb::handle, nb::handle, double>([](const Tensor& x, nb::handle low, nb::handle high, double value) {
+      .def("pad",
+           method<nb::handle, nb::handle, double>([](const Tensor& x, nb::handle low, nb::handle high, double value) {
              return x.pad(listed_sizes(low, "width"), listed_sizes(high, "width"), value);
-           }), "low"_a, "high"_a, "value"_a = 0.0,
+           }),
+           "low"_a, "high"_a, "value"_a = 0.0,
            "`low` and `high` elements of `value` put around each axis; negative amounts cut instead.")
-      .def("unfold", method<int, nb::handle, nb::handle, nb::handle>([](const Tensor& x, int axis, nb::handle size, nb::handle stride, nb::handle dilation) {
-             return x.unfold(axis, to_integer(size, "size"), to_integer(stride, "stride"), to_integer(dilation, "dilation"));
-           }), "axis"_a, "size"_a, "stride"_a = 1, "dilation"_a = 1,
+      .def("unfold",
+           method<int, nb::handle, nb::handle, nb::handle>(
+               [](const Tensor& x, int axis, nb::handle size, nb::handle stride, nb::handle dilation) {
+                 return x.unfold(axis, to_integer(size, "size"), to_integer(stride, "stride"),
+                                 to_integer(dilation, "dilation"));
+               }),
+           "axis"_a, "size"_a, "stride"_a = 1, "dilation"_a = 1,
            "Windows of `size` elements, each `dilation` apart, starting every `stride` elements of one axis: the axis\n"
            "then counts windows, and the window's elements are the last axis.")
-      .def("slice_assign", [](const Value& self, nb::handle update, nb::handle starts, nb::handle steps) {
-             const Tensor with = to_tensor(update, &self.get());
-             return made_of({self.get(), with}, [&] {
-               return self.get().slice_assign(with, to_integers(starts, "start"), to_integers(steps, "step"));
-             });
-           }, "update"_a, "starts"_a, "steps"_a = nb::none(),
-           "This tensor with `update` written over the elements that begin at `starts`, `steps` apart.")
-      .def("gather", [](const Value& self, nb::handle indices, int axis) {
-             const Tensor at = to_tensor(indices, nullptr);
-             return made_of({self.get(), at}, [&] { return self.get().gather(at, axis); });
-           }, "indices"_a, "axis"_a = 0,
-           "Axis `axis` is replaced by the axes of `indices`; what is out of range is clamped to the nearest element.")
-      .def("take_along", [](const Value& self, nb::handle indices, int axis) {
-             const Tensor at = to_tensor(indices, nullptr);
-             return made_of({self.get(), at}, [&] { return self.get().take_along(at, axis); });
-           }, "indices"_a, "axis"_a = -1, "Elements by an index for each position, as numpy.take_along_axis has it.")
-      .def("scatter", [](const Value& self, nb::handle indices, nb::handle updates, const std::string& mode) {
-             const Tensor at = to_tensor(indices, nullptr);
-             const Tensor with = to_tensor(updates, &self.get());
-             return made_of({self.get(), at, with}, [&] { return self.get().scatter(at, with, mode); });
-           }, "indices"_a, "updates"_a, "mode"_a = "set",
-           "This tensor [n, ...] with rows updates[k] joined onto row indices[k], for k in order; mode: \"set\", \"add\",\n"
-           "\"mul\", \"max\" or \"min\". Rows out of range are dropped.");
+      .def(
+          "slice_assign",
+          [](const Value& self, nb::handle update, nb::handle starts, nb::handle steps) {
+            const Tensor with = to_tensor(update, &self.get());
+            return made_of({self.get(), with}, [&] {
+              return self.get().slice_assign(with, to_integers(starts, "start"), to_integers(steps, "step"));
+            });
+          },
+          "update"_a, "starts"_a, "steps"_a = nb::none(),
+          "This tensor with `update` written over the elements that begin at `starts`, `steps` apart.")
+      .def(
+          "gather",
+          [](const Value& self, nb::handle indices, int axis) {
+            const Tensor at = to_tensor(indices, nullptr);
+            return made_of({self.get(), at}, [&] { return self.get().gather(at, axis); });
+          },
+          "indices"_a, "axis"_a = 0,
+          "Axis `axis` is replaced by the axes of `indices`; what is out of range is clamped to the nearest element.")
+      .def(
+          "take_along",
+          [](const Value& self, nb::handle indices, int axis) {
+            const Tensor at = to_tensor(indices, nullptr);
+            return made_of({self.get(), at}, [&] { return self.get().take_along(at, axis); });
+          },
+          "indices"_a, "axis"_a = -1, "Elements by an index for each position, as numpy.take_along_axis has it.")
+      .def(
+          "scatter",
+          [](const Value& self, nb::handle indices, nb::handle updates, const std::string& mode) {
+            const Tensor at = to_tensor(indices, nullptr);
+            const Tensor with = to_tensor(updates, &self.get());
+            return made_of({self.get(), at, with}, [&] { return self.get().scatter(at, with, mode); });
+          },
+          "indices"_a, "updates"_a, "mode"_a = "set",
+          "This tensor [n, ...] with rows updates[k] joined onto row indices[k], for k in order; mode: \"set\", "
+          "\"add\",\n"
+          "\"mul\", \"max\" or \"min\". Rows out of range are dropped.");
 }
 
 void bind_reductions(nb::class_<Value>& type) {
@@ -309,16 +339,20 @@ void bind_reductions(nb::class_<Value>& type) {
       .def("all", reduction<&Tensor::all>(), axis, keep, "Whether all are true; bools only.")
       .def("argmax", position<&Tensor::argmax>(), axis, keep, "int32: the position of the first largest, or NaN.")
       .def("argmin", position<&Tensor::argmin>(), axis, keep, "int32: the position of the first smallest, or NaN.")
-      .def("reduce", method<const std::string&, nb::handle, bool>([](const Tensor& x, const std::string& op, nb::handle over, bool keepdims) {
-             return x.reduce(op, to_axes(over), keepdims);
-           }), "op"_a, axis, keep, "Any reduction of docs/ops.md by its name.")
+      .def("reduce",
+           method<const std::string&, nb::handle, bool>(
+               [](const Tensor& x, const std::string& op, nb::handle over, bool keepdims) {
+                 return x.reduce(op, to_axes(over), keepdims);
+               }),
+           "op"_a, axis, keep, "Any reduction of docs/ops.md by its name.")
       .def("cumsum", scan<&Tensor::cumsum>(), "axis"_a, exclusive, reverse, "Running sums along one axis.")
       .def("cumprod", scan<&Tensor::cumprod>(), "axis"_a, exclusive, reverse, "Running products along one axis.")
       .def("cummax", scan<&Tensor::cummax>(), "axis"_a, exclusive, reverse, "The largest so far along one axis.")
       .def("cummin", scan<&Tensor::cummin>(), "axis"_a, exclusive, reverse, "The smallest so far along one axis.")
       .def("argsort", method<int, bool, nb::handle>([](const Tensor& x, int over, bool descending, nb::handle count) {
              return x.argsort(over, descending, to_integer(count, "count"));
-           }), "axis"_a = -1, "descending"_a = false, "count"_a = 0,
+           }),
+           "axis"_a = -1, "descending"_a = false, "count"_a = 0,
            "int32 positions of the sorted order along an axis; the first `count` of them, or all. Equal elements keep\n"
            "their order; NaN is larger than infinity.");
 }
@@ -333,33 +367,40 @@ void bind_tensor(nb::module_& module) {
       "take the tensor's dtype.");
   bind_methods(type);
   bind_reductions(type);
-  module.def("input",
-             [](const std::string& name, nb::handle dtype, nb::handle shape) {
-               return value_object(Tensor::input(name, to_dtype(dtype), to_shape(shape)));
-             },
-             "name"_a, "dtype"_a = "float32", "shape"_a = nb::make_tuple(),
-             "A named input; dimensions are sizes, names of symbols, or vkfuse.Dim.");
-  module.def("constant",
-             [](nb::handle elements, nb::handle dtype) {
-               const std::optional<DType> wanted = dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype));
-               const HostArray host(elements, wanted, "constant");
-               return value_object(Tensor::constant(host.dtype(), Shape(host.sizes().begin(), host.sizes().end()), host.bytes()));
-             },
-             "elements"_a, "dtype"_a = nb::none(), "A literal with the elements of an array.");
-  module.def("scalar",
-             [](nb::handle value, nb::handle dtype) {
-               if (!is_number(value)) wrong_type("A scalar must be a number.");
-               return value_object(number_tensor(value, to_dtype(dtype)));
-             },
-             "value"_a, "dtype"_a = "float32", "A literal of one element, rounded to the dtype.");
-  module.def("iota",
-             [](nb::handle shape, int axis, nb::handle dtype) {
-               return value_object(Tensor::iota(to_dtype(dtype), to_shape(shape), axis));
-             },
-             "shape"_a, "axis"_a = 0, "dtype"_a = "float32", "Element (i0, i1, ...) is i_axis.");
-  module.def("random_bits",
-             [](nb::handle shape, std::uint64_t seed) { return value_object(Tensor::random(to_shape(shape), seed)); },
-             "shape"_a, "seed"_a, "One random uint32 for each element: Philox 4x32-10 with this seed, the same on every device.");
+  module.def(
+      "input",
+      [](const std::string& name, nb::handle dtype, nb::handle shape) {
+        return value_object(Tensor::input(name, to_dtype(dtype), to_shape(shape)));
+      },
+      "name"_a, "dtype"_a = "float32", "shape"_a = nb::make_tuple(),
+      "A named input; dimensions are sizes, names of symbols, or vkfuse.Dim.");
+  module.def(
+      "constant",
+      [](nb::handle elements, nb::handle dtype) {
+        const std::optional<DType> wanted = dtype.is_none() ? std::nullopt : std::optional(to_dtype(dtype));
+        const HostArray host(elements, wanted, "constant");
+        return value_object(
+            Tensor::constant(host.dtype(), Shape(host.sizes().begin(), host.sizes().end()), host.bytes()));
+      },
+      "elements"_a, "dtype"_a = nb::none(), "A literal with the elements of an array.");
+  module.def(
+      "scalar",
+      [](nb::handle value, nb::handle dtype) {
+        if (!is_number(value)) wrong_type("A scalar must be a number.");
+        return value_object(number_tensor(value, to_dtype(dtype)));
+      },
+      "value"_a, "dtype"_a = "float32", "A literal of one element, rounded to the dtype.");
+  module.def(
+      "iota",
+      [](nb::handle shape, int axis, nb::handle dtype) {
+        return value_object(Tensor::iota(to_dtype(dtype), to_shape(shape), axis));
+      },
+      "shape"_a, "axis"_a = 0, "dtype"_a = "float32", "Element (i0, i1, ...) is i_axis.");
+  module.def(
+      "random_bits",
+      [](nb::handle shape, std::uint64_t seed) { return value_object(Tensor::random(to_shape(shape), seed)); },
+      "shape"_a, "seed"_a,
+      "One random uint32 for each element: Philox 4x32-10 with this seed, the same on every device.");
 }
 
 }  // namespace vkfuse::python
