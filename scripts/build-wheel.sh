@@ -48,7 +48,7 @@ build() {
   rm -rf "$raw"
   "$env/bin/pip" -q wheel ./python --no-deps --no-build-isolation --wheel-dir "$raw" \
     --config-settings=build-dir="$made/build-$version" --config-settings=cmake.define.VKFUSE_BUILD_TREE="$tree" \
-    --config-settings=cmake.define.VKFUSE_SHADERC_LIBRARY="$tools/lib/libshaderc_shared.so.1" ${CCACHE_LAUNCHER:+"$CCACHE_LAUNCHER"} \
+    --config-settings=cmake.define.VKFUSE_SHADERC_LIBRARY="$tools/lib/libshaderc_shared.so.1" "${launcher[@]}" \
     >"$made/build-$version.log" 2>&1 || { tail -n 40 "$made/build-$version.log" >&2 && exit 1; }
   PATH=$env/bin:$PATH LD_LIBRARY_PATH=$tools/lib "$env/bin/auditwheel" repair --strip --only-plat \
     --plat "manylinux_2_36_$arch" --wheel-dir "$made/repaired-$version" "$raw"/*.whl \
@@ -63,7 +63,8 @@ check() {
   echo "$wheel: $size bytes"
 }
 
-if command -v ccache >/dev/null; then CCACHE_LAUNCHER=--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+launcher=()
+if command -v ccache >/dev/null; then launcher=(--config-settings=cmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 for python in "${pythons[@]}"; do
   environment "$python"
   version=${env##*-}

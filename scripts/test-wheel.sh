@@ -31,9 +31,12 @@ printed=$("${alone[@]}" "VK_ICD_FILENAMES=$lavapipe" "$python" -c "$example")
 "${alone[@]}" vkfuse --version
 
 # glibc, libstdc++ and zlib are all that it asks of the system.
-for library in "$environment"/lib/python3*/site-packages/vkfuse/_core*.so "$environment"/lib/python3*/site-packages/vkfuse.libs/*; do
+packages=$(echo "$environment"/lib/python3*/site-packages)
+system='^(libc|libm|libdl|librt|libpthread|libz|libstdc\+\+|libgcc_s|ld-linux.*)\.so'
+ours='^lib(protobuf|shaderc_shared)-[0-9a-f]{8}\.so'
+for library in "$packages"/vkfuse/_core*.so "$packages"/vkfuse.libs/*; do
   other=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
-    grep -vE '^(libc|libm|libdl|librt|libpthread|libz|libstdc\+\+|libgcc_s|ld-linux.*)\.so|^lib(protobuf|shaderc_shared)-[0-9a-f]{8}\.so' || true)
+    grep -vE "$system|$ours" || true)
   [ -z "$other" ] || { echo "$library needs $other, which is not on every system." >&2 && exit 1; }
 done
 

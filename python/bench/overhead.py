@@ -1,4 +1,5 @@
-"""What a run costs the host through Python: 20 kernels of one workgroup each, the median of 1,000 runs, as overhead.cpp."""
+"""What a run costs the host through Python: 20 kernels of one workgroup, the median of 1,000 runs, as overhead.cpp."""
+
 import statistics
 import time
 

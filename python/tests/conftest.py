@@ -1,4 +1,5 @@
 """Tests of the installed package: the driver is whatever VK_ICD_FILENAMES says."""
+
 import os
 import pathlib
 

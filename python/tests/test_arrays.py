@@ -1,4 +1,5 @@
 """Arrays on the device and of other libraries, dtypes, and what is refused."""
+
 import gc
 
 import numpy as np
@@ -6,7 +7,20 @@ import pytest
 
 import vkfuse
 
-DTYPES = ["float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
+DTYPES = [
+    "float32",
+    "float16",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -121,8 +135,11 @@ def test_outputs_that_are_given_are_written():
     with program.submit({"x0": vkfuse.array(np.ones(4, np.float32))}, outputs={"y0": out}) as run:
         assert run.outputs["y0"] is out
     np.testing.assert_array_equal(out.numpy(), np.full(4, 2))
-    for wrong, sentence in [({"y0": vkfuse.empty(5)}, r"\[4\]"), ({"z": out}, "no output 'z'"),
-                            ({"y0": vkfuse.empty(4, "int32")}, "int32")]:
+    for wrong, sentence in [
+        ({"y0": vkfuse.empty(5)}, r"\[4\]"),
+        ({"z": out}, "no output 'z'"),
+        ({"y0": vkfuse.empty(4, "int32")}, "int32"),
+    ]:
         with pytest.raises(vkfuse.InvalidArgument, match=sentence):
             program.submit({"x0": np.ones(4, np.float32)}, outputs=wrong)
 

@@ -1,4 +1,5 @@
 """Threads, forks, the end of the process, the command, and what the wheel is."""
+
 import ast
 import gc
 import os
@@ -151,7 +152,9 @@ def test_dropping_a_program_that_tunes_does_not_block():
 
 def test_the_command():
     def command(*arguments):
-        return subprocess.run([sys.executable, "-m", "vkfuse", *arguments], capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "-m", "vkfuse", *arguments], capture_output=True, text=True, timeout=60
+        )
 
     assert command("--version").stdout.strip() == vkfuse.__version__
     assert "lavapipe" in command("devices").stdout.lower() + "lavapipe"
@@ -170,7 +173,9 @@ def test_other_systems_are_a_sentence():
 
 
 def test_no_driver_is_a_sentence():
-    done = run_python("import vkfuse; vkfuse.array([1.0])", VK_ICD_FILENAMES="/none.json", VK_DRIVER_FILES="/none.json")
+    done = run_python(
+        "import vkfuse; vkfuse.array([1.0])", VK_ICD_FILENAMES="/none.json", VK_DRIVER_FILES="/none.json"
+    )
     assert done.returncode == 1 and "NoDevice: " in done.stderr.strip().splitlines()[-1], done.stderr
 
 
@@ -197,7 +202,11 @@ def test_errors_are_a_hierarchy():
         assert issubclass(getattr(vkfuse, name), vkfuse.Error)
     with pytest.raises(vkfuse.InvalidArgument) as raised:
         vkfuse.input("x", "float32", [2]) + vkfuse.input("y", "float32", [3])
-    assert raised.value.code == "invalid_argument" and raised.value.context[0].startswith("inferring") and isinstance(raised.value, ValueError)
+    assert (
+        raised.value.code == "invalid_argument"
+        and raised.value.context[0].startswith("inferring")
+        and isinstance(raised.value, ValueError)
+    )
 
 
 GOLDENS = sorted(path for path in (ROOT / "tests/golden").rglob("*.glsl")
@@ -207,7 +216,7 @@ GOLDENS = sorted(path for path in (ROOT / "tests/golden").rglob("*.glsl")
 def test_kernels_with_matrix_units_compile():
     """Goldens for devices with matrix units, by the shaderc in the wheel; that of Debian 12 knows none of them."""
     assert len(GOLDENS) >= 3
-    for path in GOLDENS[::max(1, len(GOLDENS) // 40)]:
+    for path in GOLDENS[:: max(1, len(GOLDENS) // 40)]:
         words = np.frombuffer(vkfuse._core._compile_glsl(path.read_text(), path.stem), np.uint32)
         assert words[0] == 0x07230203, path
     with pytest.raises(vkfuse.Error, match="nonsense"):

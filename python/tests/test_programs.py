@@ -1,4 +1,5 @@
 """Programs, graphs, jit, streams and models."""
+
 import json
 
 import numpy as np
@@ -47,13 +48,17 @@ def test_jit_traces_once_for_each_kind_of_arguments():
 def test_jit_of_what_uses_no_input():
     assert vkfuse.jit(lambda x: 3)(np.ones(2)) == 3
     np.testing.assert_array_equal(vkfuse.jit(lambda x: vkfuse.arange(4))(np.ones(2, np.float32)), [0, 1, 2, 3])
-    np.testing.assert_array_equal(vkfuse.jit(lambda x, y: y + 1)(np.ones(2, np.float32), np.zeros(2, np.int32)), [1, 1])
+    np.testing.assert_array_equal(
+        vkfuse.jit(lambda x, y: y + 1)(np.ones(2, np.float32), np.zeros(2, np.int32)), [1, 1]
+    )
     np.testing.assert_array_equal(vkfuse.jit(lambda x: (x, x))(np.ones(2, np.float32))[1], [1, 1])
 
 
 @pytest.mark.parametrize("f, sentence", [
-    (lambda x: x if x > 0 else -x, "vkfuse.where"), (lambda x: float(x), "no elements"), (lambda x: np.asarray(x), "no array"),
-    (lambda x: np.sort(x), "numpy.sort"), (lambda x: np.add.reduce(x), "numpy.add"), (lambda x: x + "a", "unsupported operand"),
+    (lambda x: x if x > 0 else -x, "vkfuse.where"), (lambda x: float(x), "no elements"),
+    (lambda x: np.asarray(x), "no array"),
+    (lambda x: np.sort(x), "numpy.sort"), (lambda x: np.add.reduce(x), "numpy.add"), (lambda x: x + "a",
+    "unsupported operand"),
     (lambda x: range(x), "no elements"), (lambda x: x[x > 0], "where"),
 ])  # fmt: skip
 def test_what_cannot_be_traced_is_a_sentence(f, sentence):
@@ -69,10 +74,16 @@ def test_graphs_with_symbols():
     program = g.compile()
     for n in (1, 5, 64):
         np.testing.assert_array_equal(program(np.ones((n, 4), np.float32))["sums"], np.full(n, 4))
-        np.testing.assert_array_equal(program(x=vkfuse.array(np.ones((n, 4), np.float32)))["sums"].numpy(), np.full(n, 4))
+        np.testing.assert_array_equal(
+            program(x=vkfuse.array(np.ones((n, 4), np.float32)))["sums"].numpy(), np.full(n, 4)
+        )
     assert program.memory(n=64)["inputs"] == 1024
-    for wrong, sentence in [(np.ones((65, 4), np.float32), "64"), (np.ones((2, 3), np.float32), "4"),
-                            (np.ones(4, np.float32), r"\[n, 4\]"), (np.ones((2, 4)), "float64")]:
+    for wrong, sentence in [
+        (np.ones((65, 4), np.float32), "64"),
+        (np.ones((2, 3), np.float32), "4"),
+        (np.ones(4, np.float32), r"\[n, 4\]"),
+        (np.ones((2, 4)), "float64"),
+    ]:
         for form in (wrong, vkfuse.array(wrong)):
             with pytest.raises(vkfuse.Error, match=sentence):
                 program(form)
@@ -121,9 +132,16 @@ def test_explanations_and_saved_plans():
 
 def test_options_are_checked():
     y = vkfuse.input("x", "float32", [4]) + 1
-    for options, error in [({"fusoin": False}, TypeError), ({"planner": "best"}, vkfuse.Error), ({"numerics": "exact"}, ValueError),
-                           ({"without": ["nothing"]}, vkfuse.Error), ({"tune": "maybe"}, ValueError), ({"tune_ms": "a"}, TypeError),
-                           ({"on_tune": 3}, TypeError), ({"tune_ms": -1}, vkfuse.Error)]:
+    for options, error in [
+        ({"fusoin": False}, TypeError),
+        ({"planner": "best"}, vkfuse.Error),
+        ({"numerics": "exact"}, ValueError),
+        ({"without": ["nothing"]}, vkfuse.Error),
+        ({"tune": "maybe"}, ValueError),
+        ({"tune_ms": "a"}, TypeError),
+        ({"on_tune": 3}, TypeError),
+        ({"tune_ms": -1}, vkfuse.Error),
+    ]:
         with pytest.raises(error):
             vkfuse.compile(y, **options)
     with pytest.raises(vkfuse.NotFound, match="nosuch"):
@@ -191,8 +209,13 @@ def model():
 
     w = helper.make_tensor("w", TensorProto.FLOAT, [3, 2], np.arange(6, dtype=np.float32).tobytes(), raw=True)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
-    graph = helper.make_graph(nodes, "tiny", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])], [w])
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
+        [w],
+    )
     return onnx.helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -212,8 +235,13 @@ def test_models(model, tmp_path):
     assert vkfuse.load(model, dims={"n": 2}).inputs[0].shape == (2, 3)
     graph = vkfuse.Graph.from_onnx(path)
     np.testing.assert_array_equal(graph.compile()(vkfuse.array(x))["y"].numpy(), want)
-    for bad, error in [(b"nonsense", ValueError), (b"", ValueError), (tmp_path / "none.onnx", LookupError),
-                       (tmp_path, OSError), (model.SerializeToString()[:-9], ValueError)]:
+    for bad, error in [
+        (b"nonsense", ValueError),
+        (b"", ValueError),
+        (tmp_path / "none.onnx", LookupError),
+        (tmp_path, OSError),
+        (model.SerializeToString()[:-9], ValueError),
+    ]:
         with pytest.raises(error) as raised:
             vkfuse.load(bad)
         assert isinstance(raised.value, vkfuse.Error), raised.value

@@ -10,6 +10,7 @@ array([1., 1., 3., 7.], dtype=float32)
 jit() compiles functions of arrays, load() ONNX models, Graph what is written down by hand, and Stream evaluates lazily.
 Errors are subclasses of vkfuse.Error. docs/python.md of the project describes the package.
 """
+
 import os as _os
 import sys as _sys
 
@@ -38,7 +39,8 @@ from ._core import *  # noqa: E402, F401, F403
 from ._core import __version__  # noqa: E402, F401
 from ._tensor import (  # noqa: E402, F401
     all, any, arange, argmax, argmin, argsort, bitwise_and, bitwise_or, bitwise_xor, broadcast_to, cumprod, cumsum,
-    floor_divide, full, invert, max, mean, min, ones, prod, reshape, square, squeeze, stack, std, sum, swapaxes, take, tile,
+    floor_divide, full, invert, max, mean, min, ones, prod, reshape, square, squeeze, stack, std, sum, swapaxes,
+    take, tile,
     transpose, true_divide, var, zeros,
 )  # fmt: skip
 from ._graph import Graph  # noqa: E402, F401

@@ -1,4 +1,5 @@
 """python -m vkfuse: the command `vkfuse`, with its options."""
+
 import signal
 import sys
 

@@ -1,4 +1,5 @@
 """The device that is used where none is named."""
+
 from __future__ import annotations
 
 import contextvars

@@ -1,4 +1,5 @@
 """Symbolic dimensions."""
+
 from __future__ import annotations
 
 

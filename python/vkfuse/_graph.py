@@ -1,4 +1,5 @@
 """Graphs written down by hand, and how programs show themselves in a notebook."""
+
 from __future__ import annotations
 
 import html
@@ -87,7 +88,6 @@ def page_in_frame(page: str, height: int = 720) -> str:
 
 def _repr_html_of_program(self) -> str:
     return page_in_frame(self.html())
-
 
 
 def _repr_html_of_model(self) -> str:

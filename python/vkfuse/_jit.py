@@ -1,4 +1,5 @@
 """Functions of arrays, traced once for each kind of arguments."""
+
 from __future__ import annotations
 
 import functools
@@ -35,8 +36,8 @@ def _flatten(x: Any, leaves: list) -> Any:
         hash(x)
     except TypeError:
         raise TypeError(
-            f"An argument of type {type(x).__name__} is neither an array nor hashable: pass arrays, or lists, tuples and "
-            "dicts of them."
+            f"An argument of type {type(x).__name__} is neither an array nor hashable: pass arrays, or lists, tuples "
+            "and dicts of them."
         ) from None
     return ("static", type(x), x)
 
@@ -64,7 +65,7 @@ def _type_of(x: Any) -> tuple:
 
 
 class Traced:
-    """What jit() makes of a function. Called with arrays it gives arrays, of NumPy, or vkfuse.Array where one is given."""
+    """A function that jit() compiles. Called with arrays it gives arrays: vkfuse.Array where one is given, else NumPy's."""
 
     def __init__(self, function: Callable, device: Any, static: tuple, options: dict) -> None:
         self._function, self._device, self._static, self._options = function, device, static, options
@@ -133,7 +134,9 @@ class Traced:
                 try:
                     hash(value)
                 except TypeError:
-                    raise TypeError(f"The static argument '{name}' of type {type(value).__name__} is not hashable.") from None
+                    raise TypeError(
+                        f"The static argument '{name}' of type {type(value).__name__} is not hashable."
+                    ) from None
                 bound.arguments[name] = _Static(value)
         return bound.args, bound.kwargs
 
@@ -149,7 +152,8 @@ class Traced:
         tensors = [x if isinstance(x, _core.Tensor) else _core.constant(x) for x in outputs]
         name = getattr(self._function, "__name__", "function").strip("<>")
         program = _core.compile(
-            {f"y{i}": x for i, x in enumerate(tensors)}, device, **{"name": name, **self._options})
+            {f"y{i}": x for i, x in enumerate(tensors)}, device, **{"name": name, **self._options}
+        )
         return program, form
 
 

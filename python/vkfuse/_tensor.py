@@ -1,4 +1,5 @@
 """Operators, NumPy's methods and functions on vkfuse.Tensor, in terms of those of the extension module."""
+
 from __future__ import annotations
 
 import builtins
@@ -12,7 +13,6 @@ from . import _core
 from ._core import Tensor
 
 
-
 def _attach(name: str, function: Any, doc: str | None = None) -> None:
     """Makes a function a method of Tensor, as if it were the extension module's: so its stubs have it too."""
     if isinstance(function, property):
@@ -22,7 +22,9 @@ def _attach(name: str, function: Any, doc: str | None = None) -> None:
 
 
 def _renamed(name: str, function: Any, doc: str | None) -> Any:
-    made = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    made = types.FunctionType(
+        function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    )
     made.__module__, made.__qualname__, made.__doc__ = "vkfuse._core", f"Tensor.{name}", doc or function.__doc__
     kinds = {"Any": object, "Tensor": Tensor, "int": int, "str": str}  # not names, which the stubs would not know
     made.__annotations__ = {key: kinds[value] for key, value in function.__annotations__.items()}
@@ -72,8 +74,9 @@ def floor_divide(a, b) -> Tensor:
         return quotient
     rest = _core.rem(a, b)
     zero = _core.scalar(0, one.dtype)
-    apart = _core.logical_xor(_core.less(rest, zero), _core.less(b, zero) if isinstance(b, Tensor) else
-                              _core.less(_core.add(zero, b), zero))
+    apart = _core.logical_xor(
+        _core.less(rest, zero), _core.less(b, zero) if isinstance(b, Tensor) else _core.less(_core.add(zero, b), zero)
+    )
     down = _core.logical_and(_core.not_equal(rest, zero), apart)
     return _core.sub(quotient, down.astype(one.dtype))
 
@@ -121,8 +124,8 @@ _attach("__invert__", _unary(invert))
 def _no_value(what):
     def method(self) -> Any:
         raise TypeError(
-            f"A tensor has no elements before its program runs, so that {what} cannot be asked for: use vkfuse.where(), or "
-            "make the argument static."
+            f"A tensor has no elements before its program runs, so {what} cannot be asked for: use vkfuse.where(), "
+            "or make the argument static."
         )
 
     return method
@@ -213,7 +216,7 @@ def _expand(index, ndim):
     if not builtins.any(one is Ellipsis for one in index):
         index += (Ellipsis,)
     at = next(i for i, one in enumerate(index) if one is Ellipsis)
-    return index[:at] + (slice(None),) * (ndim - taken) + index[at + 1:]
+    return index[:at] + (slice(None),) * (ndim - taken) + index[at + 1 :]
 
 
 def _getitem(self, index: Any) -> Tensor:
@@ -276,7 +279,11 @@ def arange(start, stop=None, step=1, dtype="int32") -> Tensor:
     """start, start + step, ... before stop."""
     if stop is None:
         start, stop = 0, start
-    count = builtins.max(0, -(-(stop - start) // step)) if isinstance(step, int) else builtins.max(0, int(np.ceil((stop - start) / step)))
+    count = (
+        builtins.max(0, -(-(stop - start) // step))
+        if isinstance(step, int)
+        else builtins.max(0, int(np.ceil((stop - start) / step)))
+    )
     x = _core.iota((int(count),), 0, dtype)
     if step != 1:
         x = x * step
@@ -354,16 +361,20 @@ for _name in """abs sign floor ceil trunc sqrt reciprocal exp exp2 expm1 log log
 def _array_ufunc(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     function = _UFUNCS.get(ufunc.__name__)
     if method != "__call__" or kwargs or function is None:
-        raise TypeError(f"numpy.{ufunc.__name__} of a tensor is not offered in this form: docs/python.md lists what is.")
+        raise TypeError(
+            f"numpy.{ufunc.__name__} of a tensor is not offered in this form: docs/python.md lists what is."
+        )
     return function(*inputs)
 
 
 _FUNCTIONS = {
-    "where": lambda c, a, b: _core.where(c, a, b), "concatenate": lambda arrays, axis=0: _core.concat(list(arrays), axis),
+    "where": lambda c, a, b: _core.where(c, a, b), "concatenate": lambda arrays,
+    axis=0: _core.concat(list(arrays), axis),
     "stack": stack, "transpose": transpose, "clip": lambda x, low, high: _core.clamp(x, low, high), "take": take,
     "take_along_axis": lambda x, indices, axis=-1: x.take_along(indices, axis), "var": var, "std": std,
     "expand_dims": lambda x, axis: x.unsqueeze(axis), "flip": lambda x, axis=None: x.reverse(
-        range(x.ndim) if axis is None else axis), "dot": _core.matmul, "round": _core.round, "ravel": lambda x: x.reshape(-1),
+        range(x.ndim) if axis is None else axis), "dot": _core.matmul, "round": _core.round,
+        "ravel": lambda x: x.reshape(-1),
     "shape": lambda x: x.shape, "ndim": lambda x: x.ndim,
 }  # fmt: skip
 _FUNCTIONS.update(
