@@ -65,7 +65,7 @@ def _type_of(x: Any) -> tuple:
 
 
 class Traced:
-    """A function that jit() compiles. Called with arrays it gives arrays: vkfuse.Array where one is given, else NumPy's."""
+    """A function that jit() compiles: NumPy arrays give NumPy arrays; where one is a vkfuse.Array, all results are."""
 
     def __init__(self, function: Callable, device: Any, static: tuple, options: dict) -> None:
         self._function, self._device, self._static, self._options = function, device, static, options
