@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # pip installs the wheel in a fresh Debian with nothing but its base system, python3-venv and a Vulkan driver, and runs
 # README's example and the wheel's tests there. Needs root, and a GB in $VKFUSE_DEBIANS (scripts/debians.sh).
-#   usage: scripts/wheel-debian.sh [bookworm | trixie]        (bookworm takes the wheel for 3.11, trixie that from 3.12 on)
+#   usage: scripts/wheel-debian.sh [bookworm | trixie]      (the wheel for 3.11, or that from 3.12 on)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

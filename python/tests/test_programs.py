@@ -270,3 +270,28 @@ def test_options_of_models(model):
         vkfuse.load(model, floats="int8")
     with pytest.raises(vkfuse.InvalidArgument, match="float64"):
         vkfuse.load(model)(np.ones((2, 3)))
+
+
+def test_a_jitted_function_within_another_is_a_part_of_it():
+    inner = vkfuse.jit(lambda a: a + 1)
+    outer = vkfuse.jit(lambda a: inner(a * 2) * 3)
+    x = np.ones(4, np.float32)
+    np.testing.assert_array_equal(outer(x), np.full(4, 9))
+    assert inner.cached == 0 and outer.compile(x).kernel_count == 1
+    with pytest.raises(TypeError, match="arrays"):
+        inner.compile(vkfuse.input("x", "float32", [4]))
+
+
+def test_a_model_in_threads_and_in_a_notebook(model):
+    from test_process import in_threads
+
+    program = vkfuse.load(model)
+    assert "<pre" in program._repr_html_() and "tiny" in program._repr_html_()
+    w = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    def work(i):
+        x = np.full((i + 1, 3), i, np.float32)
+        for _ in range(10):
+            np.testing.assert_array_equal(program(x)["y"], x @ w)
+
+    in_threads(work)

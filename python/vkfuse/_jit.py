@@ -43,6 +43,7 @@ def _flatten(x: Any, leaves: list) -> Any:
 
 
 _LEAF = ("leaf",)
+_INLINE = object()  # called while another function is traced: a part of that
 
 
 def _unflatten(key: Any, leaves: Any) -> Any:
@@ -76,6 +77,8 @@ class Traced:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         program, form, leaves = self._find(args, kwargs)
+        if program is _INLINE:
+            return self._function(*args, **kwargs)
         if program is None:  # nothing is computed
             return _unflatten(form, iter(()))
         results = program(**{f"x{i}": leaf for i, leaf in enumerate(leaves) if f"x{i}" in program_inputs(program)})
@@ -84,6 +87,8 @@ class Traced:
     def compile(self, *args: Any, **kwargs: Any) -> _core.Program:
         """The program for arguments like these; nothing is run."""
         program, _, _ = self._find(args, kwargs)
+        if program is _INLINE:
+            raise TypeError("Tensors have no program of their own: give compile() arrays.")
         if program is None:
             raise _errors.InvalidArgument("The function returns no tensor: there is nothing to compile.")
         return program
@@ -110,6 +115,8 @@ class Traced:
         if self._static:
             args, kwargs = self._mark_static(args, kwargs)
         key = _flatten((args, kwargs), leaves)
+        if any(isinstance(one, _core.Tensor) for one in leaves):
+            return _INLINE, None, leaves
         device = self._device
         if device is None:
             device = next((x.device for x in leaves if isinstance(x, _core.Array)), None) or _default.default_device()
