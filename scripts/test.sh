@@ -12,6 +12,7 @@ if apt-cache show chromium-common >/dev/null 2>&1; then
   driver_packages+=(chromium-common chromium)  # chromium: tests look at pages
 fi
 need "${build_packages[@]}" libgtest-dev python3-numpy clang clang-format "${driver_packages[@]}"
+need python3-dev python3-venv curl unzip  # the wheel
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
 # A processor that has no such compiler or no Wine leaves windows/sample out, with a note.

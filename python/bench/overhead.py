@@ -1,0 +1,35 @@
+"""What a run costs the host through Python: 20 kernels of one workgroup, the median of 1,000 runs, as overhead.cpp."""
+
+import statistics
+import time
+
+import numpy as np
+
+import vkfuse
+
+
+def median_us(work):
+    times = []
+    for _ in range(1100):
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times[100:])
+
+
+def twenty(x):
+    for _ in range(20):
+        x = vkfuse.tanh(x)
+    return x
+
+
+data = np.ones(64, np.float32)
+function = vkfuse.jit(twenty, fusion=False)
+program = vkfuse.compile({"y": twenty(vkfuse.input("x", "float32", [64]))}, fusion=False)
+there, out = vkfuse.array(data), vkfuse.empty(64)
+print(
+    f"{program.kernel_count} kernels; program(array) {median_us(lambda: program(data)):.1f} us, "
+    f"program(x=array) {median_us(lambda: program(x=data)):.1f} us, jit {median_us(lambda: function(data)):.1f} us, "
+    f"submit and wait {median_us(lambda: program.submit({'x': there}, {'y': out}).wait()):.1f} us, "
+    f"program(device array) and wait {median_us(lambda: program(there)['y'].wait()):.1f} us"
+)

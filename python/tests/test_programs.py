@@ -1,0 +1,297 @@
+"""Programs, graphs, jit, streams and models."""
+
+import json
+
+import numpy as np
+import pytest
+
+import vkfuse
+
+
+def test_readme():
+    @vkfuse.jit
+    def f(x):
+        return vkfuse.relu(x * 2) + 1
+
+    np.testing.assert_array_equal(f(np.array([-1, 0, 1, 3], np.float32)), [1, 1, 3, 7])
+    assert f.compile(np.zeros(4, np.float32)).kernel_count == 1 and "fused" in f.plan(np.zeros(4, np.float32))
+
+
+def test_jit_traces_once_for_each_kind_of_arguments():
+    calls = []
+
+    @vkfuse.jit(static="mode")
+    def f(params, x, scale=2, mode="plain"):
+        calls.append(mode)
+        y = x @ params["w"] + params["b"][0]
+        return {"y": y * scale, "mode": mode, "pair": (y, [x])}
+
+    w, b = np.eye(3, dtype=np.float32), [np.ones(3, np.float32)]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for _ in range(3):
+        result = f({"w": w, "b": b}, x)
+    assert calls == ["plain"] and f.cached == 1
+    np.testing.assert_array_equal(result["y"], (x + 1) * 2)
+    np.testing.assert_array_equal(result["pair"][1][0], x)
+    assert result["mode"] == "plain" and isinstance(result["pair"], tuple)
+    f({"w": w, "b": b}, x, 3)
+    f({"w": w, "b": b}, x, mode="other")
+    f({"w": w, "b": b}, x[:1])
+    assert calls == ["plain", "plain", "other", "plain"] and f.cached == 4
+    with pytest.raises(TypeError, match="not hashable"):
+        f({"w": w, "b": b}, x, mode=set())
+    assert f(params={"w": w, "b": b}, x=x)["mode"] == "plain"
+    one = vkfuse.jit(lambda a, k: a * k)
+    assert one(x, True).dtype == np.float32 and one(x, 1).dtype == np.float32 and one.cached == 2  # True is not 1
+
+
+def test_jit_of_what_uses_no_input():
+    assert vkfuse.jit(lambda x: 3)(np.ones(2)) == 3
+    np.testing.assert_array_equal(vkfuse.jit(lambda x: vkfuse.arange(4))(np.ones(2, np.float32)), [0, 1, 2, 3])
+    np.testing.assert_array_equal(
+        vkfuse.jit(lambda x, y: y + 1)(np.ones(2, np.float32), np.zeros(2, np.int32)), [1, 1]
+    )
+    np.testing.assert_array_equal(vkfuse.jit(lambda x: (x, x))(np.ones(2, np.float32))[1], [1, 1])
+
+
+@pytest.mark.parametrize("f, sentence", [
+    (lambda x: x if x > 0 else -x, "vkfuse.where"), (lambda x: float(x), "no elements"),
+    (lambda x: np.asarray(x), "no array"),
+    (lambda x: np.sort(x), "numpy.sort"), (lambda x: np.add.reduce(x), "numpy.add"), (lambda x: x + "a",
+    "unsupported operand"),
+    (lambda x: range(x), "no elements"), (lambda x: x[x > 0], "where"),
+])  # fmt: skip
+def test_what_cannot_be_traced_is_a_sentence(f, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        vkfuse.jit(f)(np.ones(3, np.float32))
+
+
+def test_graphs_with_symbols():
+    g = vkfuse.Graph("rows")
+    x = g.input("x", "float32", [vkfuse.Dim("n", max=64), 4])
+    g.output("sums", x.sum(-1))
+    assert x.shape == ("n", 4) and x.shape[0].max == 64 and 'input "x" : f32[n, 4]' in str(g)
+    program = g.compile()
+    for n in (1, 5, 64):
+        np.testing.assert_array_equal(program(np.ones((n, 4), np.float32))["sums"], np.full(n, 4))
+        np.testing.assert_array_equal(
+            program(x=vkfuse.array(np.ones((n, 4), np.float32)))["sums"].numpy(), np.full(n, 4)
+        )
+    assert program.memory(n=64)["inputs"] == 1024
+    for wrong, sentence in [
+        (np.ones((65, 4), np.float32), "64"),
+        (np.ones((2, 3), np.float32), "4"),
+        (np.ones(4, np.float32), r"\[n, 4\]"),
+        (np.ones((2, 4)), "float64"),
+    ]:
+        for form in (wrong, vkfuse.array(wrong)):
+            with pytest.raises(vkfuse.Error, match=sentence):
+                program(form)
+    for arguments, named in [((), {}), ((1, 2), {}), ((), {"z": 1}), ((np.ones((1, 4), np.float32),), {"x": 1})]:
+        with pytest.raises(vkfuse.InvalidArgument):
+            program(*arguments, **named)
+    with pytest.raises(vkfuse.InvalidArgument, match="already"):
+        g.input("x")
+
+
+def test_symbols_agree():
+    g = vkfuse.Graph()
+    a, b = g.input("a", "float32", ["n"]), g.input("b", "float32", ["n"])
+    g.output("y", a + b)
+    program = g.compile()
+    for make in (np.asarray, vkfuse.array):
+        with pytest.raises(vkfuse.InvalidArgument, match="n"):
+            program(make(np.ones(3, np.float32)), make(np.ones(4, np.float32)))
+
+
+def test_explanations_and_saved_plans():
+    x = vkfuse.input("x", "float32", [8, 16])
+    y = vkfuse.softmax(x * 0.125)
+    program = vkfuse.compile({"y": y})
+    assert [one.name for one in program.inputs] == ["x"] and program.outputs[0].shape == (8, 16)
+    assert "softmax" not in program.plan() and json.loads(program.explain("json"))["segments"]
+    assert "void main" in program.explain("glsl", 0) and "OpEntryPoint" in program.explain("spirv")
+    assert "kernel" in program.explain("msl") and "<html" in program.html()
+    saved = program.save_plan()
+    again = vkfuse.compile({"y": y}, plan=saved)
+    data = np.ones((8, 16), np.float32)
+    np.testing.assert_array_equal(again(data)["y"], program(data)["y"])
+    with pytest.raises(vkfuse.Error):
+        vkfuse.compile({"y": y}, plan=saved.replace("fused", "fusd")[:-5])
+    with pytest.raises(vkfuse.Error, match="99"):
+        program.explain("glsl", 99)
+    with pytest.raises(vkfuse.InvalidArgument, match="no stage"):
+        program.explain("wasm")
+    assert vkfuse.compile(y, fusion=False).kernel_count > program.kernel_count == 1
+    text = vkfuse.graph_text({"y": y})
+    np.testing.assert_array_equal(vkfuse.compile_text(text)(data)["y"], program(data)["y"])
+    vkfuse.supports(y)
+    for page in (program._repr_html_(), vkfuse.Graph()._repr_html_()):
+        assert page.startswith("<") and "<script" not in page.split("srcdoc")[0]
+
+
+def test_options_are_checked():
+    y = vkfuse.input("x", "float32", [4]) + 1
+    for options, error in [
+        ({"fusoin": False}, TypeError),
+        ({"planner": "best"}, vkfuse.Error),
+        ({"numerics": "exact"}, ValueError),
+        ({"without": ["nothing"]}, vkfuse.Error),
+        ({"tune": "maybe"}, ValueError),
+        ({"tune_ms": "a"}, TypeError),
+        ({"on_tune": 3}, TypeError),
+        ({"tune_ms": -1}, vkfuse.Error),
+    ]:
+        with pytest.raises(error):
+            vkfuse.compile(y, **options)
+    with pytest.raises(vkfuse.NotFound, match="nosuch"):
+        vkfuse.Device("nosuch")
+    with pytest.raises(vkfuse.Error):
+        vkfuse.Device(disable=["nosuch"])
+    assert vkfuse.compile(y, planner=None, numerics="strict")(np.zeros(4, np.float32))["y"].sum() == 4
+
+
+def test_times_and_tuning(device):
+    program = vkfuse.compile(vkfuse.input("x", "float32", [256, 256]).sum(-1))
+    data = np.ones((256, 256), np.float32)
+    try:
+        times = program.profile(data)
+    except vkfuse.Unsupported:
+        pytest.skip("The queue has no timestamps.")
+    assert times[0].microseconds > 0 and times[0].bytes > 2**18 and program.replay_us(data) > 0
+    assert "measured" in program.explain_measured("plan", times)
+    seen = []
+    done = program.tune(50, progress=seen.append)
+    assert done.segments == 1 and seen and seen[-1].segments == 1
+    with pytest.raises(vkfuse.Error, match="boom"):
+        program.tune(50, progress=lambda _: (_ for _ in ()).throw(RuntimeError("boom")))
+    assert program(data)["y"][0] == 256
+
+
+def test_logs_and_reports():
+    heard = []
+    device = vkfuse.Device(log=lambda level, sentence: heard.append((level, sentence)))
+    f = vkfuse.jit(lambda a: a.exp() if hasattr(a, "exp") else vkfuse.exp(a), device=device)
+    f(np.ones(3, np.float32))
+    assert heard and {level for level, _ in heard} <= {"debug", "info", "warning"}
+    assert device.describe()["name"] == device.name and device.store()["off"]
+    assert any(one["name"] == device.name for one in vkfuse.Device.list())
+
+
+def test_streams():
+    s = vkfuse.Stream()
+    x = s.array(np.ones(4, np.float32))
+    for _ in range(20):
+        x = x * 0.5 + 1
+        s.eval(x)
+    np.testing.assert_allclose(s.read(x), np.full(4, 2), rtol=1e-5)
+    assert s.report()["plans"] <= 3 and "input" in s.dump(x + 1) and s.explain()
+    np.testing.assert_array_equal(s.buffer(x).numpy(), s.read(x))
+    cache = s.array(np.zeros((1, 2), np.float32))
+    for i in range(5):
+        cache = s.append(cache, s.array(np.full((1, 2), i + 1, np.float32)))
+    assert s.read(cache)[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    wrapped = s.wrap(vkfuse.array(np.arange(3, dtype=np.int32)))
+    assert s.read(wrapped + 1).tolist() == [1, 2, 3]
+    with pytest.raises(vkfuse.Error):
+        s.eval(vkfuse.input("x", "float32", [3]))
+    with pytest.raises(vkfuse.Error):
+        s.read(x + vkfuse.Stream().array(np.ones(4, np.float32)))
+    lost = vkfuse.Stream().array(np.ones(4, np.float32)) + 1
+    with pytest.raises(vkfuse.Error):
+        s.read(lost)
+
+
+@pytest.fixture
+def model():
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    w = helper.make_tensor("w", TensorProto.FLOAT, [3, 2], np.arange(6, dtype=np.float32).tobytes(), raw=True)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
+        [w],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_models(model, tmp_path):
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(model.SerializeToString())
+    x = np.array([[1, -2, 3], [0, 1, 0]], np.float32)
+    want = np.maximum(x @ np.arange(6, dtype=np.float32).reshape(3, 2), 0)
+    for source in (path, str(path), model.SerializeToString(), bytearray(model.SerializeToString()), model):
+        program = vkfuse.load(source)
+        assert program.input_names == ["x"] and program.output_names == ["y"]
+        np.testing.assert_array_equal(program(x)["y"], want)
+        np.testing.assert_array_equal(program(x=vkfuse.array(x))["y"], want)
+    assert "plan of" in program.plan() and program.notes == []
+    assert program.profile(x)
+    assert vkfuse.load(model, floats="float16").inputs[0].dtype == np.float16
+    assert vkfuse.load(model, dims={"n": 2}).inputs[0].shape == (2, 3)
+    graph = vkfuse.Graph.from_onnx(path)
+    np.testing.assert_array_equal(graph.compile()(vkfuse.array(x))["y"].numpy(), want)
+    for bad, error in [
+        (b"nonsense", ValueError),
+        (b"", ValueError),
+        (tmp_path / "none.onnx", LookupError),
+        (tmp_path, OSError),
+        (model.SerializeToString()[:-9], ValueError),
+    ]:
+        with pytest.raises(error) as raised:
+            vkfuse.load(bad)
+        assert isinstance(raised.value, vkfuse.Error), raised.value
+    for bad in (3, None, 1.5):
+        with pytest.raises(TypeError):
+            vkfuse.load(bad)
+
+
+def test_models_over_two_gibibytes_are_a_sentence(tmp_path):
+    path = tmp_path / "large.onnx"
+    with open(path, "wb") as file:
+        file.truncate(2**31 + 5)  # sparse
+    with pytest.raises(vkfuse.Unsupported, match="protobuf"):
+        vkfuse.load(path)
+    import mmap
+
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as bytes_of_it:
+        with pytest.raises(vkfuse.Unsupported, match="protobuf"):
+            vkfuse.load(memoryview(bytes_of_it))
+
+
+def test_options_of_models(model):
+    with pytest.raises(TypeError, match="no option 'dim'"):
+        vkfuse.load(model, dim={"n": 1})
+    with pytest.raises(vkfuse.Error):
+        vkfuse.load(model, floats="int8")
+    with pytest.raises(vkfuse.InvalidArgument, match="float64"):
+        vkfuse.load(model)(np.ones((2, 3)))
+
+
+def test_a_jitted_function_within_another_is_a_part_of_it():
+    inner = vkfuse.jit(lambda a: a + 1)
+    outer = vkfuse.jit(lambda a: inner(a * 2) * 3)
+    x = np.ones(4, np.float32)
+    np.testing.assert_array_equal(outer(x), np.full(4, 9))
+    assert inner.cached == 0 and outer.compile(x).kernel_count == 1
+    with pytest.raises(TypeError, match="arrays"):
+        inner.compile(vkfuse.input("x", "float32", [4]))
+
+
+def test_a_model_in_threads_and_in_a_notebook(model):
+    from test_process import in_threads
+
+    program = vkfuse.load(model)
+    assert "<pre" in program._repr_html_() and "tiny" in program._repr_html_()
+    w = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    def work(i):
+        x = np.full((i + 1, 3), i, np.float32)
+        for _ in range(10):
+            np.testing.assert_array_equal(program(x)["y"], x @ w)
+
+    in_threads(work)
