@@ -3,8 +3,6 @@
 
 #include "bind.hpp"
 #include "device.hpp"
-#include "onnx/onnx_program.hpp"
-#include "onnx/proto_file.hpp"
 #include "os/files.hpp"
 #include "run.hpp"
 
@@ -92,17 +90,6 @@ std::optional<std::string> model_bytes(nb::handle source) {
   return bytes;
 }
 
-Result<onnx::OnnxProgram> compile_bytes(const Device& device, const std::string& bytes,
-                                        const LoadOptions& options) try {
-  VKF_TRY(read, onnx::parse_model(bytes, "What is given as a model"));
-  return onnx::compile_model(device, {std::make_unique<const onnx::pb::ModelProto>(std::move(read)), {}}, options.onnx,
-                             options.compile);
-} catch (const std::bad_alloc&) {
-  return make_error(ErrorCode::out_of_memory, "There is not enough host memory to import the model.");
-} catch (const std::exception& failure) {
-  return make_error(ErrorCode::internal, "Importing the model failed: {}.", failure.what());
-}
-
 std::unique_ptr<Model> load(nb::handle source, nb::handle device, nb::kwargs given) {
   const LoadOptions options = load_options(given, "load");
   nb::object model = nb::borrow(source);
@@ -111,7 +98,7 @@ std::unique_ptr<Model> load(nb::handle source, nb::handle device, nb::kwargs giv
   const std::string path = bytes ? std::string() : to_path_text(model);
   const Device on = device_of(device);
   return std::make_unique<Model>(value_of(without_gil([&] {
-    return bytes ? compile_bytes(on, *bytes, options)
+    return bytes ? onnx::compile_onnx(on, std::as_bytes(std::span(*bytes)), options.onnx, options.compile)
                  : onnx::compile_onnx(on, os::to_path(path), options.onnx, options.compile);
   })));
 }

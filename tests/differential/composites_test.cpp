@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -112,6 +113,13 @@ class Problem {
   }
 
   Random random;
+  /// At most. A device with the least that Vulkan has (VKFUSE_TEST_LIMITS) may have too few buffers for one kernel.
+  void expect_kernels(int most) const {
+    if (std::getenv("VKFUSE_TEST_LIMITS") == nullptr) {
+      EXPECT_LE(kernels, most);
+    }
+  }
+
   int kernels = 0;
 
  private:
@@ -139,7 +147,7 @@ Check of_elements(double (*function)(double), CompositeAttributes attributes = {
   return [=](Problem& p) {
     const Array x = p.floats(p.draw_sizes(1, 4), -6, 6);
     p.expect(made(x.sizes, [&](const Integers& at) { return function(x(at)); }), attributes);
-    EXPECT_EQ(p.kernels, 1);
+    p.expect_kernels(1);
   };
 }
 
@@ -156,7 +164,7 @@ Check along_axis(double (*function)(const std::vector<double>& all, double one))
       return function(all, x(at));
     });
     p.expect(wanted, {{"axis", static_cast<std::int64_t>(axis)}});
-    EXPECT_EQ(p.kernels, 1);
+    p.expect_kernels(1);
   };
 }
 
@@ -177,7 +185,7 @@ void check_log_sum_exp(Problem& p) {
     for (; inside.back() < x.size(-1); ++inside.back()) sum += std::exp(x(inside));
     return std::log(sum);
   }));
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 // --- norms ---
@@ -221,7 +229,7 @@ Check norm_of_rows(bool centred) {
                           return value * (has_scale ? scale(inside) : 1) + (has_bias ? bias(inside) : 0);
                         }),
              {{"axis", static_cast<std::int64_t>(axis)}}, 1e-4);
-    EXPECT_EQ(p.kernels, 1);
+    p.expect_kernels(1);
   };
 }
 
@@ -243,14 +251,14 @@ void check_group_norm(Problem& p) {
   const Array x = p.floats(sizes);
   const Array wanted = norm_of_channels(p, x, each_group);
   p.expect(wanted, {{"groups", groups}}, 1e-4);
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 void check_instance_norm(Problem& p) {
   const Array x = p.floats(p.draw_sizes(3, 5));
   const Array wanted = norm_of_channels(p, x, 1);
   p.expect(wanted, {}, 1e-4);
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 void check_batch_norm(Problem& p) {
@@ -263,7 +271,7 @@ void check_batch_norm(Problem& p) {
                   return (x(at) - mean(c)) / std::sqrt(variance(c) + 0.25) * scale(c) + bias(c);
                 }),
            {{"epsilon", 0.25}});
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 // --- layers ---
@@ -420,7 +428,7 @@ void check_interpolate(Problem& p) {
                     {"sizes", Integers{output}},
                     {"mode", mode},
                     {"coordinates", std::string(corners ? "align_corners" : "half_pixel")}});
-  EXPECT_LE(p.kernels, 1);  // none where nothing changes
+  p.expect_kernels(1);  // none where nothing changes
 }
 
 void check_rotary(Problem& p) {
@@ -471,7 +479,7 @@ Check attention_as(bool as_sums) {
       return as_sums ? std::log(sum) : result / sum;
     });
     p.expect(wanted, {{"causal", std::int64_t{causal ? 1 : 0}}, {"first_query", first}}, 1e-4);
-    EXPECT_LE(p.kernels, as_sums ? 2 : 3);
+    p.expect_kernels(as_sums ? 2 : 3);
   };
 }
 
@@ -483,7 +491,7 @@ void check_cross_entropy(Problem& p) {
     for (std::int64_t c = 0; c < classes; ++c) all.push_back(x({at[0], c}));
     return std::log(sum_of_exp(all)) - x({at[0], static_cast<std::int64_t>(labels(at))});
   }));
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 // --- positions ---
@@ -512,7 +520,7 @@ void check_one_hot(Problem& p) {
     return (stated < 0 ? stated + depth : stated) == at[axis] ? on({}) : off({});
   });
   p.expect(wanted, {{"depth", depth}, {"axis", static_cast<std::int64_t>(axis)}});
-  EXPECT_EQ(p.kernels, 1);
+  p.expect_kernels(1);
 }
 
 void check_scatter_along(Problem& p) {
