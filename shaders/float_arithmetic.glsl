@@ -59,12 +59,12 @@ uint f32_whole_fraction(uint magnitude, out int exponent) {
   return field != 0u ? fraction | 0x800000u : fraction;
 }
 
-// fraction * 2^exponent for a fraction below 2^24 and -149 <= exponent <= 104.
+// fraction * 2^exponent for a fraction below 2^24 and -149 <= exponent <= 104. One return: after a loop that ends where
+// the fraction is 0, Mesa 25.0's CPU driver loses what the loop found where a branch asks for that again.
 float f32_from_whole(uint fraction, int exponent) {
-  if (fraction == 0u) return 0.0;
   int shift = min(23 - findMSB(fraction), exponent + 149);
   uint field = uint(exponent - shift + 149);  // the hidden bit of a normal number adds one more
-  return uintBitsToFloat((field << 23) + (fraction << shift));
+  return fraction == 0u ? 0.0 : uintBitsToFloat((field << 23) + (fraction << shift));
 }
 
 // C's fmod, exact: long division of the fractions, eight bits of the quotient a step.
