@@ -1,5 +1,6 @@
 // Functions of tensors: the elementwise ops of the op table, and compositions, a row each.
 
+#include "api/composite_table.hpp"
 #include "bind.hpp"
 #include "device.hpp"
 #include "ops/op.hpp"
@@ -133,6 +134,55 @@ void bind_compositions(nb::module_& module) {
         return made_of(operands, [&] { return concat(operands, over); });
       },
       "tensors"_a, "axis"_a = 0, "Tensors joined along one axis; the other dimensions are equal.");
+}
+
+/// Of the kind that the composite has it in; what it does not have goes on as it is, and is refused by name.
+CompositeAttribute to_attribute(const api::Composite& composite, const std::string& name, nb::handle object) {
+  const auto row = std::ranges::find(composite.attributes, name, &api::NamedAttribute::name);
+  const bool is_real = row != composite.attributes.end() && std::holds_alternative<double>(row->otherwise);
+  if (nb::isinstance<nb::str>(object)) return to_text(object, name.c_str());
+  if (nb::isinstance<nb::float_>(object) || (is_real && nb::isinstance<nb::int_>(object)))
+    return nb::cast<double>(object);
+  if (nb::isinstance<nb::sequence>(object)) return to_integers(object, name.c_str());
+  return to_integer(object, name.c_str());
+}
+
+nb::object composite_of(const api::Composite& composite, nb::args objects, nb::kwargs given) {
+  std::vector<nb::handle> handles;
+  for (const nb::handle one : objects) handles.push_back(one);
+  while (!handles.empty() && handles.back().is_none()) handles.pop_back();  // operands that may be left out
+  const std::vector<Tensor> operands = to_tensors(handles);
+  CompositeAttributes attributes;
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    attributes.insert_or_assign(name, to_attribute(composite, name, value));
+  }
+  return made_of(operands, [&] { return apply_composite(composite.name, operands, attributes); });
+}
+
+std::string text_of(const CompositeAttribute& attribute) {
+  if (const auto* text = std::get_if<std::string>(&attribute)) return fmt::format("'{}'", *text);
+  if (const auto* all = std::get_if<std::vector<std::int64_t>>(&attribute))
+    return fmt::format("({})", fmt::join(*all, ", "));
+  const auto* real = std::get_if<double>(&attribute);
+  return real != nullptr ? fmt::format("{}", *real) : fmt::format("{}", std::get<std::int64_t>(attribute));
+}
+
+/// Every composite of the table that has no signature of its own here.
+void bind_composites(nb::module_& module) {
+  for (const api::Composite& composite : api::composites()) {
+    // Kept for good, as the row is.
+    const auto* name = new std::string(composite.name);
+    if (nb::hasattr(module, name->c_str())) continue;
+    auto* doc = new std::string(fmt::format("{}.\n\nOperands: {}.", composite.documentation, composite.operands));
+    for (std::size_t i = 0; i < composite.attributes.size(); ++i)
+      *doc += fmt::format("{}{}={}", i == 0 ? " Options: " : ", ", composite.attributes[i].name,
+                          text_of(composite.attributes[i].otherwise));
+    module.def(
+        name->c_str(),
+        [&composite](nb::args operands, nb::kwargs options) { return composite_of(composite, operands, options); },
+        "operands"_a, "options"_a, doc->c_str());
+  }
 }
 
 ConvOptions conv_options(nb::handle strides, nb::handle low, nb::handle high, nb::handle dilations, nb::handle groups) {
@@ -318,6 +368,7 @@ void bind_functions(nb::module_& module) {
   bind_compositions(module);
   bind_contractions(module);
   bind_custom(module);
+  bind_composites(module);
 }
 
 }  // namespace vkfuse::python

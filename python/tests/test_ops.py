@@ -188,3 +188,32 @@ def test_numbers_take_the_dtype_of_the_tensor():
     ]:
         with pytest.raises(vkfuse.InvalidArgument, match=sentence):
             run(lambda a: a + value if dtype != "bool" else vkfuse.logical_and(a, value), np.ones(2, dtype))
+
+
+def test_composites_of_the_table(rng):
+    x = rng.standard_normal((4, 6)).astype(np.float32)
+    scale, bias = (rng.standard_normal(6).astype(np.float32) for _ in range(2))
+    tanh = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    np.testing.assert_allclose(run(lambda a: vkfuse.gelu(a, form="tanh"), x), tanh, rtol=2e-5, atol=1e-6)
+    norm = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-3)
+    f = lambda a, s, b: vkfuse.layer_norm(a, s, b, epsilon=1e-3)  # noqa: E731
+    np.testing.assert_allclose(run(f, x, scale, bias), norm * scale + bias, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(lambda a: vkfuse.layer_norm(a, None, None, epsilon=1e-3), x), norm, atol=1e-5)
+    images = rng.standard_normal((1, 2, 4, 6)).astype(np.float32)
+    pooled = images.reshape(1, 2, 2, 2, 3, 2).max((3, 5))
+    assert (run(lambda a: vkfuse.max_pool(a, sizes=(2, 2), strides=(2, 2)), images) == pooled).all()
+    assert "epsilon=1e-05" in vkfuse.layer_norm.__doc__
+
+
+def test_composites_refuse_what_they_do_not_have():
+    x = np.ones((2, 2), np.float32)
+    for call, words in (
+        (lambda a: vkfuse.gelu(a, shape="tanh"), "shape"),
+        (lambda a: vkfuse.gelu(a, form="sine"), "sine"),
+        (lambda a: vkfuse.gelu(a, form=3), "form"),
+        (lambda a: vkfuse.layer_norm(a, epsilon="small"), "epsilon"),
+        (lambda a: vkfuse.gelu(a, a), "gelu"),
+        (lambda a: vkfuse.gelu(), "gelu"),
+    ):
+        with pytest.raises((vkfuse.Error, TypeError), match=words):
+            run(call, x)
