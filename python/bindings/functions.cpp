@@ -168,7 +168,7 @@ std::string text_of(const CompositeAttribute& attribute) {
   return real != nullptr ? fmt::format("{}", *real) : fmt::format("{}", std::get<std::int64_t>(attribute));
 }
 
-/// Every composite of the table that has no signature of its own here.
+/// Every composite of the table that has no function above.
 void bind_composites(nb::module_& module) {
   for (const api::Composite& composite : api::composites()) {
     // Kept for good, as the row is.

@@ -69,7 +69,7 @@ def test_other_elements_are_a_sentence(bad, sentence):
 
 
 class Elsewhere:
-    """An array of a library with a device of its own."""
+    """An array of a library whose device is another one."""
 
     dtype, shape = np.dtype("float32"), (3,)
 

@@ -108,7 +108,7 @@ def fuzz(seed, count):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_arguments(seed):
-    """In a process of its own: a crash is its exit status."""
+    """In a separate process: a crash is its exit status."""
     code = (
         f"import sys; sys.path.insert(0, {str(__import__('pathlib').Path(__file__).parent)!r})\n"
         f"import test_fuzz; print(test_fuzz.fuzz({seed}, 1500))"

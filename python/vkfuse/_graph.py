@@ -79,7 +79,7 @@ class Graph:
 
 
 def page_in_frame(page: str, height: int = 720) -> str:
-    """A page for a browser as part of another: in a frame of its own, so that neither's styles reach the other."""
+    """A page for a browser as part of another: in a separate frame, so that neither's styles reach the other."""
     return (
         f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="allow-scripts" '
         f'style="width: 100%; height: {height}px; border: 1px solid #ccc" title="plan"></iframe>'

@@ -39,7 +39,7 @@ std::optional<CompositeAttributes> attributes_for(std::string_view name, const T
   return CompositeAttributes{};
 }
 
-/// Adds one composite to a graph, on a value that suits it, or on an input of its own; whether there is one.
+/// Adds one composite to a graph, on a value that suits it, or on a new input; whether there is one.
 bool add_composite(ir::Graph& graph, std::string_view name, Random& random) {
   std::vector<ir::NodeId> floats;
   for (ir::NodeId id = 0; id < graph.size(); ++id) {

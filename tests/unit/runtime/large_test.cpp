@@ -367,7 +367,7 @@ bool has_room() {
 }
 
 TEST(LargeTensors, OfSixGibibytesWork) {
-  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB of its own for two tensors of 6 GiB.";
+  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB that no host shares, for two tensors of 6 GiB.";
   const Tensor x = in("x", {std::int64_t{3} << 19, 1024});
   const Executable program = must(compile(device(), {relu(x * 2.0F - 100.0F)}));
   EXPECT_GE(program.kernel_count(), 2);
@@ -380,7 +380,7 @@ TEST(LargeTensors, OfSixGibibytesWork) {
 
 /// Rows that no power of two is a multiple of, and a kernel that folds them.
 TEST(LargeTensors, OfSixGibibytesInOddRowsWork) {
-  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB of its own for two tensors of 6 GiB.";
+  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB that no host shares, for two tensors of 6 GiB.";
   const std::int64_t width = 3001, rows = (std::int64_t{3} << 29) / width;
   const Tensor x = in("x", {rows, width});
   const Executable program = must(compile(device(), {x - x.max({1}, true)}));
@@ -398,7 +398,7 @@ TEST(LargeTensors, OfSixGibibytesInOddRowsWork) {
 
 /// More than 2^31 elements in one kernel.
 TEST(LargeTensors, OfThreeThousandMillionBytesWork) {
-  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB of its own.";
+  if (!has_room()) GTEST_SKIP() << "The device has less than 14 GiB that no host shares.";
   const std::int64_t width = 3000, rows = 1000000;
   const Tensor x = in("x", {rows, width}, DType::u8);
   const Executable program = must(compile(device(), {x + Tensor::scalar_int(DType::u8, 3)}));
