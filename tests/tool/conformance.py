@@ -7,25 +7,10 @@ may fail but those whose files ONNX has mended since, and as many as said must p
 
 import json, os, subprocess, sys, tempfile
 
-# Files of releases 1.12 and 1.17 that later ones correct, and what was wrong with them.
-MENDED = {
-    "test_adam_multiple": "computed with an epsilon that its model does not state",
-    "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True": "counts what lies behind the edge",
-    "test_cast_FLOAT16_to_FLOAT8E5M2": "has another NaN",
-    "test_cast_FLOAT_to_FLOAT8E5M2": "has another NaN",
-    "test_cast_no_saturate_FLOAT16_to_FLOAT8E5M2": "has another NaN",
-    "test_cast_no_saturate_FLOAT_to_FLOAT8E5M2": "has another NaN",
-    "test_cast_FLOAT16_to_INT4": "saturates where ONNX says since that high bits are dropped",
-    "test_cast_FLOAT16_to_UINT4": "saturates where ONNX says since that high bits are dropped",
-    "test_cast_FLOAT_to_INT4": "saturates where ONNX says since that high bits are dropped",
-    "test_cast_FLOAT_to_UINT4": "saturates where ONNX says since that high bits are dropped",
-    "test_castlike_FLOAT_to_FLOAT8E5M2": "has another NaN",
-    "test_castlike_FLOAT_to_FLOAT8E5M2_expanded": "has another NaN",
-    "test_qlinearmatmul_2D_int8_float16": "wraps where the operator saturates",
-    "test_qlinearmatmul_2D_int8_float32": "wraps where the operator saturates",
-    "test_qlinearmatmul_3D_int8_float16": "wraps where the operator saturates",
-    "test_qlinearmatmul_3D_int8_float32": "wraps where the operator saturates",
-}
+# Cases whose files later releases correct.
+LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/onnx/mended_cases.txt")
+with open(LIST, encoding="utf-8") as lines:
+    MENDED = {line.split(":")[0] for line in lines if not line.startswith("#")}
 
 
 def main():
