@@ -104,6 +104,7 @@ TEST(Lost, ADeviceIsLostAtAnyCallAndTheNextOneWorks) {
     must(whole_flow(own));
     calls = faults.plan.calls;
   }
+  int failed = 0;
   for (int call = 1; call < calls; call += calls / 6) {
     const Device own = must(Device::open());
     {
@@ -112,8 +113,13 @@ TEST(Lost, ADeviceIsLostAtAnyCallAndTheNextOneWorks) {
       faults.plan.result = VK_ERROR_DEVICE_LOST;
       const auto sum = whole_flow(own);
       if (faults.plan.failed_call == nullptr) continue;
-      ASSERT_FALSE(sum.ok()) << faults.plan.failed_call;
-      EXPECT_EQ(sum.error().code, ErrorCode::device_lost) << sum.error().text();
+      if (sum.ok()) {  // lost where the submission is released, after its result was read
+        ASSERT_STREQ(faults.plan.failed_call.load(), "vkGetSemaphoreCounterValue");
+        EXPECT_NEAR(*sum, expected_sum(), 1);
+      } else {
+        ++failed;
+        EXPECT_EQ(sum.error().code, ErrorCode::device_lost) << sum.error().text();
+      }
     }
     const auto again = whole_flow(own);
     ASSERT_FALSE(again.ok()) << "what is lost stays lost";
@@ -121,6 +127,7 @@ TEST(Lost, ADeviceIsLostAtAnyCallAndTheNextOneWorks) {
     EXPECT_NE(again.error().message.find("open it again"), std::string::npos) << again.error().text();
     EXPECT_NEAR(must(whole_flow(must(Device::open()))), expected_sum(), 1);
   }
+  EXPECT_GE(failed, 4);
 }
 
 TEST(Lost, ARunInFlightIsAnErrorAndNothingCrashes) {
