@@ -1,4 +1,6 @@
 // Ops that are written in terms of others before anything is planned.
+#include <bit>
+
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -29,6 +31,10 @@ class Writer {
   }
   NodeId gather(NodeId data, NodeId indices) {
     return keep(graph_.add_structured(ops::row("gather"), {data, indices}, ir::AxisPayload{0}));
+  }
+  /// Ascending, of one axis.
+  NodeId argsort(NodeId value) {
+    return keep(graph_.add_structured(ops::row("argsort"), {value}, ir::SortPayload{0, false, type(value).shape[0].size()}));
   }
   NodeId iota(Shape shape, int axis) { return keep(graph_.add_iota({DType::i32, std::move(shape)}, axis)); }
   NodeId scalar(DType dtype, double value) { return graph_.add_scalar(dtype, value); }
@@ -64,10 +70,107 @@ Joining joining(ir::ScatterMode mode) {
   }
 }
 
-/// Every row of the result looks for its updates. `set`: the last update of each row is found first, by
-/// positions alone, and then read or not: no row is written twice, whatever the indices. The other modes
-/// fold the updates of the row.
-Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, NodeId indices, NodeId updates) {
+/// What a scatter is given: rows of `updates` for the rows of `base` at `positions`, of i32, negative or behind the last
+/// row where there is none.
+struct Scatter {
+  NodeId base = 0, positions = 0, updates = 0;
+  ir::ScatterMode mode = ir::ScatterMode::set;
+};
+
+/// The type of `base` with these two axes in place of its first.
+Shape with_first_axes(const TensorType& type, Dim first, Dim second) {
+  Shape shape{first, second};
+  shape.insert(shape.end(), type.shape.begin() + 1, type.shape.end());
+  return shape;
+}
+
+Shape ones_behind(const TensorType& type, Dim first, Dim second) {
+  Shape shape{first, second};
+  shape.resize(type.shape.size() + 1, Dim(1));
+  return shape;
+}
+
+/// `base` where its rows have an update, and the row of `updates` at `row_of` elsewhere.
+NodeId set_rows(Writer& w, const Scatter& of, NodeId has_update, NodeId row_of) {
+  const TensorType type = w.type(of.base);
+  Shape one_per_row{type.shape[0]};
+  one_per_row.resize(type.shape.size(), Dim(1));
+  return w.op("select", {w.reshape(has_update, one_per_row), w.gather(of.updates, row_of), of.base});
+}
+
+/// `base` with what its rows take of `updates` [1, k, ...], where `takes` [rows, k, 1, ...] says so, joined onto it.
+NodeId join_rows(Writer& w, const Scatter& of, NodeId takes, NodeId updates) {
+  const TensorType type = w.type(of.base);
+  const Joining ops = joining(of.mode);
+  const double identity = ops::row(ops.reduce).reduction.identity;
+  const NodeId column = w.reshape(updates, with_first_axes(type, Dim(1), w.type(of.positions).shape[0]));
+  const NodeId mine = w.op("select", {takes, column, w.scalar(type.dtype, identity)});
+  return w.op(ops.join, {of.base, w.reduce(ops.reduce, mine, {1})});
+}
+
+/// Every row of the result looks at all updates for its own. `set`: the last update of each row is found first, by
+/// positions alone, and then read or not: no row is written twice, whatever the positions.
+NodeId scatter_by_comparing(Writer& w, const Scatter& of) {
+  const TensorType type = w.type(of.base);
+  const Dim rows = type.shape[0], count = w.type(of.positions).shape[0];
+  if (of.mode == ir::ScatterMode::set) {
+    const NodeId hit = w.op("eq", {w.reshape(of.positions, {Dim(1), count}), w.iota({rows, Dim(1)}, 0)});
+    const NodeId position = w.op("select", {hit, w.iota({Dim(1), count}, 1), w.scalar(DType::i32, -1)});
+    const NodeId last = w.reduce("reduce_max", position, {1});
+    return set_rows(w, of, w.op("ge", {last, w.scalar(DType::i32, 0)}), last);
+  }
+  const NodeId hit = w.op(
+      "eq", {w.reshape(of.positions, ones_behind(type, Dim(1), count)), w.iota(ones_behind(type, rows, Dim(1)), 0)});
+  return join_rows(w, of, hit, of.updates);
+}
+
+/// How many of `count` ascending numbers are less than the numbers 0, 1, ... of `rows` rows, or as large at most:
+/// binary search.
+NodeId count_below(Writer& w, NodeId ascending, Dim rows, bool or_equal) {
+  const std::int64_t count = w.type(ascending).shape[0].size();
+  const NodeId row = w.iota({rows}, 0);
+  NodeId below = w.op("mul", {row, w.scalar(DType::i32, 0)});
+  for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(count))); step > 0; step /= 2) {
+    const NodeId more = w.op("add", {below, w.scalar(DType::i32, static_cast<double>(step))});
+    const NodeId number = w.gather(ascending, w.op("sub", {more, w.scalar(DType::i32, 1)}));
+    const NodeId holds = w.op("and", {w.op("le", {more, w.scalar(DType::i32, static_cast<double>(count))}),
+                                      w.op(or_equal ? "le" : "lt", {number, row})});
+    below = w.op("select", {holds, more, below});
+  }
+  return below;
+}
+
+/// Updates in the order of their rows, in which those of one row are neighbours, in their own order: each row finds
+/// where its own begin and end, and looks at no other.
+NodeId scatter_by_sorting(Writer& w, const Scatter& of) {
+  const TensorType type = w.type(of.base);
+  const Dim rows = type.shape[0], count = w.type(of.positions).shape[0];
+  const NodeId order = w.argsort(of.positions);
+  const NodeId ascending = w.gather(of.positions, order);
+  const NodeId end = count_below(w, ascending, rows, true);
+  if (of.mode == ir::ScatterMode::set) {
+    const NodeId last = w.op("max", {w.op("sub", {end, w.scalar(DType::i32, 1)}), w.scalar(DType::i32, 0)});
+    const NodeId own = w.op("eq", {w.gather(ascending, last), w.iota({rows}, 0)});
+    return set_rows(w, of, own, w.gather(order, last));
+  }
+  const NodeId begin = count_below(w, ascending, rows, false);
+  const NodeId column = w.iota(ones_behind(type, Dim(1), count), 1);
+  const auto of_rows = [&](NodeId bound) { return w.reshape(bound, ones_behind(type, rows, Dim(1))); };
+  const NodeId own = w.op("and", {w.op("ge", {column, of_rows(begin)}), w.op("lt", {column, of_rows(end)})});
+  return join_rows(w, of, own, w.gather(of.updates, order));
+}
+
+/// How often looking at all updates for each row, or each element of `base`, compares; a symbol is taken for 1,024.
+double comparisons_of(const TensorType& base, Dim count, ir::ScatterMode mode) {
+  double comparisons = static_cast<double>(count.size());
+  const std::size_t axes = mode == ir::ScatterMode::set ? 1 : base.shape.size();
+  for (std::size_t i = 0; i < axes; ++i)
+    comparisons *= base.shape[i].is_symbol() ? 1024 : static_cast<double>(base.shape[i].size());
+  return comparisons;
+}
+
+Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, NodeId indices, NodeId updates,
+                       double most_comparisons) {
   Writer w(graph);
   const TensorType type = w.type(base);
   const Dim rows = type.shape[0];
@@ -81,36 +184,15 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, Node
   } else if (w.type(indices).dtype == DType::u32 && !rows.is_symbol()) {
     requested = w.op("min", {indices, w.scalar(DType::u32, static_cast<double>(rows.size()))});
   }
-  requested = w.cast(requested, DType::i32);
-  const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
-  if (mode == ir::ScatterMode::set) {
-    const NodeId hit = w.op("eq", {w.reshape(requested, {Dim(1), count}), w.iota({rows, Dim(1)}, 0)});
-    const NodeId position = w.op("select", {hit, w.iota({Dim(1), count}, 1), w.scalar(DType::i32, -1)});
-    const NodeId last = w.reduce("reduce_max", position, {1});
-    Shape one_per_row{rows};
-    one_per_row.resize(type.shape.size(), Dim(1));
-    const NodeId found = w.op("ge", {w.reshape(last, one_per_row), w.scalar(DType::i32, 0)});
-    return w.done(w.op("select", {found, w.gather(updates, last), base}));
-  }
-  // [rows, count, ...]: one column per update.
-  Shape hit_rows{rows, Dim(1)};
-  Shape hit_columns{Dim(1), count};
-  Shape update_shape{Dim(1), count};
-  for (std::size_t i = 1; i < type.shape.size(); ++i) {
-    hit_rows.emplace_back(1);
-    hit_columns.emplace_back(1);
-    update_shape.push_back(type.shape[i]);
-  }
-  const NodeId hit = w.op("eq", {w.reshape(requested, hit_columns), w.iota(hit_rows, 0)});
-  const Joining ops = joining(mode);
-  const double identity = ops::row(ops.reduce).reduction.identity;
-  const NodeId mine = w.op("select", {hit, w.reshape(updates, update_shape), w.scalar(type.dtype, identity)});
-  return w.done(w.op(ops.join, {base, w.reduce(ops.reduce, mine, {1})}));
+  const Scatter of{base, w.cast(requested, DType::i32), updates, std::get<ir::ScatterPayload>(node.payload).mode};
+  // Of how many updates a binary search is made is in its text.
+  const bool sorts = !count.is_symbol() && comparisons_of(type, count, of.mode) > most_comparisons;
+  return w.done(sorts ? scatter_by_sorting(w, of) : scatter_by_comparing(w, of));
 }
 
 }  // namespace
 
-Result<ir::Graph> decompose(const ir::Graph& graph) {
+Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
   Rewriter rewriter(graph);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
@@ -119,7 +201,7 @@ Result<ir::Graph> decompose(const ir::Graph& graph) {
       continue;
     }
     const std::vector<NodeId> operands = rewriter.mapped(id);
-    auto made = scatter(rewriter.graph(), node, operands[0], operands[1], operands[2]);
+    auto made = scatter(rewriter.graph(), node, operands[0], operands[1], operands[2], most_comparisons);
     if (!made) return std::move(made).error().within(fmt::format("writing out %{} = {}", id, node.op->name));
     rewriter.alias(id, *made);
   }

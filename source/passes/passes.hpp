@@ -14,8 +14,12 @@ struct Rewritten {
 /// Drops what no output needs; inputs stay, because they are part of the program's signature.
 Result<ir::Graph> remove_dead(const ir::Graph& graph);
 
+/// What a scatter compares at most: each row, or each element where updates are joined, with each update. Above it the
+/// updates are sorted by their rows.
+inline constexpr double kMostScatterComparisons = 1 << 24;
+
 /// Ops that have no kernel of their own, written in terms of others: scatter.
-Result<ir::Graph> decompose(const ir::Graph& graph);
+Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons = kMostScatterComparisons);
 
 /// Ops whose operands are all literals of one element become literals. Not only to save work: drivers
 /// fold them too, more exactly than the device computes, and then fused and unfused runs differ.
@@ -74,6 +78,7 @@ std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t 
 struct Options {
   bool identities = true;  ///< drop_identities
   bool reorder = true;     ///< of canonicalize
+  double most_scatter_comparisons = kMostScatterComparisons;  ///< of decompose
 };
 
 /// All of them, in order, verified after each in debug builds.

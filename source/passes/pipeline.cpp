@@ -13,7 +13,10 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
   };
   const Step steps[] = {
       {"remove_dead", remove_dead},  // first: the others then look at less
-      {"decompose", decompose},      // before folding and merging: it makes literals and equal parts
+      {"decompose",
+       [&](const ir::Graph& one) {
+         return decompose(one, options.most_scatter_comparisons);
+       }},  // before folding and merging: it makes literals and equal parts
       {"drop_identities",
        [&](const ir::Graph& one) {
          return options.identities ? drop_identities(one) : one;

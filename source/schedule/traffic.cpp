@@ -144,7 +144,7 @@ double cost_of(const ir::Node& node) {
   return custom != nullptr ? custom->cost : static_cast<double>(node.op->cost);
 }
 
-double compute_cost(const ir::Graph& graph, const Loops& loops) {
+double compute_cost(const ir::Graph& graph, const Loops& loops, double visited) {
   double cost = 0;
   for (const Value& value : loops.values) {
     const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::reduction ||
@@ -157,6 +157,7 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
                                                                        : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i)
       evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
+    if ((axes & loops.columns()) != 0) evaluations *= visited;
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.
     if (value.kind == Value::Kind::compute && !op.reduction.of.empty()) continue;

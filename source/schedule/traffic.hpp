@@ -28,8 +28,9 @@ double traffic(const ir::Graph& graph, const segment::Loops& loops, const Target
 /// Of one element of an op, in fused multiply-adds.
 double cost_of(const ir::Node& node);
 
-/// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
-double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
+/// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds. Of the columns
+/// only the share `visited` is counted.
+double compute_cost(const ir::Graph& graph, const segment::Loops& loops, double visited = 1);
 
 /// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
 /// loads and stores; a twentieth of the faster does not overlap.

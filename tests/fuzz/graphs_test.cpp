@@ -40,6 +40,7 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
   way.how.device = place.device;
   way.how.tuning = forced.tuning;
   way.how.numerics = random.chance(50) ? Numerics::strict : Numerics::standard;
+  way.how.sorts_scatters = seed % 2 == 0;
   way.unfused = random.chance(35);
   way.text = std::string(place.name) + forced.name;
   CaseOptions options;

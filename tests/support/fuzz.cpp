@@ -172,6 +172,7 @@ Build random_build(std::uint64_t seed, bool low_limits) {
   Build how;
   how.fusion = seed % 4 != 0;
   how.numerics = seed % 3 == 0 ? Numerics::strict : Numerics::standard;
+  how.sorts_scatters = seed % 5 == 0;
   if (low_limits) {
     how.device = &device_with_low_limits();
   } else if (seed % 7 == 0) {

@@ -7,6 +7,7 @@
 #include "schedule/operands.hpp"
 #include "schedule/traffic.hpp"
 #include "templates/reduction/registers.hpp"
+#include "templates/reduction/visited_columns.hpp"
 
 namespace vkfuse::schedule {
 
@@ -25,10 +26,10 @@ double cost_of_rereading(const Loops& loops, const Target& target, const Schedul
   return row_bytes * rows_in_flight < model.caches.bytes ? 0.25 : 1.0;
 }
 
-/// How often all threads together execute an access along these axes.
-std::int64_t chunks_executed(const Loops& loops, const Schedule& schedule, segment::AxisSet axes) {
-  const std::int64_t along = (axes & loops.columns()) != 0 ? schedule.launch.reduction_chunks : 1;
-  return schedule.launch.parallel_chunks * along;
+/// How often all threads together execute an access along these axes, where so many chunks of a row are visited.
+std::int64_t chunks_executed(const Loops& loops, const Schedule& schedule, std::int64_t visited,
+                             segment::AxisSet axes) {
+  return schedule.launch.parallel_chunks * ((axes & loops.columns()) != 0 ? visited : 1);
 }
 
 /// In how many passes a load is executed; once where what it loads stays in registers.
@@ -46,13 +47,14 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
   double traffic = static_cast<double>(schedule.cost.bytes_written);
   const double again = cost_of_rereading(loops, target, schedule);
+  const std::int64_t visited = visited_chunks(graph, loops, schedule);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
     const int times = times_loaded(loops, schedule, i);
     const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
-    const std::int64_t executed = chunks_executed(loops, schedule, value.axes);
+    const std::int64_t executed = chunks_executed(loops, schedule, visited, value.axes);
     traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
     if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
     schedule.cost.loads_executed += times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
@@ -61,14 +63,16 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    const std::int64_t executed = chunks_executed(loops, schedule, loops.stores[i].axes);
+    const std::int64_t executed = chunks_executed(loops, schedule, visited, loops.stores[i].axes);
     schedule.cost.stores_executed += executed * instructions(schedule.stores[i], bytes, schedule.chunk_size);
     schedule.cost.transactions +=
         ceil_div(executed, subgroup) * lines(schedule.stores[i], bytes, schedule.chunk_size, subgroup);
   }
   schedule.cost.registers = estimated_reduction_registers(graph, loops, schedule);
   const CostModel costs = costs_of(target);
-  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops),
+  const double share =
+      static_cast<double>(visited) / static_cast<double>(std::max<std::int64_t>(1, schedule.launch.reduction_chunks));
+  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share),
                                           schedule.cost.loads_executed + schedule.cost.stores_executed);
 }
 

@@ -120,6 +120,7 @@ Result<void> ReductionEmitter::main_function() {
   }
   if (!split_) load_kept();  // before anything waits for a row's own loads
   VKF_CHECK_OK(row_values(0));
+  if (dispatch_ < loops_.passes) find_visited_chunks();
   if (!split_) {
     if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
     for (int pass = 0; pass < loops_.passes; ++pass) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "templates/reduction/lower_emitter.hpp"
+#include "templates/reduction/visited_columns.hpp"
 
 namespace vkfuse::lowering {
 
@@ -54,6 +55,52 @@ Code ReductionEmitter::register_index_of(ValueId id) const {
   return in_flight_.count(id) != 0 ? "[u]" : "";
 }
 
+void ReductionEmitter::find_visited_chunks() {
+  const auto columns = schedule::visited_columns(graph_, loops_);
+  if (!columns || (!split_ && params_.iterations == 1)) return;
+  const int elements = params_.vector_rows ? 1 : chunk_.elements;
+  const Code all = numbers_.size(loops_.reduction_count());
+  const VisitedChunks chunks{unique("visited_begin"), unique("visited_end")};
+  // A thread that owns several rows visits what one of them needs.
+  const auto bound_of = [&](const schedule::ColumnBound& bound, const char* of_rows) {
+    const Code value = use(row_scope_, bound.value);
+    const bool owns_several = width() > 1 && varies(bound.value);
+    Code text = owns_several ? at(value, 0) : value;
+    for (int j = 1; owns_several && j < width(); ++j) text = code("{}({}, {})", of_rows, text, at(value, j));
+    return bound.behind ? code("uint(clamp({}, -1, int({}) - 1) + 1)", text, all)
+                        : code("uint(clamp({}, 0, int({})))", text, all);
+  };
+  const auto declare_bound = [&](const Code& name, const std::vector<schedule::ColumnBound>& bounds, const Code& none,
+                                 const char* of_bounds, const char* of_rows) {
+    Code text = bounds.empty() ? none : bound_of(bounds[0], of_rows);
+    for (std::size_t i = 1; i < bounds.size(); ++i)
+      text = code("{}({}, {})", of_bounds, text, bound_of(bounds[i], of_rows));
+    main_.line("uint {} = {};", name, text);
+  };
+  main_.line("// Data says which columns of a row are visited; what is reduced elsewhere changes nothing.");
+  declare_bound(chunks.begin, columns->begin, "0u", "max", "min");
+  declare_bound(chunks.end, columns->end, all, "min", "max");
+  if (elements > 1) {
+    main_.line("{} /= {}u;", chunks.begin, elements);
+    main_.line("{0} = ({0} + {1}u) / {2}u;", chunks.end, elements - 1, elements);
+  }
+  if (split_) {
+    main_.line("{0} = max({0}, part_begin);", chunks.begin);
+    main_.line("{0} = min({0}, part_end);", chunks.end);
+  }
+  visited_ = chunks;
+}
+
+Code ReductionEmitter::first_chunk() {
+  if (visited_) return visited_->begin + " + reduction_thread";
+  return split_ ? "part_begin + reduction_thread" : "reduction_thread";
+}
+
+Code ReductionEmitter::end_of_chunks() {
+  if (visited_) return visited_->end;
+  return split_ ? "part_end" : reduction_chunks();
+}
+
 Result<void> ReductionEmitter::run_pass(int number) {
   Pass pass = make_pass(number);
   if (pass.empty()) return {};
@@ -87,8 +134,7 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
     main_.close();
     return {};
   };
-  const Code begin = split_ ? "part_begin + reduction_thread" : "reduction_thread";
-  const Code end = split_ ? "part_end" : reduction_chunks();
+  const Code begin = first_chunk(), end = end_of_chunks();
   if (!split_ && params_.iterations == 1) {
     // Backwards, what is no chunk has a number beyond all of them too.
     main_.open("{}{{", has_full_iterations() ? "" : code("if (column < {}) ", end));
@@ -115,12 +161,29 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
   return {};
 }
 
+/// What says where the vectors of a chunk are that are read at positions of data: values of the chunk, which are loaded
+/// again when it is computed.
+std::vector<ValueId> ReductionEmitter::positions_of_loads(const Pass& pass) const {
+  std::vector<bool> needed(loops_.values.size(), false);
+  for (const ValueId id : pass.vectors) {
+    for (const ValueId data : loops_.values[id].data) needed[data] = true;
+  }
+  std::vector<ValueId> positions;
+  for (auto id = pass.per_chunk.rbegin(); id != pass.per_chunk.rend(); ++id) {
+    if (!needed[*id]) continue;
+    positions.insert(positions.begin(), *id);
+    for (const ValueId operand : loops_.values[*id].operands) needed[operand] = true;
+    for (const ValueId data : loops_.values[*id].data) needed[data] = true;
+  }
+  return positions;
+}
+
 /// A loop that issues the loads of several chunks before it needs the first one.
 Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end) {
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
   for (ValueId id : pass.vectors) {
-    if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
+    if (resident_.count(id) != 0) continue;
     in_flight_.insert(id);
     for (const Code& name : raw_names(id))
       main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
@@ -131,6 +194,7 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begi
   Scope loading = row_scope_;
   set_reduction_axes(loading, false);
   loading.axis_names[kColumn] = "column";
+  VKF_CHECK_OK(emit_values(loading, positions_of_loads(pass)));
   for (ValueId id : pass.vectors) {
     if (in_flight_.count(id) != 0) load_vectors(loading, id, "[u]");
   }
@@ -210,7 +274,7 @@ Result<void> ReductionEmitter::chunk(Pass& pass) {
   }
   VKF_CHECK_OK(emit_values(scope, pass.per_chunk));
   for (ValueId id : pass.vectors) {
-    if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
+    if (in_flight_.count(id) == 0 && !loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   if (is_ragged()) {
     const Code left =

@@ -149,11 +149,17 @@ class ReductionEmitter : public Emitter {
 
   /// Loads everything that stays in registers, before anything waits for it.
   void load_kept();
+  /// Names the chunks between the bounds that data gives, if it does: those that every pass visits.
+  void find_visited_chunks();
+  /// Of the chunks that this workgroup has, the first one of a thread, and one behind the last.
+  [[nodiscard]] Code first_chunk();
+  [[nodiscard]] Code end_of_chunks();
   Result<void> run_pass(int number);
   void begin_scan(const ScanText& scan, const Pass& pass);
   /// The loop over a thread's chunks.
   Result<void> run_chunks(Pass& pass);
   Result<void> run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end);
+  [[nodiscard]] std::vector<ValueId> positions_of_loads(const Pass& pass) const;
   Result<void> run_chunks_in_step(Pass& pass);
   void begin_block(const Pass& pass);
   void end_block(const Pass& pass);
@@ -224,6 +230,11 @@ class ReductionEmitter : public Emitter {
   std::vector<bool> varies_;
   std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from
   std::set<ValueId> running_;             ///< scans that have run in a pass before
+  /// Where data says which chunks of a row are visited: from the first to one behind the last.
+  struct VisitedChunks {
+    Code begin, end;
+  };
+  std::optional<VisitedChunks> visited_;
 };
 
 }  // namespace vkfuse::lowering

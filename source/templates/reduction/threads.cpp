@@ -9,6 +9,7 @@
 #include "schedule/budget.hpp"
 #include "templates/reduction/chunks.hpp"
 #include "templates/reduction/registers.hpp"
+#include "templates/reduction/visited_columns.hpp"
 
 namespace vkfuse::schedule {
 
@@ -43,6 +44,7 @@ struct RowWork {
   bool cpu = false;
   bool scans = false;
   std::int64_t chunks = 0;       ///< along the reduction axes
+  std::int64_t visited = 0;      ///< of these, chunks of a row that are visited in the mean
   std::int64_t chunk_bytes = 0;  ///< of the largest load
   bool repeats = false;          ///< some load is needed again in a later pass
   int iteration_words = 0;       ///< 32-bit words that an iteration takes of a thread's budget
@@ -58,6 +60,7 @@ RowWork row_work(const Problem& problem, const Schedule& schedule) {
   work.cpu = problem.target.type == DeviceType::cpu;
   work.scans = has_scans(problem.loops);
   work.chunks = schedule.launch.reduction_chunks;
+  work.visited = visited_chunks(problem.graph, problem.loops, schedule);
   work.chunk_bytes = static_cast<std::int64_t>(schedule.chunk_size) * largest_load(problem.graph, problem.loops);
   work.repeats = resident_loads(problem.graph, problem.loops, schedule).repeats;
   work.iteration_words = words_of_iteration(problem.graph, problem.loops, problem.target, schedule);
@@ -95,7 +98,7 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
   if (problem.tuning.workgroup && problem.tuning.reduction_threads)
     shape.parallel = std::max(1, *problem.tuning.workgroup / *problem.tuning.reduction_threads);
   const int rest = std::max(1, std::min(work.limit, most) / shape.parallel);
-  shape.reduction = std::min(power_of_two_at_least(work.chunks / (work.cpu ? 16 : 4)), rest);
+  shape.reduction = std::min(power_of_two_at_least(work.visited / (work.cpu ? 16 : 4)), rest);
   if (gives_windows_to_threads(problem, schedule, work)) shape = {std::min(work.limit, 128), 1};
   if (work.scans) shape.reduction = 1;  // a scan goes along its row in one thread
   return shape;
@@ -104,17 +107,17 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
 /// Threads of a row of a CPU: those of one subgroup at most.
 int threads_of_cpu_row(const Target& target, const RowWork& work) {
   const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup.size));
-  return std::min({power_of_two_at_least(work.chunks), subgroup, work.limit});
+  return std::min({power_of_two_at_least(work.visited), subgroup, work.limit});
 }
 
 /// Some 64 bytes of each row per thread: what a thread does once per row is then little beside it.
 int threads_for_bytes(const RowWork& work) {
   const std::int64_t iterations =
       std::clamp<std::int64_t>(64 / std::max<std::int64_t>(work.chunk_bytes, 1), 4, kMostUnrolledIterations);
-  const int threads = std::min(power_of_two_at_least(ceil_div(work.chunks, iterations)), work.limit);
+  const int threads = std::min(power_of_two_at_least(ceil_div(work.visited, iterations)), work.limit);
   // Half as many, if that is no more than 1.6 times as many chunks each: 6 a thread are better than 3.
-  const int fewer = power_of_two_at_least(ceil_div(ceil_div(work.chunks, iterations) * 5, 8));
-  return fewer < threads && ceil_div(work.chunks, fewer) <= kMostUnrolledIterations ? fewer : threads;
+  const int fewer = power_of_two_at_least(ceil_div(ceil_div(work.visited, iterations) * 5, 8));
+  return fewer < threads && ceil_div(work.visited, fewer) <= kMostUnrolledIterations ? fewer : threads;
 }
 
 /// Threads of a row whose loads are needed again, so that it stays in their registers: fewer or more than `threads`.
@@ -142,14 +145,15 @@ int threads_of_row(const Problem& problem, const Schedule& schedule, const RowWo
   if (problem.loops.passes == 1 &&
       static_cast<double>(schedule.launch.parallel_chunks) >= model.occupancy.rows_to_overlap * model.units.count)
     threads = std::min(threads, std::max(128, power_of_two_at_least(work.chunks / 32)));
-  threads = std::max(threads, std::min({32, power_of_two_at_least(work.chunks), work.limit}));
+  threads = std::max(threads, std::min({32, power_of_two_at_least(work.visited), work.limit}));
   if (work.scans) threads = std::min(threads, kMostScanThreads);
   return threads_that_keep_row(problem.target, work, threads);
 }
 
-/// The promise of numerics.hpp, with room for the reductions across threads and splits.
+/// The promise of numerics.hpp, with room for the reductions across threads and splits. Where data says which columns
+/// are visited, few are expected, and a thread that meets many starts its sums anew.
 int threads_of_short_chains(const Loops& loops, const Schedule& schedule, const RowWork& work, int threads) {
-  while (threads < work.limit &&
+  while (work.visited == work.chunks && threads < work.limit &&
          ceil_div(work.chunks, threads) * schedule.chunk_size > longest_sum_chain(loops.reduction_count()) - 256 &&
          loops.reduction_count() > 512) {
     threads *= 2;
@@ -198,7 +202,8 @@ bool is_persistent(const Problem& problem, const Schedule& schedule, const RowWo
   const int most = work.scans ? kMostScanIterations : kMostUnrolledIterations;
   const bool fits = params.iterations <= most && params.iterations * work.iteration_words <= work.most_resident &&
                     (work.cpu || params.iterations * work.iteration_words * params.reduction_threads <= kMostRowWords);
-  return problem.tuning.persistent.value_or(work.repeats && fits) && params.iterations <= most &&
+  return work.visited == work.chunks && problem.tuning.persistent.value_or(work.repeats && fits) &&
+         params.iterations <= most &&
          may_unroll(problem.graph, problem.loops, problem.target, params.iterations * std::max(1, schedule.chunk_size));
 }
 
