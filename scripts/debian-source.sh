@@ -1,6 +1,6 @@
 # Sourced, with $home set to a folder for what is fetched:
 #   debian_source RELEASE PACKAGE   the upstream source of a package, into $home/source/PACKAGE-RELEASE
-mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
+mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1 || true)
 mirror=${mirror:-http://deb.debian.org/debian}
 
 # apt of another release of Debian, which changes nothing outside of $home.

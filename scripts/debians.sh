@@ -2,10 +2,11 @@
 #   debian RELEASE [--unpacked ARCHITECTURE] PACKAGE...     makes $debians/RELEASE-ARCHITECTURE, says where in $debian
 #   debian RELEASE --apart NAME PACKAGE...                  $debians/NAME-RELEASE-amd64, which nothing else uses
 #   in_debian COMMAND...                                    runs it there, as root
+#   reach_packages                                          lets it use the package index that this machine uses
 # One of another processor is unpacked and not installed: qemu runs its programs one by one. Needs root.
 
 debians=${VKFUSE_DEBIANS:-/var/tmp/vkfuse-debians}
-mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
+mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1 || true)
 mirror=${mirror:-http://deb.debian.org/debian}
 
 in_debian() { chroot "$debian" env DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 "$@"; }
@@ -57,6 +58,14 @@ add_packages() {
   [ ${#missing[@]} = 0 ] && return
   { in_debian apt-get -qq update && in_debian apt-get -qq install -y --no-install-recommends "${missing[@]}"; } \
     >>"$log" 2>&1 || { tail "$log" >&2 && exit 1; }
+}
+
+# Packages of Python come from where this machine gets them: its index, and the certificates that it trusts.
+reach_packages() {
+  local file
+  for file in /etc/resolv.conf /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+    [ ! -e $file ] || cp -L $file "$debian$file"
+  done
 }
 
 # The sources as they are here, also what is not committed, as /vkfuse of $debian. Builds stay; a file that went away

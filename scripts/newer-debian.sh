@@ -17,7 +17,8 @@ case $release/$what/$compiler in
 esac
 
 # The scripts install what they need themselves.
-debian "$release" --apart fresh git
+debian "$release" --apart fresh git ca-certificates
+reach_packages
 copy_sources
 # They ask git which files there are.
 in_debian sh -c 'cd /vkfuse && git init -q 2>/dev/null; git add -A'

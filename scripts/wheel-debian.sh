@@ -24,11 +24,8 @@ cp "$wheel" "$debian/wheel/"
 cp -r README.md docs examples "$debian/wheel/"
 cp -r python/tests "$debian/wheel/python/"
 cp -r tests/golden "$debian/wheel/tests/"
-# How this machine reaches its package index.
-for file in /etc/resolv.conf /etc/pip.conf; do [ ! -e $file ] || cp -L $file "$debian$file"; done
+reach_packages
 pip_environment=$(env | grep -E '^(PIP_|HTTPS?_PROXY|https?_proxy|NO_PROXY|no_proxy|SSL_CERT_FILE)' || true)
-certificate=/etc/ssl/certs/ca-certificates.crt
-[ ! -e $certificate ] || cp -L $certificate "$debian$certificate"
 mountpoint -q "$debian/proc" || mount -t proc proc "$debian/proc"
 trap 'umount "$debian/proc"' EXIT
 

@@ -41,29 +41,25 @@ float f32_tanh(float x) {
   return f32_is_nan(x) ? x : result;
 }
 
-// 4 ulp: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow.
+// 4 ulp: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow. One logarithm and one return:
+// Mesa 25.0's CPU driver loses the result of a branch that has a logarithm of its own.
 float f32_asinh(float x) {
-  if (!f32_is_finite(x)) return x;
   precise float a = abs(x);
-  if (a > 1e9) {
-    precise float far = f32_log1p(a) + 0.693147182;
-    return f32_copy_sign(far, x);
-  }
-  precise float square = a * a;
-  precise float excess = a + square / (1.0 + sqrt(square + 1.0));
-  return f32_copy_sign(f32_log1p(excess), x);
+  bool far = a > 1e9;
+  precise float square = mix(a * a, 0.0, far);
+  precise float excess = mix(a + square / (1.0 + sqrt(square + 1.0)), a, far);
+  precise float result = f32_log1p(excess) + mix(0.0, 0.693147182, far);
+  result = f32_copy_sign(result, x);
+  return mix(x, result, f32_is_finite(x));
 }
 
-// 4 ulp; NaN below 1.
+// 4 ulp; NaN below 1. As above.
 float f32_acosh(float x) {
-  if (f32_is_nan(x) || x < 1.0) return f32_nan();
-  if (x > 1e9) {
-    precise float far = f32_log1p(x) + 0.693147182;
-    return far;
-  }
+  bool far = x > 1e9;
   precise float t = x - 1.0;
-  precise float excess = t + f32_sqrt(t * t + 2.0 * t);
-  return f32_log1p(excess);
+  precise float excess = mix(t + f32_sqrt(t * t + 2.0 * t), x, far);
+  precise float result = f32_log1p(excess) + mix(0.0, 0.693147182, far);
+  return mix(result, f32_nan(), f32_is_nan(x) || x < 1.0);
 }
 
 // 4 ulp; infinite at +-1, NaN outside.

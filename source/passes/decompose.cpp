@@ -34,7 +34,8 @@ class Writer {
   }
   /// Ascending, of one axis.
   NodeId argsort(NodeId value) {
-    return keep(graph_.add_structured(ops::row("argsort"), {value}, ir::SortPayload{0, false, type(value).shape[0].size()}));
+    return keep(
+        graph_.add_structured(ops::row("argsort"), {value}, ir::SortPayload{0, false, type(value).shape[0].size()}));
   }
   NodeId iota(Shape shape, int axis) { return keep(graph_.add_iota({DType::i32, std::move(shape)}, axis)); }
   NodeId scalar(DType dtype, double value) { return graph_.add_scalar(dtype, value); }
@@ -70,8 +71,8 @@ Joining joining(ir::ScatterMode mode) {
   }
 }
 
-/// What a scatter is given: rows of `updates` for the rows of `base` at `positions`, of i32, negative or behind the last
-/// row where there is none.
+/// What a scatter is given: rows of `updates` for the rows of `base` at `positions`, of i32, negative or behind the
+/// last row where there is none.
 struct Scatter {
   NodeId base = 0, positions = 0, updates = 0;
   ir::ScatterMode mode = ir::ScatterMode::set;

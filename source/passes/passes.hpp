@@ -76,8 +76,8 @@ Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {
-  bool identities = true;  ///< drop_identities
-  bool reorder = true;     ///< of canonicalize
+  bool identities = true;                                     ///< drop_identities
+  bool reorder = true;                                        ///< of canonicalize
   double most_scatter_comparisons = kMostScatterComparisons;  ///< of decompose
 };
 

@@ -97,8 +97,7 @@ TEST_P(RaggedReductions, RunInEverySchedule) {
   const Tensor begin = bound(around(columns(), rows_));
   const Tensor end = begin + bound(Tensor::input("index97", DType::i32, rows_)) - 30;
   const Tensor inside = logical_and(ge(column(), begin), lt(column(), end));
-  const ir::Graph graph =
-      graph_of({select(inside, x(DType::f16), number(DType::f16, 0)).sum({GetParam().axis})});
+  const ir::Graph graph = graph_of({select(inside, x(DType::f16), number(DType::f16, 0)).sum({GetParam().axis})});
   std::vector<std::pair<std::string, Build>> builds(6);
   builds[0] = {"as planned", {}};
   builds[1] = {"without subgroups", {.device = &device_without_subgroups()}};
@@ -156,7 +155,8 @@ TEST_P(SortedScatters, TakePositionsOfEveryType) {
   for (const DType dtype : {DType::i32, DType::u32, DType::i64}) {
     const Tensor anywhere = Tensor::input("anywhere", dtype, {Dim(of.count)});
     for (const char* mode : {"set", "add"}) {
-      const Tensor y = values("x", DType::f32, of.rows).scatter(anywhere, values("updates", DType::f32, of.count), mode);
+      const Tensor y =
+          values("x", DType::f32, of.rows).scatter(anywhere, values("updates", DType::f32, of.count), mode);
       visits_part(graph_of({y}), {.sorts_scatters = true}, fmt::format("{} at {}, {}", mode, name_of(dtype), of.name));
     }
   }

@@ -16,7 +16,7 @@ struct Build {
   Numerics numerics = Numerics::standard;
   bool fusion = true;
   schedule::Tuning tuning;
-  bool sorts_scatters = false;  ///< however few updates there are
+  bool sorts_scatters = false;                  ///< however few updates there are
   std::optional<CostModel> costs;               ///< that planning counts with; nothing: the device's
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
 };

@@ -26,10 +26,13 @@ double cost_of_rereading(const Loops& loops, const Target& target, const Schedul
   return row_bytes * rows_in_flight < model.caches.bytes ? 0.25 : 1.0;
 }
 
-/// How often all threads together execute an access along these axes, where so many chunks of a row are visited.
+/// How often all threads together execute an access along these axes, where so many chunks of a row are visited. All
+/// threads of a row find what bounds them.
 std::int64_t chunks_executed(const Loops& loops, const Schedule& schedule, std::int64_t visited,
                              segment::AxisSet axes) {
-  return schedule.launch.parallel_chunks * ((axes & loops.columns()) != 0 ? visited : 1);
+  const bool chosen = visited < schedule.launch.reduction_chunks;
+  const std::int64_t of_row = chosen ? schedule.as<ReductionParams>().reduction_threads : 1;
+  return schedule.launch.parallel_chunks * ((axes & loops.columns()) != 0 ? visited : of_row);
 }
 
 /// In how many passes a load is executed; once where what it loads stays in registers.

@@ -178,18 +178,16 @@ std::vector<ValueId> ReductionEmitter::positions_of_loads(const Pass& pass) cons
   return positions;
 }
 
-/// A loop that issues the loads of several chunks before it needs the first one.
-Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end) {
-  const int count = schedule_.unroll_factor;
-  main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
+/// The loads of the chunks that are in flight together.
+Result<void> ReductionEmitter::load_ahead(const Pass& pass, const Code& step, const Code& end) {
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0) continue;
     in_flight_.insert(id);
     for (const Code& name : raw_names(id))
-      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, schedule_.unroll_factor);
   }
-  const Code step = code("first + u * {}u", params_.reduction_threads);
-  main_.open_unrolled("u", count);
+  if (in_flight_.empty()) return {};
+  main_.open_unrolled("u", schedule_.unroll_factor);
   main_.line("uint column = {};", column_of(code("min({}, {} - 1u)", step, end)));
   Scope loading = row_scope_;
   set_reduction_axes(loading, false);
@@ -199,6 +197,15 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begi
     if (in_flight_.count(id) != 0) load_vectors(loading, id, "[u]");
   }
   main_.close();
+  return {};
+}
+
+/// A loop that issues the loads of several chunks before it needs the first one.
+Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end) {
+  const int count = schedule_.unroll_factor;
+  main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
+  const Code step = code("first + u * {}u", params_.reduction_threads);
+  VKF_CHECK_OK(load_ahead(pass, step, end));
   main_.open_unrolled("u", count);
   if (loops_.backwards) main_.line("uint step = {};", step);
   main_.line("uint column = {};", loops_.backwards ? column_of("step") : step);

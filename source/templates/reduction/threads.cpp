@@ -82,8 +82,27 @@ bool gives_windows_to_threads(const Problem& problem, const Schedule& schedule, 
          !problem.tuning.workgroup;
 }
 
+/// Threads for each row, or group of rows, whose columns data chooses. Few are visited in the mean, but all of them may
+/// be one row's: where rows do not fill the device many times over, threads that find nothing to do cost little.
+WorkgroupShape threads_of_chosen_columns(const Problem& problem, const Schedule& schedule, const RowWork& work) {
+  constexpr double kWaves = 8;
+  constexpr int kMost = 32, kWorkgroup = 128;
+  const DeviceModel& model = device_model(problem.target);
+  WorkgroupShape shape;
+  shape.reduction = std::min(kMost, power_of_two_at_least(work.visited / 4));
+  const double rows = static_cast<double>(std::max<std::int64_t>(1, schedule.launch.parallel_chunks));
+  while (shape.reduction < kMost && rows * shape.reduction * 2 <= kWaves * model.units.count * model.units.threads)
+    shape.reduction *= 2;
+  shape.reduction = std::min(shape.reduction, power_of_two_at_least(work.chunks));
+  shape.parallel = std::min(power_of_two_at_least(schedule.launch.parallel_chunks),
+                            std::max(1, std::min(work.limit, kWorkgroup) / shape.reduction));
+  return shape;
+}
+
 /// Neighbouring threads own neighbouring rows; the rest of the workgroup share the reduction axes.
 WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& schedule, const RowWork& work) {
+  if (work.visited < work.chunks && !work.cpu && !problem.tuning.workgroup)
+    return threads_of_chosen_columns(problem, schedule, work);
   WorkgroupShape shape;
   shape.parallel = std::min(power_of_two_at_least(schedule.launch.parallel_chunks), work.cpu ? 8 : 32);
   int most = work.cpu ? 64 : 512;

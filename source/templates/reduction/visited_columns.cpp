@@ -80,9 +80,8 @@ class Bounds {
 
 /// Whether the loops do nothing along columns but reduce, in one pass along one axis.
 bool only_reduces(const Loops& loops) {
-  const bool stores = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
-    return (store.axes & loops.columns()) != 0;
-  });
+  const bool stores = std::any_of(loops.stores.begin(), loops.stores.end(),
+                                  [&](const segment::Store& store) { return (store.axes & loops.columns()) != 0; });
   return loops.passes == 1 && count_axes(loops).columns == 1 && !stores && !has_scans(loops) && loops.keys() == 0 &&
          loops.inner() == 0 && !loops.opaque && !loops.empty;
 }
