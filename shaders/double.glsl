@@ -119,8 +119,8 @@ double i64p_to_f64(uvec2 x) {
 }
 
 // Truncated to f32 with the last bit set where anything was lost: a later rounding to f16 or bf16
-// then is as if it were the only one. Precise: Mesa 25.0's CPU driver takes a number that is rounded and widened again for
-// the number itself otherwise.
+// then is as if it were the only one. Precise: Mesa 25.0's CPU driver takes a number that is rounded and widened again
+// for the number itself otherwise.
 float f64_to_f32_odd(double x) {
   precise float rounded = float(x);
   precise double back = double(rounded);

@@ -170,9 +170,10 @@ double comparisons_of(const TensorType& base, Dim count, ir::ScatterMode mode) {
   return comparisons;
 }
 
-Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, NodeId indices, NodeId updates,
+Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, std::span<const NodeId> operands,
                        double most_comparisons) {
   Writer w(graph);
+  const NodeId base = operands[0], indices = operands[1], updates = operands[2];
   const TensorType type = w.type(base);
   const Dim rows = type.shape[0];
   const Dim count = w.type(indices).shape[0];
@@ -202,7 +203,7 @@ Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
       continue;
     }
     const std::vector<NodeId> operands = rewriter.mapped(id);
-    auto made = scatter(rewriter.graph(), node, operands[0], operands[1], operands[2], most_comparisons);
+    auto made = scatter(rewriter.graph(), node, operands, most_comparisons);
     if (!made) return std::move(made).error().within(fmt::format("writing out %{} = {}", id, node.op->name));
     rewriter.alias(id, *made);
   }

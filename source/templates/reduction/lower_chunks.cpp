@@ -179,7 +179,7 @@ std::vector<ValueId> ReductionEmitter::positions_of_loads(const Pass& pass) cons
 }
 
 /// The loads of the chunks that are in flight together.
-Result<void> ReductionEmitter::load_ahead(const Pass& pass, const Code& step, const Code& end) {
+Result<void> ReductionEmitter::load_in_flight(const Pass& pass, const Code& step, const Code& end) {
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0) continue;
     in_flight_.insert(id);
@@ -205,7 +205,7 @@ Result<void> ReductionEmitter::run_chunks_in_flight(Pass& pass, const Code& begi
   const int count = schedule_.unroll_factor;
   main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * params_.reduction_threads);
   const Code step = code("first + u * {}u", params_.reduction_threads);
-  VKF_CHECK_OK(load_ahead(pass, step, end));
+  VKF_CHECK_OK(load_in_flight(pass, step, end));
   main_.open_unrolled("u", count);
   if (loops_.backwards) main_.line("uint step = {};", step);
   main_.line("uint column = {};", loops_.backwards ? column_of("step") : step);

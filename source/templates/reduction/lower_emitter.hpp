@@ -159,7 +159,7 @@ class ReductionEmitter : public Emitter {
   /// The loop over a thread's chunks.
   Result<void> run_chunks(Pass& pass);
   Result<void> run_chunks_in_flight(Pass& pass, const Code& begin, const Code& end);
-  Result<void> load_ahead(const Pass& pass, const Code& step, const Code& end);
+  Result<void> load_in_flight(const Pass& pass, const Code& step, const Code& end);
   [[nodiscard]] std::vector<ValueId> positions_of_loads(const Pass& pass) const;
   Result<void> run_chunks_in_step(Pass& pass);
   void begin_block(const Pass& pass);

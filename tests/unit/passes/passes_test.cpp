@@ -20,6 +20,8 @@ std::string after(Pass pass, const std::string& body) {
 }
 
 Result<ir::Graph> in_one_order(const ir::Graph& graph) { return passes::canonicalize(graph); }
+Result<ir::Graph> scatters_compared(const ir::Graph& graph) { return passes::decompose(graph); }
+Result<ir::Graph> scatters_sorted(const ir::Graph& graph) { return passes::decompose(graph, 0); }
 Result<ir::Graph> once_each(const ir::Graph& graph) { return passes::canonicalize(graph, /*reorder=*/false); }
 
 TEST(Passes, WhatNoOutputNeedsGoesAndInputsStay) {
@@ -191,13 +193,11 @@ TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
 }
 
 TEST(Passes, ChangeNoValueOfRandomGraphs) {
-  const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},
-                                              {"decompose", passes::decompose},
-                                              {"drop_identities", passes::drop_identities},
-                                              {"fold_literals", passes::fold_literals},
-                                              {"canonicalize", in_one_order},
-                                              {"canonicalize where it is", once_each},
-                                              {"separate_outputs", passes::separate_outputs}};
+  const std::pair<const char*, Pass> all[] = {
+      {"remove_dead", passes::remove_dead},      {"decompose", scatters_compared},
+      {"decompose by sorting", scatters_sorted}, {"drop_identities", passes::drop_identities},
+      {"fold_literals", passes::fold_literals},  {"canonicalize", in_one_order},
+      {"canonicalize where it is", once_each},   {"separate_outputs", passes::separate_outputs}};
   CaseOptions options;
   options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   options.every_class = true;
