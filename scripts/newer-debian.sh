@@ -22,8 +22,11 @@ reach_packages
 copy_sources
 # They ask git which files there are.
 in_debian sh -c 'cd /vkfuse && git init -q 2>/dev/null; git add -A'
-mkdir -p "$debian/proc" && { mountpoint -q "$debian/proc" || mount -t proc proc "$debian/proc"; }
-trap 'umount "$debian/proc"' EXIT
+mkdir -p "$debian/proc" "$debian/dev/pts"
+mountpoint -q "$debian/proc" || mount -t proc proc "$debian/proc"
+# Tests look at what the commands write to terminals.
+mountpoint -q "$debian/dev/pts" || mount --bind /dev/pts "$debian/dev/pts"
+trap 'umount "$debian/dev/pts" "$debian/proc"' EXIT
 
 package_of() { case $1 in clang*) echo "${1/clang++/clang}" ;; *) echo "$1" ;; esac; }
 in_tree() { in_debian env -C /vkfuse CCACHE_DIR=/var/cache/ccache "$@"; }
