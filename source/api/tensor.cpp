@@ -11,6 +11,15 @@ using NodePtr = std::shared_ptr<const Tensor::Node>;
 Tensor::Node::~Node() {
   // Each operand that only this node holds would destroy its own operands in turn: collect instead.
   std::vector<Tensor> pending = std::move(operands);
+  const auto collect = [&pending](std::shared_ptr<const api::OwnGradient>& own) {
+    if (own != nullptr && own.use_count() == 1) {
+      auto& operands_of_rule = const_cast<api::OwnGradient&>(*own).operands;  // the last owner is about to destroy it
+      for (Tensor& operand : operands_of_rule) pending.push_back(std::move(operand));
+      operands_of_rule.clear();
+    }
+    own.reset();
+  };
+  collect(gradient);
   while (!pending.empty()) {
     Tensor tensor = std::move(pending.back());
     pending.pop_back();
@@ -18,6 +27,7 @@ Tensor::Node::~Node() {
     auto& owned = const_cast<Node&>(*tensor.node_);  // the last owner is about to destroy it
     for (Tensor& operand : owned.operands) pending.push_back(std::move(operand));
     owned.operands.clear();
+    collect(owned.gradient);
   }
 }
 
@@ -100,6 +110,15 @@ Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorTy
   recorder.note(recorded);
   return Tensor(recorded);
 }
+
+Tensor with_own_gradient(Tensor built, OwnGradient gradient) {
+  if (!built.valid()) return built;
+  auto& node = const_cast<Tensor::Node&>(*built.node());
+  node.gradient = std::make_shared<const OwnGradient>(std::move(gradient));
+  return built;
+}
+
+Tensor as_constant(Tensor built) { return with_own_gradient(std::move(built), {}); }
 
 void Recorder::tidy() {
   std::erase_if(live, [](const Entry& entry) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "vkfuse/gradients.hpp"
 #include "vkfuse/tensor.hpp"
 
 namespace vkfuse {
@@ -31,6 +32,12 @@ struct Recorder {
   void tidy();
 };
 
+/// What gradients() takes a node for, whatever it was computed from. Without operands: for a constant.
+struct OwnGradient {
+  std::vector<Tensor> operands;
+  GradientRule rule;
+};
+
 }  // namespace api
 
 struct Tensor::Node {
@@ -41,6 +48,7 @@ struct Tensor::Node {
   std::optional<Error> error;                     ///< set: the tensor is invalid
   std::shared_ptr<const api::StreamValue> value;  ///< set: its elements are on a device, and it has no operands
   std::shared_ptr<api::Recorder> recorder;        ///< of the stream that it, or an operand, is of
+  std::shared_ptr<const api::OwnGradient> gradient;
 
   Node() = default;
   Node(const Node&) = delete;
@@ -55,6 +63,15 @@ namespace api {
 /// returned as it is, and what the rules refuse is an invalid tensor. `type` holds what the op takes as
 /// attributes: the dtype of conversions and literals, the shape of inputs, literals and some views.
 Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload);
+
+/// A tensor that was just built, which nothing else holds, with a gradient of its own.
+Tensor with_own_gradient(Tensor built, OwnGradient gradient);
+/// The same, as a constant to gradients().
+Tensor as_constant(Tensor built);
+
+/// The largest along an axis, which stays as 1: what is subtracted so that no exponential overflows. The results do not
+/// depend on it, and so it is a constant to gradients().
+Tensor largest_along(const Tensor& x, int axis);
 
 /// An axis of a tensor counted from -1 backwards, counted from 0; one that is out of range either way is
 /// left as it is, so that the builder's error names what the caller wrote.
