@@ -291,6 +291,21 @@ VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, v
  * checked here, and nothing is added if they are wrong. */
 VKF_API vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
                              vkf_value* added);
+/* What vkf_gradients() is asked for: values of one graph. */
+typedef struct vkf_gradient_request {
+  const vkf_value* outputs; /* floats */
+  size_t output_count;
+  const vkf_value* wrt; /* floats: inputs, or values on the way */
+  size_t wrt_count;
+  const vkf_value* cotangents; /* one of each output's type; none: ones, so that a scalar has its gradient */
+  size_t cotangent_count;
+  const vkf_value* constants; /* values that no gradient goes through */
+  size_t constant_count;
+} vkf_gradient_request;
+/* Adds the gradient of sum(cotangent * output), over all outputs, with respect to each of `wrt`: `gradients` has room
+ * for as many values. They are values like any others, and have gradients too. docs/gradients.md says what the gradient
+ * of each op is. Nothing is added where something is wrong, as an op on the way that has no gradient. */
+VKF_API vkf_status vkf_gradients(vkf_graph* graph, const vkf_gradient_request* request, vkf_value* gradients);
 /* Names a result. */
 VKF_API vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value);
 /* The type of a value. */

@@ -17,6 +17,7 @@
 #include "vkfuse/gradients.hpp"
 #include "vkfuse/interop.hpp"
 #include "vkfuse/ops.hpp"
+#include "vkfuse/optimizers.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/shape.hpp"
 #include "vkfuse/stream.hpp"

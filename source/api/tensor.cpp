@@ -224,62 +224,50 @@ Tensor operator/(double a, const Tensor& b) { return scalar_like(b, a) / b; }
 
 namespace api {
 
-namespace {
-
-/// Appends a tensor and what it needs, operands first, with an explicit stack: depth is no limit.
-class GraphBuilder {
- public:
-  Result<ir::NodeId> add(const Tensor& root) {
-    std::vector<const Tensor::Node*> stack{root.node().get()};
-    while (!stack.empty()) {
-      const Tensor::Node* node = stack.back();
-      if (ids_.count(node) != 0) {
-        stack.pop_back();
-        continue;
-      }
-      if (node->value != nullptr)
-        return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.",
-                       to_text(node->type));
-      bool ready = true;
-      for (std::size_t i = node->operands.size(); i-- > 0;) {
-        const Tensor::Node* operand = node->operands[i].node().get();
-        if (ids_.count(operand) != 0) continue;
-        stack.push_back(operand);
-        ready = false;
-      }
-      if (!ready) continue;
+Result<ir::NodeId> append(ir::Graph& graph, const Tensor& root, NodeIds& ids) {
+  std::vector<const Tensor::Node*> stack{root.node().get()};
+  while (!stack.empty()) {
+    const Tensor::Node* node = stack.back();
+    if (ids.count(node) != 0) {
       stack.pop_back();
-      std::vector<ir::NodeId> operands;
-      for (const Tensor& operand : node->operands) operands.push_back(ids_.at(operand.node().get()));
-      VKF_TRY(id, ir::append_copy(graph, {node->op, {}, node->type, node->payload}, std::move(operands)));
-      ids_[node] = id;
+      continue;
     }
-    return ids_.at(root.node().get());
+    if (node->value != nullptr)
+      return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.",
+                     to_text(node->type));
+    bool ready = true;
+    for (std::size_t i = node->operands.size(); i-- > 0;) {
+      const Tensor::Node* operand = node->operands[i].node().get();
+      if (ids.count(operand) != 0) continue;
+      stack.push_back(operand);
+      ready = false;
+    }
+    if (!ready) continue;
+    stack.pop_back();
+    std::vector<ir::NodeId> operands;
+    for (const Tensor& operand : node->operands) operands.push_back(ids.at(operand.node().get()));
+    VKF_TRY(id, ir::append_copy(graph, {node->op, {}, node->type, node->payload}, std::move(operands)));
+    ids[node] = id;
   }
-
-  ir::Graph graph;
-
- private:
-  std::unordered_map<const Tensor::Node*, ir::NodeId> ids_;
-};
-
-}  // namespace
+  return ids.at(root.node().get());
+}
 
 Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names,
                            const std::string& graph_name) {
   if (outputs.empty()) return invalid("A program needs at least one output.");
   if (names.size() > outputs.size())
     return invalid("{} output names were given for {} outputs.", names.size(), outputs.size());
-  GraphBuilder builder;
-  builder.graph.name = graph_name;
+  ir::Graph graph;
+  NodeIds ids;
+  graph.name = graph_name;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].valid()) return Error(outputs[i].error()).within(fmt::format("building output {}", i));
-    auto id = builder.add(outputs[i]);
+    auto id = append(graph, outputs[i], ids);
     if (!id) return std::move(id).error().within(fmt::format("building output {}", i));
     const std::string name = i < names.size() ? names[i] : i == 0 ? "y" : "y" + std::to_string(i);
-    VKF_CHECK_OK(builder.graph.add_output(name, *id));
+    VKF_CHECK_OK(graph.add_output(name, *id));
   }
-  return std::move(builder.graph);
+  return graph;
 }
 
 }  // namespace api

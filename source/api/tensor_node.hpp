@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -76,6 +77,11 @@ Tensor largest_along(const Tensor& x, int axis);
 /// An axis of a tensor counted from -1 backwards, counted from 0; one that is out of range either way is
 /// left as it is, so that the builder's error names what the caller wrote.
 int counted_axis(int axis, std::size_t rank);
+
+using NodeIds = std::unordered_map<const Tensor::Node*, ir::NodeId>;
+/// Appends a tensor and what it needs, operands first, without recursion. Those in `ids` are there, and those that are
+/// appended come in.
+Result<ir::NodeId> append(ir::Graph& graph, const Tensor& root, NodeIds& ids);
 
 /// The graph of these results, named as given (or "y", "y1", ... where names are missing).
 /// The error of an invalid tensor is returned.

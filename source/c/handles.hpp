@@ -24,6 +24,7 @@ struct vkf_recording {
 
 struct vkf_graph {
   vkfuse::ir::Graph graph;
+  std::vector<vkfuse::ir::NodeId> constants;  // to gradients, of composites
 };
 
 struct vkf_program {
@@ -142,6 +143,6 @@ bool is_composite(const vkf_op* op);
 Result<CompositeAttributes> composite_attributes(const vkf_op& op);
 
 /// Appends an op, or a composite, by its name.
-Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
+Result<ir::NodeId> apply(vkf_graph& to, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
 
 }  // namespace vkfuse::c
