@@ -100,7 +100,7 @@ class Walk {
     const Tensor::Node& node = *y.node();
     const autodiff::GradientRow& row = autodiff::row_of(*node.op);
     const std::span<const Tensor> operands = sources_of(node);
-    const autodiff::Call call{y, operands, g};
+    const autodiff::Call call{y, operands, g, is_forward_};
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!depends_on_wrt(operands[i])) continue;
       if (row.kind == Kind::refused)
@@ -139,6 +139,9 @@ class Walk {
   }
 
   std::unordered_map<const Tensor::Node*, Found> found_;
+  const std::function<bool(const Tensor&)> is_forward_ = [this](const Tensor& tensor) {
+    return found_.contains(tensor.node().get());
+  };
   std::vector<Tensor> order_;  ///< operands before what reads them
 };
 

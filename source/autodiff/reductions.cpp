@@ -75,8 +75,8 @@ Tensor one_by_one(const Call& c, Rule rule) {
   const Tensor inner = c.x(0).reduce(name, {last}), outer = inner.reduce(name, others);
   if (!outer.valid()) return outer;
   const Tensor outer_operands[] = {inner}, inner_operands[] = {c.x(0)};
-  const Tensor between = rule({outer, outer_operands, c.g}, 0);
-  return between.valid() ? rule({inner, inner_operands, between}, 0) : between;
+  const Tensor between = rule({outer, outer_operands, c.g, c.is_forward}, 0);
+  return between.valid() ? rule({inner, inner_operands, between, c.is_forward}, 0) : between;
 }
 
 /// To the first of the elements that are the extreme. They are found by their position, not by their value: a value

@@ -1,6 +1,7 @@
 // The table of gradients: a rule, or the reason why there is none, for each row of the op table.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ struct Call {
   const Tensor& y;  ///< the result
   std::span<const Tensor> operands;
   const Tensor& g;  ///< the cotangent of y, of its dtype and shape
+  /// Whether a tensor is a value of what gradients are taken of. Others were made by rules, and nothing else reads them
+  /// but a rule: they may be made in another way instead.
+  const std::function<bool(const Tensor&)>& is_forward;
 
   [[nodiscard]] const Tensor& x(std::size_t operand) const { return operands[operand]; }
   template <typename T>

@@ -12,13 +12,96 @@ bool is_all_ones(std::span<const std::int64_t> steps) {
   return std::all_of(steps.begin(), steps.end(), [](std::int64_t step) { return step == 1; });
 }
 
+/// Zeros around each axis, or what is cut off where numbers are negative.
+struct Margins {
+  std::vector<std::int64_t> low, high;
+};
+
+/// Those of a dot's operand, whose axes are the free axes of the result from `first` on, and its batch axes.
+Tensor operand_with(const Tensor& x, std::span<const int> batch, std::span<const int> contract, const Margins& of,
+                    std::size_t first) {
+  Margins own{std::vector<std::int64_t>(x.shape().size()), std::vector<std::int64_t>(x.shape().size())};
+  const auto set = [&](int axis, std::size_t from) {
+    own.low[static_cast<std::size_t>(axis)] = of.low[from];
+    own.high[static_cast<std::size_t>(axis)] = of.high[from];
+  };
+  for (std::size_t i = 0; i < batch.size(); ++i) set(batch[i], i);
+  for (const int axis : ir::free_axes(batch, contract, x.shape().size())) set(axis, first++);
+  return x.pad(own.low, own.high);
+}
+
+std::optional<Tensor> sum_with_margins(const Call& c, const Tensor& x, const Margins& margins);
+
+/// Of a sum over axes, and of a product: those of what is summed.
+Tensor summed_with(const Tensor::Node& node, const Margins& margins) {
+  const Tensor& x = node.operands[0];
+  if (node.op->role == ops::Role::dot) {
+    const auto& axes = std::get<ir::DotPayload>(node.payload);
+    const std::size_t first = axes.batch_a.size();
+    const std::size_t second = first + x.shape().size() - first - axes.contract_a.size();
+    const Tensor a = operand_with(x, axes.batch_a, axes.contract_a, margins, first);
+    const Tensor b = operand_with(node.operands[1], axes.batch_b, axes.contract_b, margins, second);
+    return dot_general(a, b, {axes.contract_a, axes.contract_b, axes.batch_a, axes.batch_b});
+  }
+  const std::vector<int>& axes = std::get<ir::AxesPayload>(node.payload).axes;
+  Margins wide = margins;
+  for (const int axis : axes) {
+    wide.low.insert(wide.low.begin() + axis, 0);
+    wide.high.insert(wide.high.begin() + axis, 0);
+  }
+  return x.pad(wide.low, wide.high).sum(axes);
+}
+
+/// The same through a reshape that keeps the axes which have margins, and what follows them.
+std::optional<Tensor> reshape_with_margins(const Call& c, const Tensor& x, const Margins& margins) {
+  const Tensor& from = x.node()->operands[0];
+  const std::size_t rank = x.shape().size(), inner_rank = from.shape().size();
+  std::size_t kept = 0;
+  while (kept < std::min(rank, inner_rank) && x.shape()[rank - 1 - kept] == from.shape()[inner_rank - 1 - kept]) ++kept;
+  Margins inner{std::vector<std::int64_t>(inner_rank), std::vector<std::int64_t>(inner_rank)};
+  Shape shape = x.shape();
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (margins.low[i] == 0 && margins.high[i] == 0) continue;
+    if (i < rank - kept) return std::nullopt;
+    const std::size_t at = i + inner_rank - rank;
+    inner.low[at] = margins.low[i];
+    inner.high[at] = margins.high[i];
+    shape[i] = Dim(shape[i].size() + margins.low[i] + margins.high[i]);
+  }
+  const auto made = sum_with_margins(c, from, inner);
+  return made ? std::optional(made->reshape(std::move(shape))) : std::nullopt;
+}
+
+/// Margins of a sum that a rule has just made, as a sum over operands with margins: they are part of the loads then,
+/// and no kernel of their own. Nothing of other tensors.
+std::optional<Tensor> sum_with_margins(const Call& c, const Tensor& x, const Margins& margins) {
+  if (!x.valid() || c.is_forward(x)) return std::nullopt;
+  const Tensor::Node& node = *x.node();
+  if (node.op->role == ops::Role::reshape) return reshape_with_margins(c, x, margins);
+  if (node.op->role == ops::Role::dot || node.op->role == ops::Role::reduce_sum) return summed_with(node, margins);
+  if (node.op->role != ops::Role::permute) return std::nullopt;
+  const std::vector<int>& axes = std::get<ir::AxesPayload>(node.payload).axes;
+  Margins inner = margins;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    inner.low[static_cast<std::size_t>(axes[i])] = margins.low[i];
+    inner.high[static_cast<std::size_t>(axes[i])] = margins.high[i];
+  }
+  const auto made = sum_with_margins(c, node.operands[0], inner);
+  return made ? std::optional(made->permute(axes)) : std::nullopt;
+}
+
+Tensor with_margins(const Call& c, const Tensor& x, const Margins& margins) {
+  const auto sum = sum_with_margins(c, x, margins);
+  return sum ? *sum : x.pad(margins.low, margins.high);
+}
+
 /// The elements of a slice at their places, zeros elsewhere.
-Tensor placed(const Tensor& g, const ir::SlicePayload& slice, const Shape& whole) {
+Tensor placed(const Call& c, const Tensor& g, const ir::SlicePayload& slice, const Shape& whole) {
   if (!is_all_ones(slice.steps)) return zeros(g.dtype(), whole).slice_assign(g, slice.starts, slice.steps);
   std::vector<std::int64_t> high;
   for (std::size_t i = 0; i < whole.size(); ++i)
     high.push_back(whole[i].size() - g.shape()[i].size() - slice.starts[i]);  // 0 of symbols, which are whole
-  return g.pad(slice.starts, high);
+  return with_margins(c, g, {slice.starts, high});
 }
 
 Tensor taken(const Tensor& g, const ir::SlicePayload& slice, const Shape& sizes) {
@@ -33,8 +116,13 @@ Tensor of_slice_assign(const Call& c, std::size_t operand) {
 
 Tensor of_pad(const Call& c, std::size_t operand) {
   const auto& pad = c.attributes<ir::PadPayload>();
-  const Tensor inside = taken(c.g, {pad.low, std::vector<std::int64_t>(pad.low.size(), 1)}, c.x(0).shape());
-  if (operand == 0) return inside;
+  if (operand == 0) {
+    Margins cut = {pad.low, pad.high};
+    for (std::vector<std::int64_t>* side : {&cut.low, &cut.high}) {
+      for (std::int64_t& one : *side) one = -one;
+    }
+    return with_margins(c, c.g, cut);
+  }
   const Tensor hidden = zeros(c.g.dtype(), c.x(0).shape());
   return c.g.slice_assign(hidden, pad.low).sum();
 }
@@ -92,8 +180,20 @@ Tensor side_by_side(const Tensor& g, const Window& window) {
 /// The sums of what all windows have of each element. Element o of the windows' axis is `stride` * o elements from the
 /// first one's, so with zeros between them, row w of [windows' elements, axis] is to be moved on by w * `dilation`:
 /// rows that are longer by that much than the axis are, read one after the other as rows of the axis. No table of
-/// positions is needed, and what runs over the end of a row is zeros.
-Tensor overlapped(const Tensor& g, const Window& window) {
+/// positions is needed, and what runs over the end of a row is zeros. A sum that windows over another axis have just
+/// made becomes part of this one.
+Tensor overlapped(const Call& c, Tensor g, Window window) {
+  std::vector<int> sums;
+  if (!c.is_forward(g) && g.node()->op->role == ops::Role::reduce_sum) {
+    const std::vector<int> axes = std::get<ir::AxesPayload>(g.node()->payload).axes;
+    const Tensor inner = g.node()->operands[0];
+    std::vector<int> first = axes;
+    for (const int axis : ir::free_axes({}, axes, inner.shape().size())) first.push_back(axis);
+    g = inner.permute(first);
+    for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) sums.push_back(axis);
+    window.axis += static_cast<int>(axes.size());
+  }
+  sums.push_back(window.axis);
   const int last = static_cast<int>(g.shape().size()) - 1;
   std::vector<int> order;
   for (int axis = 0; axis < last; ++axis) {
@@ -110,7 +210,7 @@ Tensor overlapped(const Tensor& g, const Window& window) {
   moved[at + 1] = Dim(window.whole);
   return resized(rows.reshape(std::move(line)), window.axis, window.size * window.whole)
       .reshape(std::move(moved))
-      .sum({window.axis});
+      .sum(sums);
 }
 
 /// What a product of two operands with windows in the result is, where the elements of the windows are an axis of one
@@ -188,12 +288,12 @@ Tensor correlated(const WindowProduct& product, const Window& window) {
 }
 
 /// The gradient of windows over one axis, whose elements are the last axis.
-Tensor of_windows(const Tensor& g, const Window& window) {
+Tensor of_windows(const Call& c, const Tensor& g, const Window& window) {
   if (!g.valid()) return g;
   const bool overlaps = window.size > window.stride || (window.dilation > 1 && window.size > 1);
   if (!overlaps) return side_by_side(g, window);
   const auto product = window_product(g, window);
-  return product ? correlated(*product, window) : overlapped(g, window);
+  return product ? correlated(*product, window) : overlapped(c, g, window);
 }
 
 Tensor of_unfold(const Call& c, std::size_t) {
@@ -201,7 +301,7 @@ Tensor of_unfold(const Call& c, std::size_t) {
   Tensor g = c.g;
   for (std::size_t i = window.axes.size(); i-- > 0;) {
     const std::int64_t whole = c.x(0).shape()[static_cast<std::size_t>(window.axes[i])].size();
-    g = of_windows(g, {window.axes[i], window.sizes[i], window.strides[i], window.dilations[i], whole});
+    g = of_windows(c, g, {window.axes[i], window.sizes[i], window.strides[i], window.dilations[i], whole});
   }
   return g;
 }
@@ -218,7 +318,7 @@ constexpr GradientRow kViews[] = {
      .doc = "the sum of g over what was stretched"},
     {.op = "slice",
      .rule = [](const Call& c, std::size_t) {
-       return placed(c.g, c.attributes<ir::SlicePayload>(), c.x(0).shape());
+       return placed(c, c.g, c.attributes<ir::SlicePayload>(), c.x(0).shape());
      },
      .doc = "g at its places, 0 elsewhere"},
     {.op = "reverse",

@@ -12,7 +12,7 @@
 namespace vkfuse::test {
 namespace {
 
-constexpr std::int64_t kRows = 24, kIn = 20, kHidden = 32, kClasses = 7;
+constexpr std::int64_t kSamples = 24, kIn = 20, kHidden = 32, kClasses = 7;
 
 struct Named {
   std::string name;
@@ -32,8 +32,8 @@ struct Step {
   std::vector<std::string> names;
 
   Step(Kind kind, DType compute) {
-    const Tensor x = Tensor::input("x", DType::f32, {kRows, kIn});
-    const Tensor labels = Tensor::iota(DType::i32, {kRows}, 0) / Tensor::scalar_int(DType::i32, 4);
+    const Tensor x = Tensor::input("x", DType::f32, {kSamples, kIn});
+    const Tensor labels = Tensor::iota(DType::i32, {kSamples}, 0) / Tensor::scalar_int(DType::i32, 4);
     const Tensor rate = Tensor::input("rate", DType::f32, {}), count = Tensor::input("count", DType::f32, {});
     std::vector<Tensor> p, narrow;
     for (const Named& one : weights()) p.push_back(Tensor::input(one.name, DType::f32, one.shape));
