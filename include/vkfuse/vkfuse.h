@@ -567,6 +567,20 @@ VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* b
                                    vkf_tensor** made);
 /* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
 VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
+/* What vkf_tensor_gradients() is asked for: as of vkf_gradient_request. */
+typedef struct vkf_tensor_gradient_request {
+  const vkf_tensor* const* outputs;
+  size_t output_count;
+  const vkf_tensor* const* wrt;
+  size_t wrt_count;
+  const vkf_tensor* const* cotangents;
+  size_t cotangent_count;
+} vkf_tensor_gradient_request;
+/* vkf_gradients() on tensors: `made` has room for as many as `wrt` has, all of which are null if it fails. A tensor
+ * whose elements are computed has forgotten what it was computed from: take gradients before that. */
+VKF_API vkf_status vkf_tensor_gradients(const vkf_tensor_gradient_request* request, vkf_tensor** made);
+/* The tensor, but a constant to vkf_tensor_gradients(). */
+VKF_API vkf_status vkf_tensor_stop_gradient(const vkf_tensor* tensor, vkf_tensor** made);
 /* The op of vkf_apply() on tensors. Operands of two streams are an error. */
 VKF_API vkf_status vkf_tensor_apply(const vkf_op* op, const vkf_tensor* const* operands, size_t operand_count,
                                     vkf_tensor** made);

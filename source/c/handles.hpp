@@ -138,6 +138,9 @@ Result<const ops::OpRow*> find_op(const vkf_op* op, std::size_t operands);
 /// A node of it with everything that the attributes say, but without operands.
 Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op);
 
+/// Tensors of a stream.
+Result<std::vector<Tensor>> to_tensors(const vkf_tensor* const* tensors, std::size_t count, const char* what);
+
 /// Whether the op is a composite's name; and then its attributes.
 bool is_composite(const vkf_op* op);
 Result<CompositeAttributes> composite_attributes(const vkf_op& op);

@@ -97,7 +97,45 @@ static void test_refused(void) {
   vkf_graph_free(graph);
 }
 
+/* Of x * x * constant(x), by a stream: 2 x^2. */
+static void test_tensors(const vkf_device* device) {
+  vkf_stream* stream = NULL;
+  vkf_tensor *x = NULL, *stopped = NULL, *square = NULL, *y = NULL, *slope = NULL;
+  vkf_tensor_gradient_request request = {0};
+  float got[4];
+  OK(vkf_stream_create(device, NULL, &stream));
+  OK(vkf_tensor_create(stream, &kRows, kX, sizeof kX, &x));
+  OK(vkf_tensor_stop_gradient(x, &stopped));
+  OK(vkf_tensor_apply(&(vkf_op){"mul", NULL, 0}, (const vkf_tensor* const[]){x, x}, 2, &square));
+  OK(vkf_tensor_apply(&(vkf_op){"mul", NULL, 0}, (const vkf_tensor* const[]){square, stopped}, 2, &y));
+  request.outputs = (const vkf_tensor* const*)&y;
+  request.output_count = 1;
+  request.wrt = (const vkf_tensor* const*)&x;
+  request.wrt_count = 1;
+  OK(vkf_tensor_gradients(&request, &slope));
+  OK(vkf_stream_read(stream, slope, got, sizeof got));
+  for (int i = 0; i < 4; ++i) CHECK(got[i] == 2 * kX[i] * kX[i]);
+  vkf_tensor_free(slope);
+  request.cotangents = (const vkf_tensor* const*)&slope;
+  request.cotangent_count = 1;
+  slope = NULL;
+  REFUSED(vkf_tensor_gradients(&request, &slope), VKF_INVALID_ARGUMENT, "The tensor is null.");
+  request.cotangent_count = 0;
+  REFUSED(vkf_tensor_gradients(&request, NULL), VKF_INVALID_ARGUMENT, "The place for the gradients is null.");
+  REFUSED(vkf_tensor_gradients(NULL, &slope), VKF_INVALID_ARGUMENT, "The request is null.");
+  request.wrt = NULL;
+  REFUSED(vkf_tensor_gradients(&request, &slope), VKF_INVALID_ARGUMENT, "with respect to is null");
+  REFUSED(vkf_tensor_stop_gradient(NULL, &slope), VKF_INVALID_ARGUMENT, "The tensor is null.");
+  CHECK(slope == NULL);
+  vkf_tensor_free(y);
+  vkf_tensor_free(square);
+  vkf_tensor_free(stopped);
+  vkf_tensor_free(x);
+  vkf_stream_free(stream);
+}
+
 void test_gradients(const vkf_device* device) {
   test_values(device);
+  test_tensors(device);
   test_refused();
 }
