@@ -32,7 +32,7 @@ int add_gradients(ir::Graph& graph) {
   return static_cast<int>(added->size());
 }
 
-std::pair<Case, Way> draw(std::uint64_t seed, int& drawn) {
+std::pair<Case, Way> draw_both_ways(std::uint64_t seed, int& drawn) {
   CaseOptions options;
   options.caps = must(device().state()->context->tiers().target({})).caps;
   options.every_class = true;
@@ -49,7 +49,7 @@ std::pair<Case, Way> draw(std::uint64_t seed, int& drawn) {
 
 TEST(Fuzz, GradientsOfGraphs) {
   int drawn = 0;
-  run_cases({"Fuzz.GradientsOfGraphs", 1, 80, [&](std::uint64_t seed) { return draw(seed, drawn); }});
+  run_cases({"Fuzz.GradientsOfGraphs", 1, 80, [&](std::uint64_t seed) { return draw_both_ways(seed, drawn); }});
   if (number_in("VKFUSE_SEED") || number_in("VKFUSE_FUZZ_CASES")) return;
   EXPECT_GE(drawn, 40);
 }
