@@ -33,7 +33,8 @@ declare -A allowed=(
              passes ir ops index base os"
   [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment
          passes ir ops index base os"
-  [c]="api ir ops base os"
+  [autodiff]="api ir ops base os"
+  [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"
   [onnx_c]="onnx c os base"
   [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base os"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
-#     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability
-#       matrices windows, all without one; or sanitizers-quick, the part of the first that CI runs
+#     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
+#       portability matrices windows, all without one; or sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -150,6 +150,14 @@ graphs() {
   done
 }
 
+# 1,000 random graphs forward and backward.
+gradients() {
+  release
+  for driver in lavapipe swiftshader; do
+    scripts/graphs.sh $driver 1 1000 Fuzz.GradientsOfGraphs || failed+=("gradients of graphs on $driver")
+  done
+}
+
 # Each fuzzer under libFuzzer, with sanitizers, for VKFUSE_FUZZ_SECONDS (600); VKFUSE_FUZZERS names some. What reaches
 # new code is kept in build/asan/kept, and is where the next run begins; an input that fails is left there, too.
 fuzzers() {
@@ -209,13 +217,13 @@ portability() {
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
 [ $# -gt 0 ] ||
-  set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices \
-    windows
+  set -- sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files \
+    portability matrices windows
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
-    graphs | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
+    graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

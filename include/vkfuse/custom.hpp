@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "vkfuse/gradients.hpp"
 #include "vkfuse/tensor.hpp"
 #include "vkfuse/visibility.hpp"
 
@@ -32,6 +33,8 @@ struct CustomOp {
   int ulps = 16;
   /// What an element costs the planner, in fused multiply-adds; exp() is about 8.
   int cost = 8;
+  /// For gradients(): the gradient of each operand, of its dtype and shape. Without it, there is none.
+  GradientRule gradient;
 };
 
 /// The op on these operands, one at least. An invalid tensor if names, brackets or shapes are wrong; what the compiler
@@ -58,6 +61,8 @@ struct CustomKernel {
   /// Elements of the result that one workgroup is for, along each of its axes; there are as many workgroups as cover
   /// it. gl_WorkGroupID.x counts them along the innermost axis, .y along all others, row-major.
   std::vector<std::int64_t> tile;
+  /// As of CustomOp.
+  GradientRule gradient;
 };
 
 /// The kernel on these operands, one at least. Its results have no reference: what is computed from them is not

@@ -291,6 +291,21 @@ VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, v
  * checked here, and nothing is added if they are wrong. */
 VKF_API vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
                              vkf_value* added);
+/* What vkf_gradients() is asked for: values of one graph. */
+typedef struct vkf_gradient_request {
+  const vkf_value* outputs; /* floats */
+  size_t output_count;
+  const vkf_value* wrt; /* floats: inputs, or values on the way */
+  size_t wrt_count;
+  const vkf_value* cotangents; /* one of each output's type; none: ones, so that a scalar has its gradient */
+  size_t cotangent_count;
+  const vkf_value* constants; /* values that no gradient goes through */
+  size_t constant_count;
+} vkf_gradient_request;
+/* Adds the gradient of sum(cotangent * output), over all outputs, with respect to each of `wrt`: `gradients` has room
+ * for as many values. They are values like any others, and have gradients too. docs/gradients.md says what the gradient
+ * of each op is. Nothing is added where something is wrong, as an op on the way that has no gradient. */
+VKF_API vkf_status vkf_gradients(vkf_graph* graph, const vkf_gradient_request* request, vkf_value* gradients);
 /* Names a result. */
 VKF_API vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value);
 /* The type of a value. */
@@ -552,6 +567,20 @@ VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* b
                                    vkf_tensor** made);
 /* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
 VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
+/* What vkf_tensor_gradients() is asked for: as of vkf_gradient_request. */
+typedef struct vkf_tensor_gradient_request {
+  const vkf_tensor* const* outputs;
+  size_t output_count;
+  const vkf_tensor* const* wrt;
+  size_t wrt_count;
+  const vkf_tensor* const* cotangents;
+  size_t cotangent_count;
+} vkf_tensor_gradient_request;
+/* vkf_gradients() on tensors: `made` has room for as many as `wrt` has, all of which are null if it fails. A tensor
+ * whose elements are computed has forgotten what it was computed from: take gradients before that. */
+VKF_API vkf_status vkf_tensor_gradients(const vkf_tensor_gradient_request* request, vkf_tensor** made);
+/* The tensor, but a constant to vkf_tensor_gradients(). */
+VKF_API vkf_status vkf_tensor_stop_gradient(const vkf_tensor* tensor, vkf_tensor** made);
 /* The op of vkf_apply() on tensors. Operands of two streams are an error. */
 VKF_API vkf_status vkf_tensor_apply(const vkf_op* op, const vkf_tensor* const* operands, size_t operand_count,
                                     vkf_tensor** made);

@@ -361,9 +361,49 @@ void bind_custom(nb::module_& module) {
       "Options: dtype (of the result), workgroup=64, tile=(elements of one workgroup along each axis).");
 }
 
+/// Elements of a list or tuple, each a tensor.
+std::vector<Tensor> tensors_of(nb::handle object, const char* what) {
+  if (!nb::isinstance<nb::sequence>(object))
+    wrong_type(fmt::format("The {} of gradients() are a sequence of tensors.", what));
+  std::vector<Tensor> all;
+  for (const nb::handle one : object) all.push_back(to_tensor(one, nullptr));
+  return all;
+}
+
+nb::object gradients_of(const std::vector<Tensor>& outputs, const std::vector<Tensor>& wrt,
+                        const std::vector<Tensor>& cotangents) {
+  const auto make = [&] {
+    nb::list all;
+    for (const Tensor& one : gradients(outputs, wrt, cotangents)) all.append(value_object(one));
+    return nb::object(all);
+  };
+  for (const auto* operands : {&outputs, &wrt, &cotangents}) {
+    if (std::none_of(operands->begin(), operands->end(), is_of_stream)) continue;
+    const StreamTurn turn;
+    return make();
+  }
+  return make();
+}
+
+void bind_gradients(nb::module_& module) {
+  module.def(
+      "_gradients",
+      [](nb::handle outputs, nb::handle wrt, nb::handle cotangents) {
+        return gradients_of(tensors_of(outputs, "outputs"), tensors_of(wrt, "values"),
+                            tensors_of(cotangents, "cotangents"));
+      },
+      "outputs"_a, "wrt"_a, "cotangents"_a, "What gradients() of the package is made of.");
+  module.def("stop_gradient", function<>([](const Tensor& x) { return stop_gradient(x); }), "x"_a,
+             "x, but a constant to gradients(). No kernel copies it.");
+  module.def("straight_through",
+             function2<>([](const Tensor& value, const Tensor& x) { return straight_through(value, x); }), "value"_a,
+             "x"_a, "`value` with the gradient of x: straight through whatever made `value` of x, as rounding.");
+}
+
 }  // namespace
 
 void bind_functions(nb::module_& module) {
+  bind_gradients(module);
   bind_elementwise(module);
   bind_compositions(module);
   bind_contractions(module);

@@ -73,7 +73,7 @@ Tensor softmax_with_sink(const Tensor& scores, const Tensor& sink) {
                                   scores.shape()[1].text(), type_text(sink)));
   }
   const Tensor extra = sink.cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
-  const Tensor largest = max(scores.max({-1}, true), extra);
+  const Tensor largest = api::as_constant(max(scores.max({-1}, true), extra));
   const Tensor raised = exp(scores - largest);
   return raised / (raised.sum({-1}, true) + exp(extra - largest));
 }

@@ -400,28 +400,22 @@ const Composite* find_composite(std::string_view name) {
 }
 
 Result<ir::NodeId> append_composite(ir::Graph& graph, std::string_view name, std::span<const ir::NodeId> operands,
-                                    const CompositeAttributes& attributes) {
-  // Built by itself, on inputs in place of the operands.
+                                    const CompositeAttributes& attributes, std::vector<ir::NodeId>* constants) {
+  // On inputs in place of the operands.
   std::vector<Tensor> inputs;
+  NodeIds ids;
   for (const ir::NodeId operand : operands) {
     const TensorType& type = graph.node(operand).type;
     inputs.push_back(Tensor::input(std::to_string(inputs.size()), type.dtype, type.shape));
+    ids[inputs.back().node().get()] = operand;
   }
   VKF_TRY(result, applied(name, inputs, attributes));
-  VKF_TRY(part, to_graph(std::span(&result, 1), {}, "composite"));
-  std::vector<ir::NodeId> copies;
-  for (ir::NodeId id = 0; id < part.size(); ++id) {
-    const ir::Node& node = part.node(id);
-    if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) {
-      copies.push_back(operands[std::stoul(input->name)]);
-      continue;
-    }
-    std::vector<ir::NodeId> own;
-    for (const ir::NodeId operand : node.operands) own.push_back(copies[operand]);
-    VKF_TRY(copy, ir::append_copy(graph, node, std::move(own)));
-    copies.push_back(copy);
+  VKF_TRY(id, append(graph, result, ids));
+  for (const auto& [node, made] : ids) {
+    if (constants != nullptr && node->gradient != nullptr && node->gradient->operands.empty())
+      constants->push_back(made);
   }
-  return copies[part.outputs()[0].value];
+  return id;
 }
 
 }  // namespace vkfuse::api

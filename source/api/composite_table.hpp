@@ -56,7 +56,9 @@ std::span<const Composite> composites();
 const Composite* find_composite(std::string_view name);
 
 /// Appends the ops of a composite to a graph that has the operands. Nothing is appended where something is wrong.
+/// `constants`, where given, gets the values that are constants to gradients().
 Result<ir::NodeId> append_composite(ir::Graph& graph, std::string_view name, std::span<const ir::NodeId> operands,
-                                    const CompositeAttributes& attributes);
+                                    const CompositeAttributes& attributes,
+                                    std::vector<ir::NodeId>* constants = nullptr);
 
 }  // namespace vkfuse::api

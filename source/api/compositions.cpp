@@ -20,13 +20,13 @@ bool is_empty_along(const Tensor& x, int axis) {
 
 Tensor softmax(const Tensor& x, int axis) {
   if (is_empty_along(x, axis) && is_float(x.dtype())) return x;
-  const Tensor raised = exp(x - x.max({axis}, true));  // the largest exponent is 0: no overflow
+  const Tensor raised = exp(x - api::largest_along(x, axis));  // the largest exponent is 0: no overflow
   return raised / raised.sum({axis}, true);
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
   if (is_empty_along(x, axis) && is_float(x.dtype())) return x;
-  const Tensor below = x - x.max({axis}, true);
+  const Tensor below = x - api::largest_along(x, axis);
   return below - log(exp(below).sum({axis}, true));
 }
 
@@ -48,7 +48,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels) {
         invalid("'cross_entropy' takes logits of [rows, classes] and labels of [rows], but they are {} and {}.",
                 type_text(logits), type_text(labels)));
   }
-  const Tensor largest = logits.max({1}, true);
+  const Tensor largest = api::largest_along(logits, 1);
   const Tensor log_sum = log(exp(logits - largest).sum({1}));
   const Tensor chosen = logits.take_along(labels.unsqueeze(1), 1);
   return log_sum - (chosen - largest).squeeze(1);

@@ -71,7 +71,7 @@ Tensor log_sum_exp(const Tensor& x, int axis, bool keep_dims) {
   if (!x.valid()) return x;
   if (!is_float(x.dtype()))
     return Tensor::failed(invalid("'log_sum_exp' takes floats, but it is given {}.", text_of_type(x)));
-  const Tensor largest = x.max({axis}, true);
+  const Tensor largest = api::largest_along(x, axis);
   // Of nothing but -infinity nothing is subtracted: -infinity minus itself is no number.
   const Tensor from = select(is_finite(largest), largest, Tensor::scalar(x.dtype(), 0));
   const Tensor result = from + log(exp(x - from).sum({axis}, true));

@@ -34,6 +34,18 @@ std::string sentence(const Tensor::Node& node, const std::string& fate) {
   return fmt::format("{} = {}: {}\n", to_text(node.type), node.op->name, fate);
 }
 
+/// Makes a node with a value one without operands. They go to `history`, whose end frees them.
+void forget(Tensor::Node& node, std::vector<Tensor>& history) {
+  std::move(node.operands.begin(), node.operands.end(), std::back_inserter(history));
+  node.operands.clear();
+  if (node.gradient != nullptr) {
+    history.insert(history.end(), node.gradient->operands.begin(), node.gradient->operands.end());
+    node.gradient.reset();
+  }
+  node.op = &ops::row("input");
+  node.payload = ir::InputPayload{};
+}
+
 }  // namespace
 
 struct Stream::State {
@@ -78,6 +90,8 @@ struct Stream::State {
       if (node == nullptr || node->value != nullptr) continue;
       ++owners[node.get()];
       for (const Tensor& operand : node->operands) ++owners[operand.node().get()];
+      if (node->gradient != nullptr)
+        for (const Tensor& operand : node->gradient->operands) ++owners[operand.node().get()];
       alive.push_back({std::move(node), entry.passed});
     }
     std::erase_if(alive, [&](const Held& one) {
@@ -126,10 +140,7 @@ Result<void> Stream::State::run(const Recorded& recorded) {
   std::vector<Tensor> history;
   for (const std::size_t root : recorded.roots) {
     auto& node = const_cast<Tensor::Node&>(*recorded.nodes[root]);
-    std::move(node.operands.begin(), node.operands.end(), std::back_inserter(history));
-    node.operands.clear();
-    node.op = &ops::row("input");
-    node.payload = ir::InputPayload{};
+    forget(node, history);
     node.recorder = recorder;
   }
   return {};

@@ -11,6 +11,15 @@ using NodePtr = std::shared_ptr<const Tensor::Node>;
 Tensor::Node::~Node() {
   // Each operand that only this node holds would destroy its own operands in turn: collect instead.
   std::vector<Tensor> pending = std::move(operands);
+  const auto collect = [&pending](std::shared_ptr<const api::OwnGradient>& own) {
+    if (own != nullptr && own.use_count() == 1) {
+      auto& operands_of_rule = const_cast<api::OwnGradient&>(*own).operands;  // the last owner is about to destroy it
+      for (Tensor& operand : operands_of_rule) pending.push_back(std::move(operand));
+      operands_of_rule.clear();
+    }
+    own.reset();
+  };
+  collect(gradient);
   while (!pending.empty()) {
     Tensor tensor = std::move(pending.back());
     pending.pop_back();
@@ -18,6 +27,7 @@ Tensor::Node::~Node() {
     auto& owned = const_cast<Node&>(*tensor.node_);  // the last owner is about to destroy it
     for (Tensor& operand : owned.operands) pending.push_back(std::move(operand));
     owned.operands.clear();
+    collect(owned.gradient);
   }
 }
 
@@ -100,6 +110,15 @@ Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorTy
   recorder.note(recorded);
   return Tensor(recorded);
 }
+
+Tensor with_own_gradient(Tensor built, OwnGradient gradient) {
+  if (!built.valid()) return built;
+  auto& node = const_cast<Tensor::Node&>(*built.node());
+  node.gradient = std::make_shared<const OwnGradient>(std::move(gradient));
+  return built;
+}
+
+Tensor as_constant(Tensor built) { return with_own_gradient(std::move(built), {}); }
 
 void Recorder::tidy() {
   std::erase_if(live, [](const Entry& entry) {
@@ -205,62 +224,50 @@ Tensor operator/(double a, const Tensor& b) { return scalar_like(b, a) / b; }
 
 namespace api {
 
-namespace {
-
-/// Appends a tensor and what it needs, operands first, with an explicit stack: depth is no limit.
-class GraphBuilder {
- public:
-  Result<ir::NodeId> add(const Tensor& root) {
-    std::vector<const Tensor::Node*> stack{root.node().get()};
-    while (!stack.empty()) {
-      const Tensor::Node* node = stack.back();
-      if (ids_.count(node) != 0) {
-        stack.pop_back();
-        continue;
-      }
-      if (node->value != nullptr)
-        return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.",
-                       to_text(node->type));
-      bool ready = true;
-      for (std::size_t i = node->operands.size(); i-- > 0;) {
-        const Tensor::Node* operand = node->operands[i].node().get();
-        if (ids_.count(operand) != 0) continue;
-        stack.push_back(operand);
-        ready = false;
-      }
-      if (!ready) continue;
+Result<ir::NodeId> append(ir::Graph& graph, const Tensor& root, NodeIds& ids) {
+  std::vector<const Tensor::Node*> stack{root.node().get()};
+  while (!stack.empty()) {
+    const Tensor::Node* node = stack.back();
+    if (ids.count(node) != 0) {
       stack.pop_back();
-      std::vector<ir::NodeId> operands;
-      for (const Tensor& operand : node->operands) operands.push_back(ids_.at(operand.node().get()));
-      VKF_TRY(id, ir::append_copy(graph, {node->op, {}, node->type, node->payload}, std::move(operands)));
-      ids_[node] = id;
+      continue;
     }
-    return ids_.at(root.node().get());
+    if (node->value != nullptr)
+      return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.",
+                     to_text(node->type));
+    bool ready = true;
+    for (std::size_t i = node->operands.size(); i-- > 0;) {
+      const Tensor::Node* operand = node->operands[i].node().get();
+      if (ids.count(operand) != 0) continue;
+      stack.push_back(operand);
+      ready = false;
+    }
+    if (!ready) continue;
+    stack.pop_back();
+    std::vector<ir::NodeId> operands;
+    for (const Tensor& operand : node->operands) operands.push_back(ids.at(operand.node().get()));
+    VKF_TRY(id, ir::append_copy(graph, {node->op, {}, node->type, node->payload}, std::move(operands)));
+    ids[node] = id;
   }
-
-  ir::Graph graph;
-
- private:
-  std::unordered_map<const Tensor::Node*, ir::NodeId> ids_;
-};
-
-}  // namespace
+  return ids.at(root.node().get());
+}
 
 Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names,
                            const std::string& graph_name) {
   if (outputs.empty()) return invalid("A program needs at least one output.");
   if (names.size() > outputs.size())
     return invalid("{} output names were given for {} outputs.", names.size(), outputs.size());
-  GraphBuilder builder;
-  builder.graph.name = graph_name;
+  ir::Graph graph;
+  NodeIds ids;
+  graph.name = graph_name;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].valid()) return Error(outputs[i].error()).within(fmt::format("building output {}", i));
-    auto id = builder.add(outputs[i]);
+    auto id = append(graph, outputs[i], ids);
     if (!id) return std::move(id).error().within(fmt::format("building output {}", i));
     const std::string name = i < names.size() ? names[i] : i == 0 ? "y" : "y" + std::to_string(i);
-    VKF_CHECK_OK(builder.graph.add_output(name, *id));
+    VKF_CHECK_OK(graph.add_output(name, *id));
   }
-  return std::move(builder.graph);
+  return graph;
 }
 
 }  // namespace api

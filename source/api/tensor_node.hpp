@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "vkfuse/gradients.hpp"
 #include "vkfuse/tensor.hpp"
 
 namespace vkfuse {
@@ -31,6 +33,12 @@ struct Recorder {
   void tidy();
 };
 
+/// What gradients() takes a node for, whatever it was computed from. Without operands: for a constant.
+struct OwnGradient {
+  std::vector<Tensor> operands;
+  GradientRule rule;
+};
+
 }  // namespace api
 
 struct Tensor::Node {
@@ -41,6 +49,7 @@ struct Tensor::Node {
   std::optional<Error> error;                     ///< set: the tensor is invalid
   std::shared_ptr<const api::StreamValue> value;  ///< set: its elements are on a device, and it has no operands
   std::shared_ptr<api::Recorder> recorder;        ///< of the stream that it, or an operand, is of
+  std::shared_ptr<const api::OwnGradient> gradient;
 
   Node() = default;
   Node(const Node&) = delete;
@@ -56,9 +65,23 @@ namespace api {
 /// attributes: the dtype of conversions and literals, the shape of inputs, literals and some views.
 Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload);
 
+/// A tensor that was just built, which nothing else holds, with a gradient of its own.
+Tensor with_own_gradient(Tensor built, OwnGradient gradient);
+/// The same, as a constant to gradients().
+Tensor as_constant(Tensor built);
+
+/// The largest along an axis, which stays as 1: what is subtracted so that no exponential overflows. The results do not
+/// depend on it, and so it is a constant to gradients().
+Tensor largest_along(const Tensor& x, int axis);
+
 /// An axis of a tensor counted from -1 backwards, counted from 0; one that is out of range either way is
 /// left as it is, so that the builder's error names what the caller wrote.
 int counted_axis(int axis, std::size_t rank);
+
+using NodeIds = std::unordered_map<const Tensor::Node*, ir::NodeId>;
+/// Appends a tensor and what it needs, operands first, without recursion. Those in `ids` are there, and those that are
+/// appended come in.
+Result<ir::NodeId> append(ir::Graph& graph, const Tensor& root, NodeIds& ids);
 
 /// The graph of these results, named as given (or "y", "y1", ... where names are missing).
 /// The error of an invalid tensor is returned.

@@ -174,7 +174,8 @@ Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op) {
   return node;
 }
 
-Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count) {
+Result<ir::NodeId> apply(vkf_graph& to, const vkf_op* op, const vkf_value* operands, std::size_t operand_count) {
+  ir::Graph& graph = to.graph;
   const ops::OpRow* row = nullptr;
   if (!is_composite(op)) {
     VKF_TRY(found, find_op(op, operand_count));
@@ -187,7 +188,7 @@ Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* op
   }
   if (row == nullptr) {
     VKF_TRY(attributes, composite_attributes(*op));
-    return api::append_composite(graph, op->name, values, attributes);
+    return api::append_composite(graph, op->name, values, attributes, &to.constants);
   }
   VKF_TRY(node, to_node(row, *op));
   return ir::append_copy(graph, node, {values.begin(), values.end()});
@@ -250,7 +251,7 @@ vkf_status vkf_graph_parse_with(const char* text, uint32_t flags, vkf_graph** ma
     if ((flags & ~static_cast<uint32_t>(VKF_PARSE_ALLOW_CUSTOM)) != 0)
       return invalid("The flags of vkf_graph_parse_with are {:#x}; the only one is VKF_PARSE_ALLOW_CUSTOM.", flags);
     VKF_TRY(graph, ir::parse(text, {.allow_custom = (flags & VKF_PARSE_ALLOW_CUSTOM) != 0}));
-    return vkf_graph{std::move(graph)};
+    return vkf_graph{std::move(graph), {}};
   });
 }
 
@@ -294,7 +295,7 @@ vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value
 
 vkf_status vkf_apply(vkf_graph* graph, const vkf_op* op, const vkf_value* operands, size_t operand_count,
                      vkf_value* added) {
-  return c::add(graph, added, [&](ir::Graph& to) { return c::apply(to, op, operands, operand_count); });
+  return c::add(graph, added, [&](ir::Graph&) { return c::apply(*graph, op, operands, operand_count); });
 }
 
 vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {

@@ -24,6 +24,7 @@ struct vkf_recording {
 
 struct vkf_graph {
   vkfuse::ir::Graph graph;
+  std::vector<vkfuse::ir::NodeId> constants;  // to gradients, of composites
 };
 
 struct vkf_program {
@@ -137,11 +138,14 @@ Result<const ops::OpRow*> find_op(const vkf_op* op, std::size_t operands);
 /// A node of it with everything that the attributes say, but without operands.
 Result<ir::Node> to_node(const ops::OpRow* row, const vkf_op& op);
 
+/// Tensors of a stream.
+Result<std::vector<Tensor>> to_tensors(const vkf_tensor* const* tensors, std::size_t count, const char* what);
+
 /// Whether the op is a composite's name; and then its attributes.
 bool is_composite(const vkf_op* op);
 Result<CompositeAttributes> composite_attributes(const vkf_op& op);
 
 /// Appends an op, or a composite, by its name.
-Result<ir::NodeId> apply(ir::Graph& graph, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
+Result<ir::NodeId> apply(vkf_graph& to, const vkf_op* op, const vkf_value* operands, std::size_t operand_count);
 
 }  // namespace vkfuse::c

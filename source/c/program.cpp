@@ -170,14 +170,15 @@ vkf_status vkf_supports_op(const vkf_device* device, const vkf_op* op, const vkf
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_TRY(types, c::list(operands, operand_count, "operands"));
-    ir::Graph graph;
+    vkf_graph made;
+    ir::Graph& graph = made.graph;
     std::vector<vkf_value> values;
     for (const vkf_type& one : types) {
       VKF_TRY(type, c::to_type(&one));
       VKF_TRY(id, graph.add_input("operand " + std::to_string(values.size()), std::move(type)));
       values.push_back(id);
     }
-    VKF_TRY(result, c::apply(graph, op, values.data(), values.size()));
+    VKF_TRY(result, c::apply(made, op, values.data(), values.size()));
     VKF_CHECK_OK(graph.add_output("result", result));
     return api::supports_graph(device->device, graph);
   });

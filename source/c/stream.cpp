@@ -6,8 +6,6 @@
 
 namespace vkfuse::c {
 
-namespace {
-
 Result<std::vector<Tensor>> to_tensors(const vkf_tensor* const* tensors, std::size_t count, const char* what) {
   VKF_TRY(given, list(tensors, count, what));
   std::vector<Tensor> all;
@@ -17,6 +15,8 @@ Result<std::vector<Tensor>> to_tensors(const vkf_tensor* const* tensors, std::si
   }
   return all;
 }
+
+namespace {
 
 /// An invalid tensor is its error: C has no use for one.
 Result<vkf_tensor> checked(Tensor tensor) {

@@ -37,6 +37,7 @@ int main(void) {
   test_runs(device);
   test_streams(device);
   test_composites(device);
+  test_gradients(device);
 #ifdef VKFUSE_TEST_ONNX
   test_onnx(device);
 #endif
