@@ -1,0 +1,197 @@
+#include "ort/capability.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "onnx/trial.hpp"
+#include "ort/stages.hpp"
+
+namespace vkfuse::ort {
+namespace {
+
+std::string sentence_about(const HostNode& node, const Error& error) {
+  const std::string label = node.name.empty() ? "a node" : fmt::format("node '{}'", node.name);
+  return fmt::format("vkfuse leaves {} ({}) to other providers: {}", label, node.op_type, error.message);
+}
+
+class Search {
+ public:
+  Search(const Host& host, const HostGraph& graph, const OnRefusal& refused)
+      : host_(host), graph_(graph), refused_(refused), nodes_(staged()) {}
+
+  Result<std::vector<std::vector<int>>> run(const CompileGroup& compile) {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) VKF_CHECK_OK(try_alone(static_cast<int>(i)));
+    for (;;) {
+      std::vector<std::vector<int>> groups = stages_of(nodes_);
+      VKF_TRY(changed, leave_out(groups, compile));
+      if (!changed) return groups;
+    }
+  }
+
+  /// Why a node by itself is not taken; nothing where it is, or where only a group can tell.
+  Result<std::optional<Error>> refusal_of(int at) {
+    const Boundary boundary = boundary_of(graph_, std::vector<int>{at});
+    for (const int value : boundary.inputs) {
+      if (!may_cross(value_at(value))) return std::optional<Error>();
+    }
+    VKF_TRY(refusal, refusal_of(std::vector<int>{at}));
+    if (!refusal) return std::optional<Error>();
+    return std::optional(std::move(refusal->error));
+  }
+
+ private:
+  [[nodiscard]] const HostValue& value_at(int at) const { return graph_.values[static_cast<std::size_t>(at)]; }
+
+  [[nodiscard]] std::vector<StagedNode> staged() const {
+    std::vector<int> producer(graph_.values.size(), -1);
+    std::vector<StagedNode> nodes(graph_.nodes.size());
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const HostNode& node = graph_.nodes[i];
+      for (const std::vector<int>* read : {&node.inputs, &node.implicit_inputs}) {
+        for (const int value : *read) {
+          if (value >= 0 && producer[static_cast<std::size_t>(value)] >= 0)
+            nodes[i].reads.push_back(producer[static_cast<std::size_t>(value)]);
+        }
+      }
+      for (const int value : node.outputs) {
+        if (value >= 0) producer[static_cast<std::size_t>(value)] = static_cast<int>(i);
+      }
+    }
+    return nodes;
+  }
+
+  Result<std::optional<onnx::Refusal>> refusal_of(const std::vector<int>& nodes) {
+    VKF_TRY(model, write_model(host_, graph_, nodes, Weights::small));
+    onnx::OnnxOptions options;
+    options.external_data = std::move(model.external_data);
+    return onnx::try_import(std::as_bytes(std::span(model.bytes)), options);
+  }
+
+  void leave(int at, const Error& error) {
+    nodes_[static_cast<std::size_t>(at)].is_ours = false;
+    refused_(sentence_about(graph_.nodes[static_cast<std::size_t>(at)], error));
+  }
+
+  Result<void> try_alone(int at) {
+    nodes_[static_cast<std::size_t>(at)].is_ours = true;
+    Result<std::optional<Error>> refusal = refusal_of(at);
+    // What cannot be written as a model is not taken either.
+    if (!refusal) {
+      leave(at, refusal.error());
+    } else if (*refusal) {
+      leave(at, **refusal);
+    }
+    return {};
+  }
+
+  /// Leaves out nodes that no group can have; whether there were any.
+  Result<bool> leave_out(const std::vector<std::vector<int>>& groups, const CompileGroup& compile) {
+    bool changed = false;
+    for (const std::vector<int>& group : groups) changed = leave_uncrossable(group) || changed;
+    if (changed) return true;
+    for (const std::vector<int>& group : groups) {
+      if (taken_.contains(group)) continue;
+      VKF_TRY(refusal, refusal_of(group));
+      if (refusal) {
+        leave_refused(group, *refusal);
+        changed = true;
+      }
+    }
+    if (changed || !compile) return changed;
+    for (const std::vector<int>& group : groups) {
+      if (taken_.contains(group)) continue;
+      const Result<void> compiled = compile(group);
+      if (compiled) {
+        taken_.insert(group);
+        continue;
+      }
+      for (const int at : group) leave(at, compiled.error());
+      changed = true;
+    }
+    return changed;
+  }
+
+  void leave_refused(const std::vector<int>& group, const onnx::Refusal& refusal) {
+    if (refusal.node) return leave(group[static_cast<std::size_t>(*refusal.node)], refusal.error);
+    for (const int at : group) leave(at, refusal.error);
+  }
+
+  bool leave_uncrossable(const std::vector<int>& group) {
+    const Boundary boundary = boundary_of(graph_, group);
+    std::set<int> stuck;
+    for (const std::vector<int>* side : {&boundary.inputs, &boundary.outputs}) {
+      std::ranges::copy_if(*side, std::inserter(stuck, stuck.end()),
+                           [&](int value) { return !may_cross(value_at(value)); });
+    }
+    if (stuck.empty()) return false;
+    const auto touches = [&](const std::vector<int>& values) {
+      return std::ranges::find_if(values, [&](int value) { return stuck.contains(value); });
+    };
+    for (const int at : group) {
+      const HostNode& node = graph_.nodes[static_cast<std::size_t>(at)];
+      for (const std::vector<int>* values : {&node.inputs, &node.implicit_inputs, &node.outputs}) {
+        const auto found = touches(*values);
+        if (found == values->end()) continue;
+        leave(at, unsupported("'{}' is no tensor, or one whose elements share bytes or are texts, and would have to "
+                              "pass between providers.", value_at(*found).name));
+        break;
+      }
+    }
+    return true;
+  }
+
+  const Host& host_;
+  const HostGraph& graph_;
+  const OnRefusal& refused_;
+  std::vector<StagedNode> nodes_;
+  std::set<std::vector<int>> taken_;
+};
+
+}  // namespace
+
+bool may_cross(const HostValue& value) {
+  if (!value.type) return false;
+  switch (value.type->type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FNUZ:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2FNUZ: return true;
+    default: return false;
+  }
+}
+
+Result<std::vector<std::vector<int>>> groups_taken(const Host& host, const HostGraph& graph, const OnRefusal& refused,
+                                                   const CompileGroup& compile) {
+  return Search(host, graph, refused).run(compile);
+}
+
+Result<bool> takes_whole(const Host& host, const HostGraph& graph, const OrtNode* node) {
+  // Each graph that ONNX Runtime hands out has handles of its own.
+  std::size_t id = 0;
+  VKF_CHECK_OK(taken(host, host.api->Node_GetId(node, &id)));
+  const auto found = std::ranges::find_if(graph.nodes, [&](const HostNode& one) {
+    std::size_t other = 0;
+    return taken(host, host.api->Node_GetId(one.handle, &other)).ok() && other == id;
+  });
+  if (found == graph.nodes.end()) return false;
+  const OnRefusal nobody = [](const std::string&) {};
+  VKF_TRY(refusal, Search(host, graph, nobody).refusal_of(static_cast<int>(found - graph.nodes.begin())));
+  return !refusal.has_value();
+}
+
+}  // namespace vkfuse::ort
