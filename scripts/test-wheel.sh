@@ -40,7 +40,7 @@ for library in "$packages"/vkfuse/_core*.so "$packages"/vkfuse.libs/*; do
   [ -z "$other" ] || { echo "$library needs $other, which is not on every system." >&2 && exit 1; }
 done
 
-"$python" -m pip -q install pytest ml_dtypes onnx
+"$python" -m pip -q install pytest ml_dtypes onnx onnxruntime
 test_on() {
   local driver=$1
   shift

@@ -43,7 +43,8 @@ def cases(every=1, only=""):
 
         found = sorted(node.collect_testcases(None), key=lambda case: case.name)
     found = [case for case in found if only in case.name]
-    return [(case.name, case.model, [tuple(map(arrays, data)) for data in case.data_sets]) for case in found[::every]]
+    return [(case.name, case.model, [tuple(map(arrays, data)) for data in case.data_sets])
+            for case in found[::every]]
 
 
 def arrays(values):
@@ -121,8 +122,13 @@ class OnnxRuntime:
 
         make = self.ort.OrtValue.ortvalue_from_numpy_with_onnx_type
         self.alive = {name: np.asarray(array, order="C") for name, array in inputs.items()}
-        return {name: make(array.view(f"u{array.itemsize}"), helper.np_dtype_to_tensor_dtype(array.dtype))
-                if array.dtype.type.__module__ != "numpy" else self.ort.OrtValue.ortvalue_from_numpy(array) for name, array in self.alive.items()}
+
+        def one(array):
+            if array.dtype.type.__module__ == "numpy":
+                return self.ort.OrtValue.ortvalue_from_numpy(array)
+            return make(array.view(f"u{array.itemsize}"), helper.np_dtype_to_tensor_dtype(array.dtype))
+
+        return {name: one(array) for name, array in self.alive.items()}
 
     @staticmethod
     def array(value):

@@ -5,6 +5,7 @@
 
 #include "onnx/graph_import.hpp"
 #include "onnx/proto_file.hpp"
+#include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -53,6 +54,14 @@ std::optional<Refusal> tried(const pb::ModelProto& model, const OnnxOptions& opt
 }
 
 }  // namespace
+
+Result<void> check_operator(std::string_view domain, std::string_view name, std::int64_t opset) {
+  if (find_operator(normalised(domain), name, opset) != nullptr) return {};
+  const std::string opsets = opsets_of(normalised(domain), name);
+  return unsupported("Operator {} (domain {}, opset {}) is not supported{}.", in_quotes(name),
+                     in_quotes(normalised(domain)), opset,
+                     opsets.empty() ? "" : fmt::format("; it is in opsets {}", opsets));
+}
 
 std::optional<Refusal> try_import(std::span<const std::byte> model, const OnnxOptions& options) try {
   const Result<pb::ModelProto> parsed = parse_model(model, "the model in memory");

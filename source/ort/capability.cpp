@@ -11,6 +11,17 @@
 namespace vkfuse::ort {
 namespace {
 
+constexpr std::int32_t kCrossing[] = {
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,          ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16,       ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8,           ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32,          ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8,          ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32,         ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL,           ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FNUZ, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2,
+    ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2FNUZ};
+
 std::string sentence_about(const HostNode& node, const Error& error) {
   const std::string label = node.name.empty() ? "a node" : fmt::format("node '{}'", node.name);
   return fmt::format("vkfuse leaves {} ({}) to other providers: {}", label, node.op_type, error.message);
@@ -30,12 +41,15 @@ class Search {
     }
   }
 
-  /// Why a node by itself is not taken; nothing where it is, or where only a group can tell.
+  /// Why a node by itself is not taken; nothing where it is, or where only a group can tell, because what it reads is
+  /// no tensor or of a rank that ONNX Runtime does not know.
   Result<std::optional<Error>> refusal_of(int at) {
-    const Boundary boundary = boundary_of(graph_, std::vector<int>{at});
-    for (const int value : boundary.inputs) {
-      if (!may_cross(value_at(value))) return std::optional<Error>();
-    }
+    const HostNode& node = graph_.nodes[static_cast<std::size_t>(at)];
+    VKF_CHECK_OK(check_known(node));
+    const std::vector<int> read = boundary_of(graph_, std::vector<int>{at}).inputs;
+    const bool is_clear = std::ranges::all_of(
+        read, [&](int value) { return may_cross(value_at(value)) && value_at(value).is_rank_known; });
+    if (!is_clear) return std::optional<Error>();
     VKF_TRY(refusal, refusal_of(std::vector<int>{at}));
     if (!refusal) return std::optional<Error>();
     return std::optional(std::move(refusal->error));
@@ -48,18 +62,22 @@ class Search {
     std::vector<int> producer(graph_.values.size(), -1);
     std::vector<StagedNode> nodes(graph_.nodes.size());
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const HostNode& node = graph_.nodes[i];
-      for (const std::vector<int>* read : {&node.inputs, &node.implicit_inputs}) {
-        for (const int value : *read) {
-          if (value >= 0 && producer[static_cast<std::size_t>(value)] >= 0)
-            nodes[i].reads.push_back(producer[static_cast<std::size_t>(value)]);
-        }
+      for (const int value : read_by(graph_.nodes[i])) {
+        if (producer[static_cast<std::size_t>(value)] >= 0)
+          nodes[i].reads.push_back(producer[static_cast<std::size_t>(value)]);
       }
-      for (const int value : node.outputs) {
-        if (value >= 0) producer[static_cast<std::size_t>(value)] = static_cast<int>(i);
-      }
+      for (const int value : written_by(graph_.nodes[i]))
+        producer[static_cast<std::size_t>(value)] = static_cast<int>(i);
     }
     return nodes;
+  }
+
+  [[nodiscard]] Result<void> check_known(const HostNode& node) const {
+    std::int64_t opset = 0;
+    for (const auto& [domain, version] : graph_.opsets) {
+      if (domain == node.domain) opset = version;
+    }
+    return onnx::check_operator(node.domain, node.op_type, opset);
   }
 
   Result<std::optional<onnx::Refusal>> refusal_of(const std::vector<int>& nodes) {
@@ -118,28 +136,34 @@ class Search {
     for (const int at : group) leave(at, refusal.error);
   }
 
+  /// Leaves out nodes that would have to be given, or to give others, what cannot pass between providers.
   bool leave_uncrossable(const std::vector<int>& group) {
     const Boundary boundary = boundary_of(graph_, group);
     std::set<int> stuck;
-    for (const std::vector<int>* side : {&boundary.inputs, &boundary.outputs}) {
-      std::ranges::copy_if(*side, std::inserter(stuck, stuck.end()),
-                           [&](int value) { return !may_cross(value_at(value)); });
+    for (const int value : boundary.inputs) {
+      if (!may_cross(value_at(value)) || !value_at(value).is_rank_known) stuck.insert(value);
+    }
+    for (const int value : boundary.outputs) {
+      if (!may_cross(value_at(value))) stuck.insert(value);
     }
     if (stuck.empty()) return false;
-    const auto touches = [&](const std::vector<int>& values) {
-      return std::ranges::find_if(values, [&](int value) { return stuck.contains(value); });
-    };
     for (const int at : group) {
       const HostNode& node = graph_.nodes[static_cast<std::size_t>(at)];
-      for (const std::vector<int>* values : {&node.inputs, &node.implicit_inputs, &node.outputs}) {
-        const auto found = touches(*values);
-        if (found == values->end()) continue;
-        leave(at, unsupported("'{}' is no tensor, or one whose elements share bytes or are texts, and would have to "
-                              "pass between providers.", value_at(*found).name));
-        break;
-      }
+      std::vector<int> touched = read_by(node);
+      std::ranges::copy(written_by(node), std::back_inserter(touched));
+      const auto found = std::ranges::find_if(touched, [&](int value) { return stuck.contains(value); });
+      if (found != touched.end()) leave(at, why_stuck(value_at(*found)));
     }
     return true;
+  }
+
+  [[nodiscard]] static Error why_stuck(const HostValue& value) {
+    if (may_cross(value))
+      return unsupported("Other providers compute '{}', and ONNX Runtime does not know its rank.", value.name);
+    return unsupported(
+        "'{}' is no tensor, or one whose elements are texts or share bytes, and would have to pass "
+        "between providers.",
+        value.name);
   }
 
   const Host& host_;
@@ -153,26 +177,7 @@ class Search {
 
 bool may_cross(const HostValue& value) {
   if (!value.type) return false;
-  switch (value.type->type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FNUZ:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2:
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2FNUZ: return true;
-    default: return false;
-  }
+  return std::ranges::find(kCrossing, value.type->type) != std::end(kCrossing);
 }
 
 Result<std::vector<std::vector<int>>> groups_taken(const Host& host, const HostGraph& graph, const OnRefusal& refused,

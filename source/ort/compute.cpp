@@ -37,8 +37,8 @@ Result<void> Compute::run(OrtKernelContext* context) const {
   for (const auto& [name, at] : places_.outputs) {
     const HostTensor& result = results.at(name);
     OrtValue* value = nullptr;
-    VKF_CHECK_OK(taken(host_, host_.api->KernelContext_GetOutput(context, at, result.sizes.data(), result.sizes.size(),
-                                                                 &value)));
+    VKF_CHECK_OK(taken(
+        host_, host_.api->KernelContext_GetOutput(context, at, result.sizes.data(), result.sizes.size(), &value)));
     if (value == nullptr) continue;  // nobody reads it
     void* data = nullptr;
     std::size_t bytes = 0;

@@ -42,12 +42,6 @@ struct Factory::Callbacks {
   static const char* get_version(const OrtEpFactory*) noexcept { return VKFUSE_VERSION; }
   static bool is_stream_aware(const OrtEpFactory*) noexcept { return false; }
 
-  static OrtStatus* get_devices(OrtEpFactory* self, const OrtHardwareDevice* const* devices, std::size_t count,
-                                OrtEpDevice** offered, std::size_t most, std::size_t* made) noexcept {
-    Factory& factory = of(self);
-    *made = 0;
-    return guarded(factory.host_, [&] { return factory.offer({devices, count}, {offered, most}, *made); });
-  }
   static OrtStatus* create(OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*,
                            std::size_t, const OrtSessionOptions* options, const OrtLogger* logger,
                            OrtEp** made) noexcept {
@@ -77,7 +71,12 @@ Factory::Factory(const Host& host) : OrtEpFactory{}, host_(host) {
   ort_version_supported = kApiVersion;
   GetName = Callbacks::get_name;
   GetVendor = Callbacks::get_vendor;
-  GetSupportedDevices = Callbacks::get_devices;
+  GetSupportedDevices = [](OrtEpFactory* self, const OrtHardwareDevice* const* devices, std::size_t count,
+                           OrtEpDevice** offered, std::size_t most, std::size_t* made) noexcept -> OrtStatus* {
+    Factory& factory = Callbacks::of(self);
+    *made = 0;
+    return guarded(factory.host_, [&] { return factory.offer({devices, count}, {offered, most}, *made); });
+  };
   CreateEp = Callbacks::create;
   ReleaseEp = Callbacks::release;
   GetVendorId = Callbacks::get_vendor_id;

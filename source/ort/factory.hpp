@@ -11,8 +11,8 @@
 
 namespace vkfuse::ort {
 
-/// The factory of one registration. It is never destroyed: ONNX Runtime may let go of the library first, and of sessions
-/// and what they have from the factory afterwards.
+/// The factory of one registration. It is never destroyed: ONNX Runtime may let go of the library first, and of
+/// sessions and what they have from the factory afterwards.
 class Factory : public OrtEpFactory {
  public:
   explicit Factory(const Host& host);

@@ -26,6 +26,7 @@ class Reader {
     result_.inputs = std::move(inputs);
     VKF_TRY(nodes, all_of(host_, result_.handle, api_.Graph_GetNumNodes, api_.Graph_GetNodes));
     for (const OrtNode* node : nodes) VKF_CHECK_OK(read_node(node));
+    VKF_CHECK_OK(mark_known_ranks());
     VKF_TRY(outputs, values(api_.Graph_GetNumOutputs, api_.Graph_GetOutputs));
     result_.outputs = std::move(outputs);
     for (const int output : result_.outputs) {
@@ -55,6 +56,18 @@ class Reader {
     std::vector<std::int64_t> versions(count);
     VKF_CHECK_OK(taken(host_, api_.Graph_GetOperatorSets(graph, domains.data(), versions.data(), count)));
     for (std::size_t i = 0; i < count; ++i) result_.opsets.emplace_back(domains[i], versions[i]);
+    return {};
+  }
+
+  Result<void> mark_known_ranks() {
+    for (HostValue& value : result_.values)
+      value.is_rank_known = value.constant || (value.type && !value.type->dims.empty());
+    const OrtNode* around = nullptr;
+    VKF_CHECK_OK(taken(host_, api_.Graph_GetParentNode(result_.handle, &around)));
+    if (around != nullptr) return {};  // a branch is given what other nodes compute
+    for (const int input : result_.inputs) {
+      if (input >= 0) result_.values[static_cast<std::size_t>(input)].is_rank_known = true;
+    }
     return {};
   }
 
@@ -177,6 +190,19 @@ Result<std::vector<std::string>> names_of(const Host& host, std::span<const OrtV
     names.emplace_back(name == nullptr ? "" : name);
   }
   return names;
+}
+
+std::vector<int> read_by(const HostNode& node) {
+  std::vector<int> values = node.inputs;
+  values.insert(values.end(), node.implicit_inputs.begin(), node.implicit_inputs.end());
+  std::erase(values, -1);
+  return values;
+}
+
+std::vector<int> written_by(const HostNode& node) {
+  std::vector<int> values = node.outputs;
+  std::erase(values, -1);
+  return values;
 }
 
 Result<HostGraph> read_graph(const Host& host, const OrtGraph* graph) { return Reader(host, graph).read(); }

@@ -27,7 +27,7 @@ struct HostDim {
   std::string name;
 };
 
-/// A tensor's type. ONNX Runtime gives an unknown rank as none: a scalar may be any tensor.
+/// A tensor's type.
 struct HostType {
   std::int32_t type = 0;
   std::vector<HostDim> dims;
@@ -36,9 +36,11 @@ struct HostType {
 /// What nodes read and compute.
 struct HostValue {
   std::string name;
-  std::optional<HostType> type;           ///< nothing for what is no tensor
-  std::optional<HostElements> constant;   ///< of an initialiser that no input overrides
-  bool is_output = false;                 ///< of the graph
+  std::optional<HostType> type;          ///< nothing for what is no tensor
+  std::optional<HostElements> constant;  ///< of an initialiser that no input overrides
+  /// ONNX Runtime 1.23 gives a rank that it does not know as 0. What the model states is known, and any other.
+  bool is_rank_known = false;
+  bool is_output = false;  ///< of the graph
 };
 
 struct HostNode {
@@ -59,6 +61,10 @@ struct HostGraph {
   std::vector<int> inputs, outputs, initialisers;  ///< positions among the values
   std::map<std::string, int, std::less<>> value_by_name;
 };
+
+/// The values that a node reads, in order, those of the graphs inside it too; and those that it computes.
+std::vector<int> read_by(const HostNode& node);
+std::vector<int> written_by(const HostNode& node);
 
 Result<HostGraph> read_graph(const Host& host, const OrtGraph* graph);
 

@@ -35,9 +35,8 @@ namespace value_field {
 constexpr int kName = 1, kType = 2, kTensorType = 1, kElemType = 1, kShape = 2, kDim = 1, kDimValue = 1, kDimParam = 2;
 }
 
-/// One value of each name that is not -1, in order.
 void add_once(std::vector<int>& to, std::vector<bool>& seen, int value) {
-  if (value < 0 || seen[static_cast<std::size_t>(value)]) return;
+  if (seen[static_cast<std::size_t>(value)]) return;
   seen[static_cast<std::size_t>(value)] = true;
   to.push_back(value);
 }
@@ -136,8 +135,7 @@ class Writer {
 
   Result<Message> node_message(const HostGraph& graph, const HostNode& node) {
     Message message;
-    if (node.domain == kProviderName)
-      return unsupported("Nodes inside it are compiled already, each group by itself.");
+    if (node.domain == kProviderName) return unsupported("Nodes inside it are compiled already, each group by itself.");
     const auto name_of_value = [&](int at) {
       return at < 0 ? std::string_view() : std::string_view(graph.values[static_cast<std::size_t>(at)].name);
     };
@@ -281,29 +279,20 @@ Boundary boundary_of(const HostGraph& graph, std::span<const int> nodes) {
   const std::set<int> inside(nodes.begin(), nodes.end());
   std::vector<bool> computed(graph.values.size()), read_outside(graph.values.size()), seen(graph.values.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const HostNode& node = graph.nodes[i];
-    const bool is_inside = inside.contains(static_cast<int>(i));
-    for (const std::vector<int>* read : {&node.inputs, &node.implicit_inputs}) {
-      for (const int value : *read) {
-        if (!is_inside && value >= 0) read_outside[static_cast<std::size_t>(value)] = true;
-      }
-    }
-    for (const int value : node.outputs) {
-      if (is_inside && value >= 0) computed[static_cast<std::size_t>(value)] = true;
+    if (inside.contains(static_cast<int>(i))) {
+      for (const int value : written_by(graph.nodes[i])) computed[static_cast<std::size_t>(value)] = true;
+    } else {
+      for (const int value : read_by(graph.nodes[i])) read_outside[static_cast<std::size_t>(value)] = true;
     }
   }
   Boundary boundary;
   for (const int at : nodes) {
-    const HostNode& node = graph.nodes[static_cast<std::size_t>(at)];
-    for (const std::vector<int>* read : {&node.inputs, &node.implicit_inputs}) {
-      for (const int value : *read) {
-        if (value < 0 || computed[static_cast<std::size_t>(value)]) continue;
-        const bool is_constant = graph.values[static_cast<std::size_t>(value)].constant.has_value();
-        add_once(is_constant ? boundary.constants : boundary.inputs, seen, value);
-      }
+    for (const int value : read_by(graph.nodes[static_cast<std::size_t>(at)])) {
+      if (computed[static_cast<std::size_t>(value)]) continue;
+      const bool is_constant = graph.values[static_cast<std::size_t>(value)].constant.has_value();
+      add_once(is_constant ? boundary.constants : boundary.inputs, seen, value);
     }
-    for (const int value : node.outputs) {
-      if (value < 0) continue;
+    for (const int value : written_by(graph.nodes[static_cast<std::size_t>(at)])) {
       const auto position = static_cast<std::size_t>(value);
       if (read_outside[position] || graph.values[position].is_output) add_once(boundary.outputs, seen, value);
     }

@@ -95,34 +95,43 @@ void Provider::note(const std::string& sentence) {
   if (noted_.insert(sentence).second) log(host_, logger_, ORT_LOGGING_LEVEL_WARNING, sentence);
 }
 
-Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  // Graphs inside a node come first: where the whole node is taken afterwards, nothing in it is.
+/// Whether nothing inside a branch or body is to be taken. Graphs inside a node come before the node: where it is taken
+/// whole afterwards, nothing in it may be compiled already. Nor may it where ONNX Runtime runs no such node, but
+/// expands it (SequenceMap).
+Result<bool> Provider::belongs_to_its_node(const OrtGraph* graph) {
   const OrtNode* around = nullptr;
   VKF_CHECK_OK(taken(host_, host_.api->Graph_GetParentNode(graph, &around)));
-  if (around != nullptr) {
-    const OrtGraph* outer = nullptr;
-    VKF_CHECK_OK(taken(host_, host_.api->Node_GetGraph(around, &outer)));
-    if (outer != nullptr) {
-      VKF_TRY(read, read_graph(host_, outer));
-      VKF_TRY(is_whole, takes_whole(host_, read, around));
-      if (is_whole) return {};
-    }
-  }
+  if (around == nullptr) return false;
+  const char* op_type = nullptr;
+  VKF_CHECK_OK(taken(host_, host_.api->Node_GetOperatorType(around, &op_type)));
+  constexpr std::string_view kRun[] = {"If", "Loop", "Scan"};
+  if (op_type == nullptr || std::ranges::find(kRun, std::string_view(op_type)) == std::end(kRun)) return true;
+  const OrtGraph* outer = nullptr;
+  VKF_CHECK_OK(taken(host_, host_.api->Node_GetGraph(around, &outer)));
+  if (outer == nullptr) return true;
+  VKF_TRY(read, read_graph(host_, outer));
+  return takes_whole(host_, read, around);
+}
+
+Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+  VKF_TRY(is_others, belongs_to_its_node(graph));
+  if (is_others) return {};
   VKF_TRY(read, read_graph(host_, graph));
   const auto compile = [&](const std::vector<int>& nodes) -> Result<void> {
     VKF_TRY(group, group_of(read, nodes));
     static_cast<void>(group);  // kept until it is asked for
     return {};
   };
-  VKF_TRY(groups, groups_taken(host_, read, [&](const std::string& sentence) { note(sentence); }, compile));
+  VKF_TRY(groups, groups_taken(
+                      host_, read, [&](const std::string& sentence) { note(sentence); }, compile));
   OrtNodeFusionOptions fusion{};
   fusion.ort_version_supported = kApiVersion;
   fusion.drop_constant_initializers = true;
   for (const std::vector<int>& group : groups) {
     std::vector<const OrtNode*> nodes;
     for (const int at : group) nodes.push_back(read.nodes[static_cast<std::size_t>(at)].handle);
-    VKF_CHECK_OK(taken(
-        host_, host_.ep_api->EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion)));
+    VKF_CHECK_OK(
+        taken(host_, host_.ep_api->EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion)));
   }
   return {};
 }

@@ -29,6 +29,7 @@ class Provider : public OrtEp {
  private:
   struct Callbacks;
 
+  Result<bool> belongs_to_its_node(const OrtGraph* graph);
   Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   Result<OrtNodeComputeInfo*> compile(const OrtGraph* graph, const OrtNode* fused);
   Result<std::shared_ptr<const Group>> group_of(const HostGraph& graph, const std::vector<int>& nodes);

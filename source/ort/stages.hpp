@@ -12,7 +12,7 @@ struct StagedNode {
   bool is_ours = false;
 };
 
-/// Our nodes in as few groups as any order of whole groups allows, each in the order of the graph. A node's stage counts
+/// Our nodes in as few groups as any order of groups allows, each in the order of the graph. A node's stage counts
 /// how often the paths to it change hands, so that nothing between two nodes of a stage is outside.
 std::vector<std::vector<int>> stages_of(std::span<const StagedNode> nodes);
 

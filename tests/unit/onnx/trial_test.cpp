@@ -51,6 +51,16 @@ TEST(Trial, WhatARunDecidesIsNotRefused) {
   EXPECT_FALSE(refusal_of(model));
 }
 
+TEST(Trial, OperatorsAreKnownByDomainAndOpset) {
+  EXPECT_TRUE(check_operator("", "Gelu", 20).ok());
+  EXPECT_TRUE(check_operator("ai.onnx", "Gelu", 20).ok());
+  const auto older = check_operator("", "Gelu", 19);
+  ASSERT_FALSE(older.ok());
+  EXPECT_EQ(older.error().message,
+            "Operator 'Gelu' (domain 'ai.onnx', opset 19) is not supported; it is in opsets 20+.");
+  EXPECT_FALSE(check_operator("somebody", "Gelu", 20).ok());
+}
+
 TEST(Trial, WhatHasNoGraphIsRefusedWithoutANode) {
   const auto refusal = try_import(std::as_bytes(std::span("no model")));
   ASSERT_TRUE(refusal);

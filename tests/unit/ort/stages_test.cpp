@@ -42,9 +42,7 @@ bool can_run(const std::vector<StagedNode>& nodes, const Groups& groups) {
   return std::ranges::all_of(done, [](bool one) { return one; });
 }
 
-TEST(Stages, AChainOfOursIsOneGroup) {
-  EXPECT_EQ(stages_of(graph({{}, {0}, {1}}, "ooo")), (Groups{{0, 1, 2}}));
-}
+TEST(Stages, AChainOfOursIsOneGroup) { EXPECT_EQ(stages_of(graph({{}, {0}, {1}}, "ooo")), (Groups{{0, 1, 2}})); }
 
 TEST(Stages, ANodeOfOthersBetweenOursCutsThem) {
   EXPECT_EQ(stages_of(graph({{}, {0}, {1}}, "o.o")), (Groups{{0}, {2}}));
