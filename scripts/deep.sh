@@ -2,7 +2,7 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability
-#       matrices windows, all without one; or sanitizers-quick, the part of the first that CI runs
+#       matrices windows onnxruntime, all without one; or sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -208,14 +208,22 @@ portability() {
 # The cross-build for Windows, its tests and the quick benchmark, under Wine.
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
+# All of ONNX's cases through ONNX Runtime with our provider, from the wheel in an empty environment.
+onnxruntime() {
+  scripts/test-wheel.sh sample || { failed+=("scripts/test-wheel.sh") && return; }
+  for driver in lavapipe swiftshader; do
+    on $driver build/wheel/empty/bin/python python/tests/node_cases.py onnxruntime --least 1600
+  done
+}
+
 [ $# -gt 0 ] ||
   set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices \
-    windows
+    windows onnxruntime
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
-    graphs | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
+    graphs | fuzzers | mutations | exits | files | portability | matrices | windows | onnxruntime) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -22,15 +22,27 @@ constexpr std::int32_t kCrossing[] = {
     ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FNUZ, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2,
     ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2FNUZ};
 
-std::string sentence_about(const HostNode& node, const Error& error) {
-  const std::string label = node.name.empty() ? "a node" : fmt::format("node '{}'", node.name);
-  return fmt::format("vkfuse leaves {} ({}) to other providers: {}", label, node.op_type, error.message);
+/// How sentences name a node: exporters may leave nodes unnamed.
+std::string label_of(const HostGraph& graph, const HostNode& node) {
+  const std::vector<int> outputs = written_by(node);
+  if (!node.name.empty() || outputs.empty()) return fmt::format("node '{}' ({})", node.name, node.op_type);
+  const std::string& first = graph.values[static_cast<std::size_t>(outputs[0])].name;
+  return fmt::format("the node that computes '{}' ({})", first, node.op_type);
 }
+
+/// Elements for which vkfuse has nothing: texts and complex numbers.
+bool is_never_taken(const HostValue& value) {
+  constexpr std::int32_t kNever[] = {ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX64,
+                                     ONNX_TENSOR_ELEMENT_DATA_TYPE_COMPLEX128};
+  return value.type && std::ranges::find(kNever, value.type->type) != std::end(kNever);
+}
+
+bool is_f64(const HostValue& value) { return value.type && value.type->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE; }
 
 class Search {
  public:
-  Search(const Host& host, const HostGraph& graph, const OnRefusal& refused)
-      : host_(host), graph_(graph), refused_(refused), nodes_(staged()) {}
+  Search(const Host& host, const HostGraph& graph, Abilities device, const OnRefusal& refused)
+      : host_(host), graph_(graph), device_(device), refused_(refused), nodes_(staged()) {}
 
   Result<std::vector<std::vector<int>>> run(const CompileGroup& compile) {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) VKF_CHECK_OK(try_alone(static_cast<int>(i)));
@@ -46,6 +58,7 @@ class Search {
   Result<std::optional<Error>> refusal_of(int at) {
     const HostNode& node = graph_.nodes[static_cast<std::size_t>(at)];
     VKF_CHECK_OK(check_known(node));
+    VKF_CHECK_OK(check_elements(node));
     const std::vector<int> read = boundary_of(graph_, std::vector<int>{at}).inputs;
     const bool is_clear = std::ranges::all_of(
         read, [&](int value) { return may_cross(value_at(value)) && value_at(value).is_rank_known; });
@@ -72,6 +85,18 @@ class Search {
     return nodes;
   }
 
+  [[nodiscard]] Result<void> check_elements(const HostNode& node) const {
+    for (const std::vector<int>& values : {read_by(node), written_by(node)}) {
+      for (const int value : values) {
+        if (is_never_taken(value_at(value)))
+          return unsupported("The elements of '{}' are texts or complex numbers.", value_at(value).name);
+        if (!device_.float64 && is_f64(value_at(value)))
+          return unsupported("'{}' is f64, and the device has no 64-bit floats.", value_at(value).name);
+      }
+    }
+    return {};
+  }
+
   [[nodiscard]] Result<void> check_known(const HostNode& node) const {
     std::int64_t opset = 0;
     for (const auto& [domain, version] : graph_.opsets) {
@@ -89,7 +114,8 @@ class Search {
 
   void leave(int at, const Error& error) {
     nodes_[static_cast<std::size_t>(at)].is_ours = false;
-    refused_(sentence_about(graph_.nodes[static_cast<std::size_t>(at)], error));
+    const std::string label = label_of(graph_, graph_.nodes[static_cast<std::size_t>(at)]);
+    refused_(fmt::format("vkfuse leaves {} to other providers: {}", label, error.message));
   }
 
   Result<void> try_alone(int at) {
@@ -161,13 +187,12 @@ class Search {
     if (may_cross(value))
       return unsupported("Other providers compute '{}', and ONNX Runtime does not know its rank.", value.name);
     return unsupported(
-        "'{}' is no tensor, or one whose elements are texts or share bytes, and would have to pass "
-        "between providers.",
-        value.name);
+        "'{}' is no tensor, or one whose elements share bytes, and would have to pass between providers.", value.name);
   }
 
   const Host& host_;
   const HostGraph& graph_;
+  Abilities device_;
   const OnRefusal& refused_;
   std::vector<StagedNode> nodes_;
   std::set<std::vector<int>> taken_;
@@ -180,23 +205,15 @@ bool may_cross(const HostValue& value) {
   return std::ranges::find(kCrossing, value.type->type) != std::end(kCrossing);
 }
 
-Result<std::vector<std::vector<int>>> groups_taken(const Host& host, const HostGraph& graph, const OnRefusal& refused,
-                                                   const CompileGroup& compile) {
-  return Search(host, graph, refused).run(compile);
+Result<std::vector<std::vector<int>>> groups_taken(const Host& host, const HostGraph& graph, Abilities device,
+                                                   const OnRefusal& refused, const CompileGroup& compile) {
+  return Search(host, graph, device, refused).run(compile);
 }
 
-Result<bool> takes_whole(const Host& host, const HostGraph& graph, const OrtNode* node) {
-  // Each graph that ONNX Runtime hands out has handles of its own.
-  std::size_t id = 0;
-  VKF_CHECK_OK(taken(host, host.api->Node_GetId(node, &id)));
-  const auto found = std::ranges::find_if(graph.nodes, [&](const HostNode& one) {
-    std::size_t other = 0;
-    return taken(host, host.api->Node_GetId(one.handle, &other)).ok() && other == id;
-  });
-  if (found == graph.nodes.end()) return false;
+bool takes_whole(const Host& host, const HostGraph& graph, Abilities device) {
   const OnRefusal nobody = [](const std::string&) {};
-  VKF_TRY(refusal, Search(host, graph, nobody).refusal_of(static_cast<int>(found - graph.nodes.begin())));
-  return !refusal.has_value();
+  const auto refusal = Search(host, graph, device, nobody).refusal_of(0);
+  return refusal && !refusal->has_value();
 }
 
 }  // namespace vkfuse::ort

@@ -26,12 +26,26 @@ class Reader {
     result_.inputs = std::move(inputs);
     VKF_TRY(nodes, all_of(host_, result_.handle, api_.Graph_GetNumNodes, api_.Graph_GetNodes));
     for (const OrtNode* node : nodes) VKF_CHECK_OK(read_node(node));
-    VKF_CHECK_OK(mark_known_ranks());
+    mark_known_ranks();
+    VKF_CHECK_OK(mark_stated_ranks());
     VKF_TRY(outputs, values(api_.Graph_GetNumOutputs, api_.Graph_GetOutputs));
     result_.outputs = std::move(outputs);
+    for (const HostNode& node : result_.nodes) {
+      for (const int value : read_by(node)) ++result_.values[static_cast<std::size_t>(value)].readers;
+    }
     for (const int output : result_.outputs) {
       if (output >= 0) result_.values[static_cast<std::size_t>(output)].is_output = true;
     }
+    return std::move(result_);
+  }
+
+  Result<HostGraph> read_around(const HostGraph& inner, const OrtNode* around) {
+    result_.opsets = inner.opsets;
+    result_.ir_version = inner.ir_version;
+    VKF_CHECK_OK(read_node(around));
+    mark_known_ranks();
+    for (const int output : written_by(result_.nodes[0]))
+      result_.values[static_cast<std::size_t>(output)].is_output = true;
     return std::move(result_);
   }
 
@@ -59,12 +73,16 @@ class Reader {
     return {};
   }
 
-  Result<void> mark_known_ranks() {
+  void mark_known_ranks() {
     for (HostValue& value : result_.values)
       value.is_rank_known = value.constant || (value.type && !value.type->dims.empty());
+  }
+
+  /// What a run gives is as the model states it; a branch is given what other nodes compute.
+  Result<void> mark_stated_ranks() {
     const OrtNode* around = nullptr;
     VKF_CHECK_OK(taken(host_, api_.Graph_GetParentNode(result_.handle, &around)));
-    if (around != nullptr) return {};  // a branch is given what other nodes compute
+    if (around != nullptr) return {};
     for (const int input : result_.inputs) {
       if (input >= 0) result_.values[static_cast<std::size_t>(input)].is_rank_known = true;
     }
@@ -206,5 +224,9 @@ std::vector<int> written_by(const HostNode& node) {
 }
 
 Result<HostGraph> read_graph(const Host& host, const OrtGraph* graph) { return Reader(host, graph).read(); }
+
+Result<HostGraph> read_around(const Host& host, const HostGraph& inner, const OrtNode* around) {
+  return Reader(host, nullptr).read_around(inner, around);
+}
 
 }  // namespace vkfuse::ort

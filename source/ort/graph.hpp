@@ -40,6 +40,7 @@ struct HostValue {
   std::optional<HostElements> constant;  ///< of an initialiser that no input overrides
   /// ONNX Runtime 1.23 gives a rank that it does not know as 0. What the model states is known, and any other.
   bool is_rank_known = false;
+  int readers = 0;         ///< how often nodes of the graph read it
   bool is_output = false;  ///< of the graph
 };
 
@@ -67,6 +68,10 @@ std::vector<int> read_by(const HostNode& node);
 std::vector<int> written_by(const HostNode& node);
 
 Result<HostGraph> read_graph(const Host& host, const OrtGraph* graph);
+
+/// The node that a branch or body belongs to, as a graph of that node alone: ONNX Runtime does not hand out the graph
+/// around it.
+Result<HostGraph> read_around(const Host& host, const HostGraph& inner, const OrtNode* around);
 
 /// The elements of a tensor in host memory.
 Result<HostElements> elements_of(const Host& host, const OrtValue* value);

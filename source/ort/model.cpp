@@ -35,12 +35,6 @@ namespace value_field {
 constexpr int kName = 1, kType = 2, kTensorType = 1, kElemType = 1, kShape = 2, kDim = 1, kDimValue = 1, kDimParam = 2;
 }
 
-void add_once(std::vector<int>& to, std::vector<bool>& seen, int value) {
-  if (seen[static_cast<std::size_t>(value)]) return;
-  seen[static_cast<std::size_t>(value)] = true;
-  to.push_back(value);
-}
-
 class Writer {
  public:
   explicit Writer(const Host& host) : host_(host), api_(*host.api) {}
@@ -276,25 +270,24 @@ class Writer {
 }  // namespace
 
 Boundary boundary_of(const HostGraph& graph, std::span<const int> nodes) {
-  const std::set<int> inside(nodes.begin(), nodes.end());
-  std::vector<bool> computed(graph.values.size()), read_outside(graph.values.size()), seen(graph.values.size());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (inside.contains(static_cast<int>(i))) {
-      for (const int value : written_by(graph.nodes[i])) computed[static_cast<std::size_t>(value)] = true;
-    } else {
-      for (const int value : read_by(graph.nodes[i])) read_outside[static_cast<std::size_t>(value)] = true;
-    }
+  std::set<int> computed, seen;
+  std::map<int, int> readers;  // inside
+  for (const int at : nodes) {
+    const HostNode& node = graph.nodes[static_cast<std::size_t>(at)];
+    for (const int value : written_by(node)) computed.insert(value);
+    for (const int value : read_by(node)) ++readers[value];
   }
   Boundary boundary;
   for (const int at : nodes) {
-    for (const int value : read_by(graph.nodes[static_cast<std::size_t>(at)])) {
-      if (computed[static_cast<std::size_t>(value)]) continue;
+    const HostNode& node = graph.nodes[static_cast<std::size_t>(at)];
+    for (const int value : read_by(node)) {
+      if (computed.contains(value) || !seen.insert(value).second) continue;
       const bool is_constant = graph.values[static_cast<std::size_t>(value)].constant.has_value();
-      add_once(is_constant ? boundary.constants : boundary.inputs, seen, value);
+      (is_constant ? boundary.constants : boundary.inputs).push_back(value);
     }
-    for (const int value : written_by(graph.nodes[static_cast<std::size_t>(at)])) {
-      const auto position = static_cast<std::size_t>(value);
-      if (read_outside[position] || graph.values[position].is_output) add_once(boundary.outputs, seen, value);
+    for (const int value : written_by(node)) {
+      const HostValue& output = graph.values[static_cast<std::size_t>(value)];
+      if (output.is_output || output.readers > readers[value]) boundary.outputs.push_back(value);
     }
   }
   return boundary;

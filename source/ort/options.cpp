@@ -64,6 +64,10 @@ Result<void> take_tune_ms(ProviderOptions& options, const std::string& value) {
   return {};
 }
 
+Result<void> take_fusion(ProviderOptions& options, const std::string& value) {
+  return take_named<bool>("fusion", value, {{"on", true}, {"off", false}}, options.fusion);
+}
+
 Result<void> take_dump(ProviderOptions& options, const std::string& value) {
   options.dump = value;
   return {};
@@ -76,6 +80,7 @@ constexpr OptionRow kRows[] = {
     {"cache", "a folder, or off", "where compiled kernels and plans are kept; else $VKFUSE_CACHE", take_cache},
     {"tune", "off, on, background", "whether schedules are measured", take_tune},
     {"tune_ms", "milliseconds", "what measuring may take", take_tune_ms},
+    {"fusion", "on, off", "off: a kernel for each op, for comparison", take_fusion},
     {"dump", "a folder", "gets the model (.onnx) and the plan (.txt) of every group of nodes", take_dump},
 };
 

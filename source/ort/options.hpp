@@ -19,6 +19,7 @@ struct ProviderOptions {
   StoreOptions store;
   Tune tune = Tune::off;
   double tune_ms = 1000;
+  bool fusion = true;
   std::string dump;  ///< a folder for the model and the plan of every group; empty: none
 };
 

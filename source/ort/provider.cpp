@@ -68,21 +68,25 @@ struct Provider::Callbacks {
                             OrtNodeComputeInfo** infos, OrtNode**) noexcept {
     Provider& provider = of(self);
     return guarded(provider.host_, [&]() -> Result<void> {
+      std::vector<std::unique_ptr<ort::Compute>> made;  // nothing is handed over where one fails
       for (std::size_t i = 0; i < count; ++i) {
         VKF_TRY(info, provider.compile(graphs[i], fused[i]));
-        infos[i] = info;
+        made.push_back(std::move(info));
       }
+      for (std::size_t i = 0; i < count; ++i) infos[i] = made[i].release();
       provider.compiled_.clear();
       return {};
     });
   }
   static void release(OrtEp*, OrtNodeComputeInfo** infos, std::size_t count) noexcept {
-    for (std::size_t i = 0; i < count; ++i) delete static_cast<Compute*>(infos[i]);
+    for (std::size_t i = 0; i < count; ++i) delete static_cast<ort::Compute*>(infos[i]);
   }
 };
 
 Provider::Provider(const Host& host, Device device, ProviderOptions options, const OrtLogger* logger)
     : OrtEp{}, host_(host), device_(std::move(device)), options_(std::move(options)), logger_(logger) {
+  const std::vector<std::string> features = device_.description().features;
+  abilities_.float64 = std::ranges::find(features, "float64") != features.end();
   ort_version_supported = kApiVersion;
   GetName = Callbacks::get_name;
   GetCapability = Callbacks::get_capability;
@@ -98,32 +102,27 @@ void Provider::note(const std::string& sentence) {
 /// Whether nothing inside a branch or body is to be taken. Graphs inside a node come before the node: where it is taken
 /// whole afterwards, nothing in it may be compiled already. Nor may it where ONNX Runtime runs no such node, but
 /// expands it (SequenceMap).
-Result<bool> Provider::belongs_to_its_node(const OrtGraph* graph) {
+Result<bool> Provider::belongs_to_its_node(const HostGraph& graph) {
   const OrtNode* around = nullptr;
-  VKF_CHECK_OK(taken(host_, host_.api->Graph_GetParentNode(graph, &around)));
+  VKF_CHECK_OK(taken(host_, host_.api->Graph_GetParentNode(graph.handle, &around)));
   if (around == nullptr) return false;
-  const char* op_type = nullptr;
-  VKF_CHECK_OK(taken(host_, host_.api->Node_GetOperatorType(around, &op_type)));
+  VKF_TRY(node, read_around(host_, graph, around));
   constexpr std::string_view kRun[] = {"If", "Loop", "Scan"};
-  if (op_type == nullptr || std::ranges::find(kRun, std::string_view(op_type)) == std::end(kRun)) return true;
-  const OrtGraph* outer = nullptr;
-  VKF_CHECK_OK(taken(host_, host_.api->Node_GetGraph(around, &outer)));
-  if (outer == nullptr) return true;
-  VKF_TRY(read, read_graph(host_, outer));
-  return takes_whole(host_, read, around);
+  if (std::ranges::find(kRun, std::string_view(node.nodes[0].op_type)) == std::end(kRun)) return true;
+  return takes_whole(host_, node, abilities_);
 }
 
 Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  VKF_TRY(is_others, belongs_to_its_node(graph));
-  if (is_others) return {};
   VKF_TRY(read, read_graph(host_, graph));
+  VKF_TRY(is_others, belongs_to_its_node(read));
+  if (is_others) return {};
   const auto compile = [&](const std::vector<int>& nodes) -> Result<void> {
     VKF_TRY(group, group_of(read, nodes));
     static_cast<void>(group);  // kept until it is asked for
     return {};
   };
   VKF_TRY(groups, groups_taken(
-                      host_, read, [&](const std::string& sentence) { note(sentence); }, compile));
+                      host_, read, abilities_, [&](const std::string& sentence) { note(sentence); }, compile));
   OrtNodeFusionOptions fusion{};
   fusion.ort_version_supported = kApiVersion;
   fusion.drop_constant_initializers = true;
@@ -145,6 +144,7 @@ Result<std::shared_ptr<const Provider::Group>> Provider::group_of(const HostGrap
   options.external_data = model.external_data;
   CompileOptions compile_options;
   compile_options.numerics = options_.numerics;
+  compile_options.fusion = options_.fusion;
   compile_options.tune = options_.tune;
   compile_options.tune_ms = options_.tune_ms;
   VKF_TRY(program, onnx::compile_onnx(device_, std::as_bytes(std::span(model.bytes)), options, compile_options));
@@ -165,7 +165,7 @@ Result<void> Provider::dump(const WrittenModel& model, const onnx::OnnxProgram& 
   return write_whole_file(folder / (name + ".txt"), plan ? *plan : plan.error().text() + "\n");
 }
 
-Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNode* fused) {
+Result<std::unique_ptr<ort::Compute>> Provider::compile(const OrtGraph* graph, const OrtNode* fused) {
   VKF_TRY(read, read_graph(host_, graph));
   VKF_TRY(group, group_of(read, all_nodes(read)));
   const auto names = [&](auto count, auto get) -> Result<std::vector<std::string>> {
@@ -184,7 +184,7 @@ Result<OrtNodeComputeInfo*> Provider::compile(const OrtGraph* graph, const OrtNo
   places.inputs = std::move(inputs);
   VKF_TRY(outputs, places_of(group->outputs, expected));
   places.outputs = std::move(outputs);
-  return new Compute(host_, std::move(group), std::move(places));
+  return std::make_unique<ort::Compute>(host_, std::move(group), std::move(places));
 }
 
 }  // namespace vkfuse::ort

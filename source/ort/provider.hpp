@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "ort/graph.hpp"
+#include "ort/capability.hpp"
 #include "ort/model.hpp"
 #include "ort/options.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::ort {
+
+class Compute;
 
 /// A session's provider. ONNX Runtime owns it: make_provider() makes one, and release() ends it.
 class Provider : public OrtEp {
@@ -29,15 +31,16 @@ class Provider : public OrtEp {
  private:
   struct Callbacks;
 
-  Result<bool> belongs_to_its_node(const OrtGraph* graph);
+  Result<bool> belongs_to_its_node(const HostGraph& graph);
   Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
-  Result<OrtNodeComputeInfo*> compile(const OrtGraph* graph, const OrtNode* fused);
+  Result<std::unique_ptr<ort::Compute>> compile(const OrtGraph* graph, const OrtNode* fused);
   Result<std::shared_ptr<const Group>> group_of(const HostGraph& graph, const std::vector<int>& nodes);
   Result<void> dump(const WrittenModel& model, const onnx::OnnxProgram& program);
   void note(const std::string& sentence);
 
   Host host_;
   Device device_;
+  Abilities abilities_;
   ProviderOptions options_;
   const OrtLogger* logger_;
   std::mutex mutex_;

@@ -35,7 +35,8 @@ TEST(ProviderOptions, ACacheMayBeOff) {
 
 TEST(ProviderOptions, WrongOnesAreNamedWithWhatIsAllowed) {
   EXPECT_EQ(error_of({{"devise", "0"}}),
-            "vkfuse's execution provider has no option 'devise'; it has device, numerics, cache, tune, tune_ms, dump.");
+            "vkfuse's execution provider has no option 'devise'; it has device, numerics, cache, tune, tune_ms, "
+            "fusion, dump.");
   EXPECT_EQ(error_of({{"numerics", "fast"}}),
             "The option 'numerics' of vkfuse's execution provider is 'fast'; it is one of standard, strict, "
             "f16_accumulation.");
