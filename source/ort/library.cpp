@@ -1,11 +1,7 @@
 // The two functions that ONNX Runtime looks for in the library.
 #include "ort/factory.hpp"
 
-#if defined(_WIN32)
-#define VKFUSE_ORT_EXPORT extern "C" __declspec(dllexport)
-#else
 #define VKFUSE_ORT_EXPORT extern "C" __attribute__((visibility("default")))
-#endif
 
 namespace {
 
