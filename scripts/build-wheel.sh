@@ -21,12 +21,18 @@ scripts/newer-shaderc.sh "$tools" "$arch"
 ln -sf libshaderc_shared.so.1 "$tools/lib/libshaderc_shared.so"
 mkdir -p "$made"
 
-# The archives; a folder without a build gets one of the library alone.
+# The archives; a folder without a build gets one of the library alone. Without ONNX Runtime's headers the package has
+# no provider for it.
+scripts/onnxruntime.sh || echo "There are no headers of ONNX Runtime: the wheel has no provider for it." >&2
 if [ ! -e "$tree/CMakeCache.txt" ]; then
   cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DVKFUSE_BUILD_TESTS=OFF -DVKFUSE_BUILD_BENCH=OFF \
     -DVKFUSE_BUILD_EXAMPLES=OFF -DVKFUSE_BUILD_SHARED=OFF >"$made/tree.log"
+elif [ -e build/onnxruntime/include ] && [ ! -e "$tree/source/ort" ]; then
+  cmake "$tree" >"$made/tree.log"  # configured before the headers were there
 fi
-cmake --build "$tree" --target vkfuse_tool vkfuse_onnx -j "$jobs" | tail -n 1
+archives=(vkfuse_tool vkfuse_onnx)
+[ ! -e build/onnxruntime/include ] || archives+=(vkfuse_ort)
+cmake --build "$tree" --target "${archives[@]}" -j "$jobs" | tail -n 1
 
 # environment PYTHON: a virtual environment with what builds, made once for each version. Says where in $env.
 environment() {

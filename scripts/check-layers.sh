@@ -37,6 +37,7 @@ declare -A allowed=(
   [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"
   [onnx_c]="onnx c os base"
+  [ort]="onnx os base"
   [tool]="onnx api runtime reference spirv store plan partition planning schedule params segment ir ops index base os"
 )
 
@@ -80,6 +81,7 @@ only() {
 only 'vulkan/' vulkan
 only 'unistd\.h|fcntl\.h|signal\.h|dlfcn\.h|link\.h|dirent\.h|pthread\.h|sys/|mach|windows\.h|io\.h|psapi\.h' os
 only 'shaderc/|spirv-tools/|spirv_cross' spirv
+only 'onnxruntime' ort
 
 # Code is put together and never read back (docs/design.md, "Code"): no search in text, and no text but by those that
 # assemble a kernel. Exempt are format strings and words while they become code, names that users chose, and the user's

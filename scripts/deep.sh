@@ -2,7 +2,8 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
-#       portability matrices windows, all without one; or sanitizers-quick, the part of the first that CI runs
+#       portability matrices windows onnxruntime, all without one; or sanitizers-quick, the part of the first that CI
+#       runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -216,14 +217,22 @@ portability() {
 # The cross-build for Windows, its tests and the quick benchmark, under Wine.
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
+# All of ONNX's cases through ONNX Runtime with our provider, from the wheel in an empty environment.
+onnxruntime() {
+  scripts/test-wheel.sh sample || { failed+=("scripts/test-wheel.sh") && return; }
+  local cases=(build/wheel/empty/bin/python -P python/tests/node_cases.py onnxruntime)
+  on lavapipe "${cases[@]}" --least 1650
+  on swiftshader "${cases[@]}" --least 1500  # it has no 64-bit floats
+}
+
 [ $# -gt 0 ] ||
   set -- sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files \
-    portability matrices windows
+    portability matrices windows onnxruntime
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
-    graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
+    graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows | onnxruntime) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -2,7 +2,8 @@
 # Builds the wheel (scripts/build-wheel.sh), installs it into an empty virtual environment, runs README's example there
 # with nothing but the wheel and NumPy, and then its tests on lavapipe and SwiftShader.
 #   usage: scripts/test-wheel.sh [--tree FOLDER] [sample] [WHEEL]      (the build folder to link; build/release)
-# sample: SwiftShader gets the tests of programs alone, as CI has it. Exit status 77: pip reaches no package index.
+# sample: SwiftShader gets the tests of programs and of ONNX Runtime alone, as CI has it. Exit status 77: pip reaches no
+# package index.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -40,7 +41,7 @@ for library in "$packages"/vkfuse/_core*.so "$packages"/vkfuse.libs/*; do
   [ -z "$other" ] || { echo "$library needs $other, which is not on every system." >&2 && exit 1; }
 done
 
-"$python" -m pip -q install pytest ml_dtypes onnx
+"$python" -m pip -q install pytest ml_dtypes onnx onnxruntime
 test_on() {
   local driver=$1
   shift
@@ -50,7 +51,11 @@ test_on() {
 }
 test_on "$lavapipe" "$root/python/tests"
 if [ -e "$swiftshader" ]; then
-  test_on "$swiftshader" "$root/python/tests${sample:+/test_programs.py}"
+  if [ -n "$sample" ]; then
+    test_on "$swiftshader" "$root"/python/tests/test_{programs,onnxruntime}.py -k "not sample"
+  else
+    test_on "$swiftshader" "$root/python/tests"
+  fi
 else
   echo "There is no SwiftShader here: lavapipe is all that the wheel is tested on."
 fi

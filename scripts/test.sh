@@ -26,6 +26,7 @@ scripts/check-words.sh
 scripts/check-counts.py
 # Without a network the tests run all the same; of `install` what protobuf inside is for is left out, with a note.
 scripts/protobuf.sh || echo "There is no protobuf for libvkfuse.so to hold."
+scripts/onnxruntime.sh || echo "There are no headers of ONNX Runtime, and no provider for it."
 cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build --preset release -j "$jobs"
 scripts/check-clang.py

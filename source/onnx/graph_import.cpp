@@ -89,6 +89,13 @@ bool ModelImport::agrees_with(const std::map<std::string, std::vector<std::int64
 
 std::vector<std::string> ModelImport::deciding_inputs() const { return inputs_that_decide(nodes_.asked()); }
 
+std::optional<int> ModelImport::failed_node() const {
+  const auto& nodes = graph_->node();
+  const auto found = std::ranges::find(nodes, nodes_.failed(), [](const pb::NodeProto& node) { return &node; });
+  if (found == nodes.end()) return std::nullopt;
+  return static_cast<int>(found - nodes.begin());
+}
+
 Result<void> ModelImport::begin(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) {
   for (const auto& [name, stated] : sizes) sized_.input_sizes.insert_or_assign(name, stated);
   VKF_CHECK_OK(take_input_sizes());

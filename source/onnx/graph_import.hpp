@@ -51,6 +51,8 @@ class ModelImport {
   /// that may become constants for it: integers and booleans, and floats that are one number, or are asked for as they
   /// are; up to kMaxComputedElements of them. Floats that something was computed from are data, which is the device's.
   [[nodiscard]] std::vector<std::string> deciding_inputs() const;
+  /// After an error: the position of the graph's node that failed, if one did.
+  [[nodiscard]] std::optional<int> failed_node() const;
   /// Makes an input a constant, before begin().
   void freeze(const std::string& name, TensorData value);
   /// Whether the sizes of given inputs agree about every symbol.

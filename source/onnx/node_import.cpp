@@ -338,6 +338,7 @@ Result<void> NodeImport::proceed() {
     }
     while (node != nullptr) {
       error = std::move(error).within(fmt::format("importing {} ({})", describe(*node), node->op_type()));
+      failed_ = node;
       node = frames_[static_cast<std::size_t>(frame)].node;
       frame = frames_[static_cast<std::size_t>(frame)].caller;
     }

@@ -182,6 +182,8 @@ class NodeImport {
   void set_host(HostUse use) { library_.host = use; }
   /// After an error: the tensors whose elements the node asked for, and which are not known.
   [[nodiscard]] const std::vector<Tensor>& asked() const { return asked_; }
+  /// After an error: the node that failed, or the one of the outermost graph that it belongs to. Null: none did.
+  [[nodiscard]] const pb::NodeProto* failed() const { return failed_; }
   /// What the file says and what is ignored, a sentence each.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
@@ -246,6 +248,7 @@ class NodeImport {
   std::deque<Frame> frames_;
   std::map<const Nodes*, std::vector<int>> orders_;  ///< of the nodes of each graph, as they are imported
   std::vector<Tensor> asked_;
+  const pb::NodeProto* failed_ = nullptr;
   std::vector<std::string> notes_;
   std::vector<Step> left_;  ///< the next one last
   std::vector<Step> put_off_;

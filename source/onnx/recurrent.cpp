@@ -91,6 +91,8 @@ Result<std::vector<Activation>> activations_of(const NodeContext& node,
   if (stated.empty()) {
     for (std::size_t i = 0; i < directions; ++i) stated.insert(stated.end(), defaults.begin(), defaults.end());
   }
+  // RNN's own default, which ONNX Runtime writes down, names one for each of two directions also where there is one.
+  if (defaults.size() * directions == 1 && stated == std::vector<std::string_view>{"Tanh", "Tanh"}) stated.pop_back();
   if (stated.size() != defaults.size() * directions) {
     return invalid("Attribute 'activations' names {} functions; {} are needed.", stated.size(),
                    defaults.size() * directions);

@@ -271,6 +271,8 @@ TEST(OnnxRecurrent, TakesItsActivationsNumbers) {
   expect_invalid(one("Swish").error(), "Attribute 'activations' names 'Swish', which is none of ONNX's.");
   expect_invalid(one("Relu").texts("activations", {"Relu", "Relu"}).error(),
                  "Attribute 'activations' names 2 functions; 1 are needed.");
+  // What ONNX states as the default, for one direction as for two.
+  EXPECT_EQ(one("Tanh").texts("activations", {"Tanh", "Tanh"}).value(), one("Tanh").value());
 }
 
 TEST(OnnxRecurrent, RefusesWhatItCannot) {

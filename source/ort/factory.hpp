@@ -1,0 +1,33 @@
+// What ONNX Runtime gets from the library (OrtEpFactory): devices, and providers for sessions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ort/options.hpp"
+#include "ort/provider.hpp"
+
+namespace vkfuse::ort {
+
+/// The factory of one registration. It is never destroyed: ONNX Runtime may let go of the library first, and of
+/// sessions and what they have from the factory afterwards.
+class Factory : public OrtEpFactory {
+ public:
+  explicit Factory(const Host& host);
+
+ private:
+  struct Callbacks;
+
+  Result<void> offer(std::span<const OrtHardwareDevice* const> devices, std::span<OrtEpDevice*> offered,
+                     std::size_t& count);
+  Result<std::unique_ptr<Provider>> make(const OrtSessionOptions* options, const OrtLogger* logger);
+  Result<Device> open(const ProviderOptions& options, const OrtLogger* logger);
+
+  Host host_;
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Device::State>> devices_;  ///< that sessions have open, by what they asked for
+};
+
+}  // namespace vkfuse::ort

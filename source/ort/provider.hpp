@@ -1,0 +1,54 @@
+// The provider of one session (OrtEp): which nodes it takes, and what they are compiled to.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ort/capability.hpp"
+#include "ort/model.hpp"
+#include "ort/options.hpp"
+#include "vkfuse/onnx.hpp"
+
+namespace vkfuse::ort {
+
+class Compute;
+
+/// A session's provider. ONNX Runtime owns it: make_provider() makes one, and release() ends it.
+class Provider : public OrtEp {
+ public:
+  Provider(const Host& host, Device device, ProviderOptions options, const OrtLogger* logger);
+
+  /// A group of nodes as one program, by names.
+  struct Group {
+    onnx::OnnxProgram program;
+    std::vector<std::string> outputs;
+  };
+
+ private:
+  struct Callbacks;
+
+  Result<bool> belongs_to_its_node(const HostGraph& graph);
+  Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
+  Result<std::unique_ptr<ort::Compute>> compile(const OrtGraph* graph, const OrtNode* fused);
+  Result<std::shared_ptr<const Group>> group_of(const HostGraph& graph, const std::vector<int>& nodes);
+  Result<void> dump(const WrittenModel& model, const onnx::OnnxProgram& program);
+  void note(const std::string& sentence);
+
+  Host host_;
+  Device device_;
+  Abilities abilities_;
+  ProviderOptions options_;
+  const OrtLogger* logger_;
+  std::mutex mutex_;
+  std::set<std::string> noted_;  ///< sentences that the log has
+  /// Groups that were compiled to see whether they can be, until ONNX Runtime asks for them: by their nodes and where
+  /// the weights lie.
+  std::map<std::string, std::shared_ptr<const Group>> compiled_;
+  int dumped_ = 0;
+};
+
+}  // namespace vkfuse::ort
