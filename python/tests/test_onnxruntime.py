@@ -242,5 +242,7 @@ assert (again.run(None, {"x": x})[0] == before).all()
 def test_the_library_may_go_before_its_sessions(body):
     program = IN_PROCESS + body + 'print("done")\n'
     folder = os.path.dirname(os.path.abspath(__file__))
-    ran = subprocess.run([sys.executable, "-P", "-c", program, folder], capture_output=True, text=True)
+    freed = {**os.environ, "MALLOC_PERTURB_": "165"}  # memory that was given back holds something else at once
+    command = [sys.executable, "-P", "-c", program, folder]
+    ran = subprocess.run(command, env=freed, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout.strip()) == (0, "done"), ran.stderr
