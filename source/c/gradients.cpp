@@ -36,7 +36,7 @@ vkf_status vkf_tensor_gradients(const vkf_tensor_gradient_request* request, vkf_
     std::vector<std::unique_ptr<vkf_tensor>> all;
     for (Tensor& one : gradients(outputs, wrt, cotangents)) {
       if (!one.valid()) return Error(one.error());
-      all.push_back(std::make_unique<vkf_tensor>(std::move(one)));
+      all.emplace_back(new vkf_tensor{std::move(one)});  // clang 14 initialises no aggregate in parentheses
     }
     for (std::size_t i = 0; i < all.size(); ++i) made[i] = all[i].release();
     return {};
