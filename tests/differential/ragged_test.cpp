@@ -71,7 +71,9 @@ TEST_P(RaggedReductions, VisitWhatLiesBetweenTwoBounds) {
     EXPECT_TRUE(visits_part(graph_of({reduced(0).sum({axis}), reduced(-kInfinity).max({axis})}), {}, what + ", both"));
     // What is no identity is part of the result; and one reduction of all columns visits them for all.
     EXPECT_FALSE(visits_part(graph_of({reduced(1).sum({axis})}), {}, what + ", of ones elsewhere"));
-    EXPECT_FALSE(visits_part(graph_of({reduced(0).sum({axis}), all.max({axis})}), {}, what + ", beside all"));
+    // Where a kernel has few buffers, the two are in two kernels.
+    const bool visits = visits_part(graph_of({reduced(0).sum({axis}), all.max({axis})}), {}, what + ", beside all");
+    EXPECT_TRUE(!visits || has_least_limits()) << what;
   }
 }
 
