@@ -42,7 +42,7 @@ float f32_tanh(float x) {
 }
 
 // 4 ulp: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow. One logarithm and one return:
-// Mesa 25.0's CPU driver loses the result of a branch that has a logarithm of its own.
+// Mesa 25.0's CPU driver loses the result of a branch that calls the logarithm again.
 float f32_asinh(float x) {
   precise float a = abs(x);
   bool far = a > 1e9;

@@ -1,20 +1,9 @@
 """What a run costs the host through Python: 20 kernels of one workgroup, the median of 1,000 runs, as overhead.cpp."""
 
-import statistics
-import time
-
 import numpy as np
+from timing import median_us
 
 import vkfuse
-
-
-def median_us(work):
-    times = []
-    for _ in range(1100):
-        start = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - start) * 1e6)
-    return statistics.median(times[100:])
 
 
 def twenty(x):

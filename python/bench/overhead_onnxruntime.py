@@ -4,23 +4,12 @@
 """
 
 import os
-import statistics
 import sys
-import time
 
 import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
-
-
-def median_us(work):
-    times = []
-    for _ in range(1100):
-        start = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - start) * 1e6)
-    return statistics.median(times[100:])
-
+from timing import median_us
 
 if len(sys.argv) > 1:
     onnxruntime.register_execution_provider_library("vkfuse", os.path.abspath(sys.argv[1]))

@@ -65,7 +65,7 @@ namespace api {
 /// attributes: the dtype of conversions and literals, the shape of inputs, literals and some views.
 Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload);
 
-/// A tensor that was just built, which nothing else holds, with a gradient of its own.
+/// A tensor that was just built, which nothing else holds, with this gradient in place of its op's rule.
 Tensor with_own_gradient(Tensor built, OwnGradient gradient);
 /// The same, as a constant to gradients().
 Tensor as_constant(Tensor built);

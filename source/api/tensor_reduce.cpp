@@ -87,7 +87,7 @@ Tensor Tensor::argsort(int axis, bool descending, std::int64_t count) const {
 }
 
 Tensor api::largest_along(const Tensor& x, int axis) {
-  // Without the axis it is a node of its own; with it, a view, which may be another tensor itself.
+  // Without the axis it is a new node; with it, a view, which may be another tensor itself.
   const Tensor largest = as_constant(x.max({axis}));
   if (!largest.valid()) return largest;
   return largest.unsqueeze(counted_axis(axis, x.shape().size()));

@@ -38,7 +38,7 @@ Tensor of_gather_by_sums(const Call& c) {
   Shape ramp(positions.shape().size() + 1, Dim(1));
   ramp.back() = size;
   const Tensor own = Tensor::iota(positions.dtype(), ramp, picked);
-  Shape beside = positions.shape();  // [positions..., axis, 1 for each axis behind it]
+  Shape beside = positions.shape();  // [positions..., axis, 1 for each axis after it]
   beside.push_back(size);
   beside.resize(c.y.shape().size() + 1 - static_cast<std::size_t>(axis), Dim(1));
   const Tensor hit = eq(clamped(positions, size).unsqueeze(picked), own).reshape(beside);

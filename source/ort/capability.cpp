@@ -211,8 +211,8 @@ Result<std::vector<std::vector<int>>> groups_taken(const Host& host, const HostG
 }
 
 bool takes_whole(const Host& host, const HostGraph& graph, Abilities device) {
-  const OnRefusal nobody = [](const std::string&) {};
-  const auto refusal = Search(host, graph, device, nobody).refusal_of(0);
+  const OnRefusal ignored = [](const std::string&) {};
+  const auto refusal = Search(host, graph, device, ignored).refusal_of(0);
   return refusal && !refusal->has_value();
 }
 

@@ -71,7 +71,7 @@ Joining joining(ir::ScatterMode mode) {
   }
 }
 
-/// What a scatter is given: rows of `updates` for the rows of `base` at `positions`, of i32, negative or behind the
+/// What a scatter is given: rows of `updates` for the rows of `base` at `positions`, of i32, negative or after the
 /// last row where there is none.
 struct Scatter {
   NodeId base = 0, positions = 0, updates = 0;
@@ -85,13 +85,13 @@ Shape with_first_axes(const TensorType& type, Dim first, Dim second) {
   return shape;
 }
 
-Shape ones_behind(const TensorType& type, Dim first, Dim second) {
+Shape then_ones(const TensorType& type, Dim first, Dim second) {
   Shape shape{first, second};
   shape.resize(type.shape.size() + 1, Dim(1));
   return shape;
 }
 
-/// `base` where its rows have an update, and the row of `updates` at `row_of` elsewhere.
+/// The row of `updates` at `row_of` where a row has an update, and the row of `base` elsewhere.
 NodeId set_rows(Writer& w, const Scatter& of, NodeId has_update, NodeId row_of) {
   const TensorType type = w.type(of.base);
   Shape one_per_row{type.shape[0]};
@@ -120,8 +120,8 @@ NodeId scatter_by_comparing(Writer& w, const Scatter& of) {
     const NodeId last = w.reduce("reduce_max", position, {1});
     return set_rows(w, of, w.op("ge", {last, w.scalar(DType::i32, 0)}), last);
   }
-  const NodeId hit = w.op(
-      "eq", {w.reshape(of.positions, ones_behind(type, Dim(1), count)), w.iota(ones_behind(type, rows, Dim(1)), 0)});
+  const NodeId hit =
+      w.op("eq", {w.reshape(of.positions, then_ones(type, Dim(1), count)), w.iota(then_ones(type, rows, Dim(1)), 0)});
   return join_rows(w, of, hit, of.updates);
 }
 
@@ -130,7 +130,7 @@ NodeId scatter_by_comparing(Writer& w, const Scatter& of) {
 NodeId count_below(Writer& w, NodeId ascending, Dim rows, bool or_equal) {
   const std::int64_t count = w.type(ascending).shape[0].size();
   const NodeId row = w.iota({rows}, 0);
-  NodeId below = w.op("mul", {row, w.scalar(DType::i32, 0)});
+  NodeId below = w.scalar(DType::i32, 0);
   for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(count))); step > 0; step /= 2) {
     const NodeId more = w.op("add", {below, w.scalar(DType::i32, static_cast<double>(step))});
     const NodeId number = w.gather(ascending, w.op("sub", {more, w.scalar(DType::i32, 1)}));
@@ -155,8 +155,8 @@ NodeId scatter_by_sorting(Writer& w, const Scatter& of) {
     return set_rows(w, of, own, w.gather(order, last));
   }
   const NodeId begin = count_below(w, ascending, rows, false);
-  const NodeId column = w.iota(ones_behind(type, Dim(1), count), 1);
-  const auto of_rows = [&](NodeId bound) { return w.reshape(bound, ones_behind(type, rows, Dim(1))); };
+  const NodeId column = w.iota(then_ones(type, Dim(1), count), 1);
+  const auto of_rows = [&](NodeId bound) { return w.reshape(bound, then_ones(type, rows, Dim(1))); };
   const NodeId own = w.op("and", {w.op("ge", {column, of_rows(begin)}), w.op("lt", {column, of_rows(end)})});
   return join_rows(w, of, own, w.gather(of.updates, order));
 }

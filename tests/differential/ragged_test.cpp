@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Differential, SortedScatters,
                                          Updates{"one_update", 40, 1, {8}}, Updates{"of_planes", 30, 64, {3, 5}}),
                          [](const auto& one) { return std::string(one.param.name); });
 
-/// As many as the library sorts by itself, most of them of one row: a sum of many elements in the order of its own.
+/// As many as the library sorts by itself, most of them of one row: a sum of many elements.
 TEST(SortedScatters, AreChosenWhereComparingTakesLonger) {
   const Tensor table = Tensor::scalar(DType::f32, 0).broadcast_to({5000, 32});
   const Tensor token = Tensor::input("index5000", DType::i32, {4000});

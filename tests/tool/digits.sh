@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes scikit-learn's digits once into a folder, in a virtual environment of its own where the system's Python lacks
+# Writes scikit-learn's digits once into a folder, in a new virtual environment where the system's Python lacks
 # scikit-learn, and trains on them. Exit status 77: pip reaches no package index.
 #   usage: digits.sh PROGRAM FOLDER
 set -euo pipefail

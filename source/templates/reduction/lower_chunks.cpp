@@ -67,8 +67,8 @@ void ReductionEmitter::find_visited_chunks() {
     const bool owns_several = width() > 1 && varies(bound.value);
     Code text = owns_several ? at(value, 0) : value;
     for (int j = 1; owns_several && j < width(); ++j) text = code("{}({}, {})", of_rows, text, at(value, j));
-    return bound.behind ? code("uint(clamp({}, -1, int({}) - 1) + 1)", text, all)
-                        : code("uint(clamp({}, 0, int({})))", text, all);
+    return bound.after ? code("uint(clamp({}, -1, int({}) - 1) + 1)", text, all)
+                       : code("uint(clamp({}, 0, int({})))", text, all);
   };
   const auto declare_bound = [&](const Code& name, const std::vector<schedule::ColumnBound>& bounds, const Code& none,
                                  const char* of_bounds, const char* of_rows) {

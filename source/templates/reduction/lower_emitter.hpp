@@ -151,7 +151,7 @@ class ReductionEmitter : public Emitter {
   void load_kept();
   /// Names the chunks between the bounds that data gives, if it does: those that every pass visits.
   void find_visited_chunks();
-  /// Of the chunks that this workgroup has, the first one of a thread, and one behind the last.
+  /// Of the chunks that this workgroup has, the first one of a thread, and the one after the last.
   [[nodiscard]] Code first_chunk();
   [[nodiscard]] Code end_of_chunks();
   Result<void> run_pass(int number);
@@ -231,7 +231,7 @@ class ReductionEmitter : public Emitter {
   std::vector<bool> varies_;
   std::vector<bool> needed_by_elements_;  ///< what some element of a row, or some reduction, is computed from
   std::set<ValueId> running_;             ///< scans that have run in a pass before
-  /// Where data says which chunks of a row are visited: from the first to one behind the last.
+  /// Where data says which chunks of a row are visited: from the first to the one after the last.
   struct VisitedChunks {
     Code begin, end;
   };

@@ -14,7 +14,7 @@ namespace vkfuse::schedule {
 /// A position that is known for a row before its columns are visited: an i32, which may be any number.
 struct ColumnBound {
   segment::ValueId value = 0;
-  bool behind = false;  ///< the columns begin, or end, one behind it
+  bool after = false;  ///< the columns begin, or end, at the next position
   friend bool operator==(const ColumnBound&, const ColumnBound&) = default;
 };
 

@@ -192,7 +192,7 @@ TEST(Gradients, AreExactWhereFactorsAreZero) {
   expect_gradient(one.prod(), one, {0, 6, 0});
   expect_gradient(two.prod(), two, {0, 0, 0, 0});
   const Tensor deep = of({2, 0, 3, 0, 5});
-  // y = 2, 0, 0, 0, 0: by the second 1 + 2 (1 + 3 (1 ...)), and nothing behind it.
+  // y = 2, 0, 0, 0, 0: by the second 1 + 2 (1 + 3 (1 ...)), and nothing after it.
   expect_gradient(deep.cumprod(0), deep, {1, 2 + 6, 0, 0, 0});
   expect_gradient(deep.cumprod(0, true), deep, {1, 2 + 6, 0, 0, 0});
   const Tensor base = of({2, 0, 3}), updates = of({0, 4, 5, 0});
