@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "autodiff/rules.hpp"
+#include "vkfuse/gradients.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::autodiff {
@@ -110,10 +111,29 @@ Tensor of_cumsum(const Call& c, std::size_t) {
   return c.g.cumsum(scan.axis, scan.exclusive, !scan.reverse);
 }
 
+/// The gradient of a running product with nothing divided by and nothing chosen, so that its own gradient is right
+/// where elements are 0: what is before an element times, for each product that it is in, what is between the two. As
+/// many values as all pairs of elements.
+Tensor of_cumprod_by_pairs(const Tensor& x, const Tensor& g, const ir::ScanPayload& scan) {
+  const int rank = static_cast<int>(x.shape().size());
+  Shape from(static_cast<std::size_t>(rank) + 1, Dim(1)), to = from;
+  from[static_cast<std::size_t>(scan.axis)] = to[static_cast<std::size_t>(scan.axis) + 1] =
+      x.shape()[static_cast<std::size_t>(scan.axis)];
+  const Tensor element = Tensor::iota(DType::i32, from, scan.axis), other = Tensor::iota(DType::i32, to, scan.axis + 1);
+  const Tensor is_later = scan.reverse ? lt(other, element) : gt(other, element);
+  const Tensor has_it = scan.exclusive ? is_later : logical_or(is_later, eq(other, element));
+  const Tensor between = select(is_later, x.unsqueeze(scan.axis), Tensor::scalar(x.dtype(), 1))
+                             .cumprod(scan.axis + 1, scan.exclusive, scan.reverse);
+  const Tensor after =
+      select(has_it, g.unsqueeze(scan.axis) * between, Tensor::scalar(x.dtype(), 0)).sum({scan.axis + 1});
+  return x.cumprod(scan.axis, true, scan.reverse) * after;
+}
+
 /// The sum of g y from an element on, divided by it. Before the first 0 that is right, and after it there is nothing;
-/// at the first 0 itself the products are those without it.
+/// at the first 0 itself the products are those without it. The choices hide what depends on elements that are 0, so
+/// gradients of this are those of the other form.
 Tensor of_cumprod(const Call& c, std::size_t) {
-  const auto& scan = scan_of(c);
+  const ir::ScanPayload scan = scan_of(c);
   const Tensor& x = c.x(0);
   const Tensor none = c.number(0), one = c.number(1);
   const Tensor is_zero = eq(x, none);
@@ -122,7 +142,11 @@ Tensor of_cumprod(const Call& c, std::size_t) {
   const auto from_here = [&](const Tensor& terms) { return terms.cumsum(scan.axis, scan.exclusive, !scan.reverse); };
   const Tensor without_it = select(is_first, one, x).cumprod(scan.axis, scan.exclusive, scan.reverse);
   const Tensor usual = from_here(c.g * c.y) / select(is_zero, one, x);
-  return select(eq(before, integer_zero()), usual, select(is_first, from_here(c.g * without_it), none));
+  const Tensor value = select(eq(before, integer_zero()), usual, select(is_first, from_here(c.g * without_it), none));
+  return with_gradient(value, {x, c.g}, [scan](const GradientCall& call) {
+    const Tensor same = of_cumprod_by_pairs(call.operands[0], call.operands[1], scan);
+    return gradients({same}, {call.operands[0], call.operands[1]}, {call.cotangent});
+  });
 }
 
 /// Each element's cotangent goes to the first of the elements that are the extreme so far.

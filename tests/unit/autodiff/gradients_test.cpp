@@ -142,7 +142,7 @@ TEST(GradientDocument, HasTheTable) {
 
 // --- kinks, zeros and poles ---
 
-Tensor of(std::initializer_list<double> elements) {
+Tensor of(const std::vector<double>& elements) {
   std::vector<std::byte> bytes;
   for (const double element : elements) ir::encode(DType::f64, element, bytes);
   return Tensor::constant(DType::f64, {static_cast<std::int64_t>(elements.size())}, bytes);
@@ -185,6 +185,43 @@ TEST(Gradients, AreAsStatedAtKinks) {
   expect_gradient(x.max(), x, {0, 0, 0, 1});
   expect_gradient(zero.min(), zero, {1, 0, 0, 0});  // the first of equal ones
   expect_gradient(x.cummax(0), x, {1, 2, 0, 1});
+}
+
+/// Of sum(c cumprod(x)), by loops: the sum over l of d^2 / dx_k dx_l.
+std::vector<double> second_order_of_products(const std::vector<double>& x, const std::vector<double>& c, bool exclusive,
+                                             bool reverse) {
+  const auto n = static_cast<int>(x.size());
+  const auto at = [&](int i) { return static_cast<std::size_t>(reverse ? n - 1 - i : i); };
+  std::vector<double> sums(x.size());
+  for (int k = 0; k < n; ++k) {
+    for (int l = 0; l < n; ++l) {
+      for (int j = std::max(k, l) + (exclusive ? 1 : 0); j < n && k != l; ++j) {
+        double others = c[at(j)];
+        for (int i = 0; i < j + (exclusive ? 0 : 1); ++i) others *= i == k || i == l ? 1 : x[at(i)];
+        sums[at(k)] += others;
+      }
+    }
+  }
+  return sums;
+}
+
+TEST(Gradients, OfSecondOrderAreExactWhereFactorsAreZero) {
+  for (const std::vector<double>& x : {std::vector<double>{2, 0, 3, 0, 5}, {0, 4, 0, 0}, {2, 3, 5}, {0, 7, 2}}) {
+    const std::vector<double> weights{3, -1, 2, 5, 4};
+    const std::vector<double> c(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(x.size()));
+    for (const bool exclusive : {false, true}) {
+      for (const bool reverse : {false, true}) {
+        const Tensor factors = of(x);
+        const Tensor first = gradients({factors.cumprod(0, exclusive, reverse)}, {factors}, {of(c)})[0];
+        expect_gradient(first, factors, second_order_of_products(x, c, exclusive, reverse));
+      }
+    }
+    const Tensor factors = of(x);
+    std::vector<double> last(x.size());
+    last.back() = 1;
+    expect_gradient(gradients({factors.prod()}, {factors})[0], factors,
+                    second_order_of_products(x, last, false, false));
+  }
 }
 
 TEST(Gradients, AreExactWhereFactorsAreZero) {
