@@ -11,86 +11,6 @@
 
 namespace vkfuse {
 
-namespace {
-
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
-  return std::get<ir::InputPayload>(graph.node(id).payload).name;
-}
-
-/// The sizes of a host input: given, static, or with one symbol that follows from the byte count.
-Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::string& name, const HostView& view) {
-  if (!view.sizes.empty() || type.shape.empty()) return view.sizes;
-  std::int64_t known = size_of(type.dtype);
-  std::size_t symbols = 0;
-  std::size_t symbol_at = 0;
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
-    if (type.shape[i].is_symbol()) {
-      ++symbols;
-      symbol_at = i;
-    } else {
-      known = index::saturating_mul(known, type.shape[i].size());
-    }
-  }
-  if (symbols > 1)
-    return invalid("Input '{}' of type {} needs its sizes: more than one dimension is symbolic.", name, to_text(type));
-  std::vector<std::int64_t> sizes;
-  for (const Dim& dim : type.shape) sizes.push_back(dim.size());
-  if (symbols == 1) {
-    const auto bytes = static_cast<std::int64_t>(view.bytes.size());
-    if (known == 0 || bytes % known != 0)
-      return invalid("The {} bytes of input '{}' are no whole number of rows of {}.", bytes, name, to_text(type));
-    sizes[symbol_at] = bytes / known;
-  }
-  return sizes;
-}
-
-struct Prepared {
-  SymbolValues symbols;
-  std::map<ir::NodeId, std::span<const std::byte>> bytes;
-};
-
-Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) {
-  const ir::Graph& graph = program.plan().graph;
-  std::map<std::string, std::vector<std::int64_t>, std::less<>> sizes;
-  std::size_t used = 0;
-  for (ir::NodeId id : program.inputs()) {
-    const std::string& name = input_name(graph, id);
-    const auto given = inputs.find(name);
-    if (given == inputs.end())
-      return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
-    ++used;
-    VKF_TRY(one, sizes_of(graph.node(id).type, name, given->second));
-    sizes[name] = std::move(one);
-  }
-  if (used != inputs.size()) {
-    for (const auto& entry : inputs) {
-      if (sizes.count(entry.first) == 0) return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
-    }
-  }
-  Prepared prepared;
-  VKF_TRY(symbols, program.symbols_for(sizes));
-  prepared.symbols = std::move(symbols);
-  for (ir::NodeId id : program.inputs()) {
-    const std::string& name = input_name(graph, id);
-    VKF_TRY(bytes, program.bytes_of(id, prepared.symbols));
-    const std::span<const std::byte> given = inputs.find(name)->second.bytes;
-    if (static_cast<std::int64_t>(given.size()) != bytes) {
-      return invalid("Input '{}' has {} bytes, but {}[{}] takes {}.", name, given.size(),
-                     name_of(graph.node(id).type.dtype), fmt::join(sizes[name], ", "), bytes);
-    }
-    prepared.bytes[id] = given;
-  }
-  return prepared;
-}
-
-std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps) {
-  std::vector<KernelTime> times;
-  for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds, step.bytes});
-  return times;
-}
-
-}  // namespace
-
 Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
   return api::guarded([&]() -> Result<MemoryUse> {
     VKF_CHECK_OK(state_->program->check_symbols(symbols));
@@ -140,44 +60,6 @@ Result<TuneProgress> Executable::tune(double budget_ms, const Symbols& symbols,
   });
 }
 
-Result<Outputs> Executable::run(const Inputs& inputs) const {
-  return api::guarded([&]() -> Result<Outputs> {
-    VKF_TRY(prepared, prepare(*state_->program, inputs));
-    VKF_TRY(run, state_->runs.take(prepared.symbols));
-    VKF_TRY(results, run->run(prepared.bytes));
-    state_->tune_later(prepared.symbols);
-    Outputs outputs;
-    const ir::Graph& graph = state_->program->plan().graph;
-    for (const ir::Output& output : graph.outputs()) {
-      const TensorType& type = graph.node(output.value).type;
-      VKF_TRY(sizes, resolve(type.shape, prepared.symbols));
-      outputs[output.name] = {type.dtype, std::move(sizes), results.at(output.value)};
-    }
-    return outputs;
-  });
-}
-
-Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) const {
-  return api::guarded([&]() -> Result<std::vector<KernelTime>> {
-    VKF_TRY(prepared, prepare(*state_->program, inputs));
-    VKF_TRY(run, state_->runs.take(prepared.symbols));
-    VKF_TRY(ignored, run->run(prepared.bytes));
-    static_cast<void>(ignored);
-    VKF_TRY(steps, run->profile());
-    return public_times(steps);
-  });
-}
-
-Result<double> Executable::replay_us(const Inputs& inputs) const {
-  return api::guarded([&]() -> Result<double> {
-    VKF_TRY(prepared, prepare(*state_->program, inputs));
-    VKF_TRY(run, state_->runs.take(prepared.symbols));
-    VKF_TRY(ignored, run->run(prepared.bytes));
-    static_cast<void>(ignored);
-    return run->replay_us();
-  });
-}
-
 namespace {
 
 /// Registers, spills and code size under whatever names the driver has for them.
@@ -206,7 +88,7 @@ Result<std::string> code_of(Stage stage, const lowering::Kernel& kernel, const r
 }
 
 Result<std::string> explain_plan(runtime::Program& program, Stage stage, const plan::Measured& measured = {}) {
-  VKF_TRY(unfused, program.unfused_plan());
+  const Result<plan::Plan> unfused = program.unfused_plan();  // may be too large where the plan is not
   const SymbolValues symbols = program.representative();
   VKF_TRY(specialization, program.specialization(symbols));  // known since the program was made
   const plan::Plan& plan = program.plan_of(*specialization);
@@ -281,7 +163,7 @@ std::vector<Port> Executable::inputs() const {
   const ir::Graph& graph = state_->program->plan().graph;
   std::vector<Port> all;
   for (ir::NodeId id : state_->program->inputs())
-    all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+    all.push_back({api::input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
   return all;
 }
 

@@ -46,7 +46,7 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
 
 }  // namespace
 
-Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+Result<std::string> to_html(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const CompiledSteps& compiled, const Measured& measured) {
   VKF_TRY(text, to_json(plan, unfused, symbols, compiled.figures, measured));
   auto json = nlohmann::ordered_json::parse(text);

@@ -256,13 +256,13 @@ struct Measured {
 std::string text_of(const std::vector<partition::Refusal>& reasons);
 
 /// The plan as a person reads it, and as JSON with the fields of docs/command-line.md. `unfused` is the
-/// plan of the same graph with one kernel per op; `figures` has one entry per step, or is empty.
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+/// plan of the same graph with one kernel per op, or why there is none; `figures` has one entry per step, or is empty.
+Result<std::string> to_text(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const Measured& measured = {});
-Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+Result<std::string> to_json(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures, const Measured& measured = {});
 /// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel.
-Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+Result<std::string> to_html(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const CompiledSteps& compiled, const Measured& measured = {});
 
 }  // namespace vkfuse::plan

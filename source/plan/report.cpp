@@ -284,24 +284,27 @@ std::optional<double> Measured::fused_us() const {
 namespace {
 
 /// A table of what all kernels do, beside one kernel per op.
-std::string totals_text(const Totals& fused, const Totals& unfused, const Measured& measured) {
+std::string totals_text(const Totals& fused, const Result<Totals>& unfused, const Measured& measured) {
   std::string all = fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
-  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) {
-    all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b);
+  const auto row = [&](std::string_view name, auto member) {
+    all += fmt::format("  {:<22}{:>16}{:>16}\n", name, fused.*member,
+                       unfused ? fmt::format("{}", (*unfused).*member) : "-");
   };
-  row("kernels", fused.launches, unfused.launches);
-  row("bytes moved", fused.bytes, unfused.bytes);
-  row("loads", fused.loads, unfused.loads);
-  row("stores", fused.stores, unfused.stores);
-  row("128-byte transactions", fused.transactions, unfused.transactions);
-  row("arena bytes", fused.arena_bytes, unfused.arena_bytes);
-  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused.modelled_us, unfused.modelled_us);
+  row("kernels", &Totals::launches);
+  row("bytes moved", &Totals::bytes);
+  row("loads", &Totals::loads);
+  row("stores", &Totals::stores);
+  row("128-byte transactions", &Totals::transactions);
+  row("arena bytes", &Totals::arena_bytes);
+  all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "modelled us", fused.modelled_us,
+                     unfused ? fmt::format("{:.1f}", unfused->modelled_us) : "-");
   if (measured.fused_us()) {
     all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(),
                        measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
   }
-  return all + fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
-                           fused.proof.proven, fused.proof.accesses);
+  all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
+                     fused.proof.proven, fused.proof.accesses);
+  return unfused ? all : all + wrapped("  one per op: ", unfused.error().text());
 }
 
 std::string accesses_text(const Plan& plan, const segment::Segment& segment, const ScheduledKernel& scheduled) {
@@ -390,11 +393,11 @@ nlohmann::ordered_json memory_json(const Plan& plan, const Memory& memory) {
 
 }  // namespace
 
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+Result<std::string> to_text(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
-  VKF_TRY(unfused_totals, totals(unfused, symbols));
+  const Result<Totals> unfused_totals = unfused ? totals(*unfused, symbols) : Result<Totals>(unfused.error());
   std::string all = fmt::format("plan of graph \"{}\" for {}\n", plan.graph.name, plan.target.name);
   for (const auto& symbol : symbols) all += fmt::format("  with {} = {}\n", symbol.first, symbol.second);
   all += fmt::format("  modelled with {}\n", costs_text(plan.target));
@@ -414,18 +417,19 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
 
 namespace {
 
-void add_totals(const Totals& fused, const Totals& unfused, nlohmann::ordered_json& json) {
-  const auto both = [&](const std::string& name, auto a, auto b) {
-    json[name + "_fused"] = a;
-    json[name + "_unfused"] = b;
+void add_totals(const Totals& fused, const Result<Totals>& unfused, nlohmann::ordered_json& json) {
+  const auto both = [&](const std::string& name, auto member) {
+    json[name + "_fused"] = fused.*member;
+    if (unfused) json[name + "_unfused"] = (*unfused).*member;
   };
-  both("bytes", fused.bytes, unfused.bytes);
-  both("launches", fused.launches, unfused.launches);
-  both("loads", fused.loads, unfused.loads);
-  both("stores", fused.stores, unfused.stores);
-  both("transactions", fused.transactions, unfused.transactions);
-  both("arena_bytes", fused.arena_bytes, unfused.arena_bytes);
-  both("modelled_us", fused.modelled_us, unfused.modelled_us);
+  both("bytes", &Totals::bytes);
+  both("launches", &Totals::launches);
+  both("loads", &Totals::loads);
+  both("stores", &Totals::stores);
+  both("transactions", &Totals::transactions);
+  both("arena_bytes", &Totals::arena_bytes);
+  both("modelled_us", &Totals::modelled_us);
+  if (!unfused) json["unfused_error"] = unfused.error().text();
 }
 
 void add_figures(const KernelFigures& figures, nlohmann::ordered_json& segment) {
@@ -436,11 +440,11 @@ void add_figures(const KernelFigures& figures, nlohmann::ordered_json& segment) 
 
 }  // namespace
 
-Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+Result<std::string> to_json(const Plan& plan, const Result<Plan>& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures, const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
-  VKF_TRY(unfused_totals, totals(unfused, symbols));
+  const Result<Totals> unfused_totals = unfused ? totals(*unfused, symbols) : Result<Totals>(unfused.error());
   nlohmann::ordered_json json;
   json["graph"] = plan.graph.name;
   json["device"] = plan.target.name;

@@ -262,5 +262,23 @@ TEST(Report, SaysWhyAValueHasItsBytes) {
   EXPECT_EQ(memory[0]["read_until"], 1);
 }
 
+/// A product written out: one kernel per op would store each factor's share of each sum.
+TEST(Report, SaysWhyThereIsNoPlanWithOneKernelPerOp) {
+  const Tensor a = Tensor::input("a", DType::f32, {8192, 1, 8192});
+  const Tensor b = Tensor::input("b", DType::f32, {1, 8192, 8192});
+  const ir::Graph graph = must(passes::run_pipeline(graph_of({(a * b).sum({2})})));
+  const plan::Plan plan = must(plan::make_plan(graph, discrete_gpu()));
+  const Result<plan::Plan> unfused = plan::make_plan(plan.graph, plan.target, {false});
+  ASSERT_FALSE(unfused.ok());
+  const std::string text = must(plan::to_text(plan, unfused, {}));
+  const std::string reason = unfused.error().text();
+  EXPECT_NE(text.find("kernels                              1               -\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  one per op: " + reason.substr(0, 40)), std::string::npos) << text;
+  const Json json = Json::parse(must(plan::to_json(plan, unfused, {}, {})));
+  EXPECT_EQ(json["unfused_error"], reason);
+  EXPECT_EQ(json["launches_fused"], 1);
+  EXPECT_FALSE(json.contains("launches_unfused"));
+}
+
 }  // namespace
 }  // namespace vkfuse::test
