@@ -167,7 +167,7 @@ test_kind() {
   case $1 in
     bench) wine $build/vkfuse-bench.exe --suite quick ;;
     c) wine $build/tests/vkfuse-test-c.exe ;;
-    python) run_python $build/vkfuse.dll examples/python/demo.py ;;
+    python) run_python $build/vkfuse.dll examples/ctypes/demo.py ;;
     command) test_command ;;
     *) run_tests_of "$build/tests/vkfuse-test-$1.exe" ;;
   esac
@@ -230,7 +230,7 @@ package() {
   cp "$prefix/bin/shaderc.dll" "$prefix/bin/spirv-cross.dll" "$folder/bin/"
   cp $build/libvkfuse.dll.a "$folder/lib/"
   cp include/vkfuse/vkfuse.h "$folder/include/vkfuse/"
-  cp examples/python/vkfuse.py "$folder/python/"
+  cp examples/ctypes/vkfuse.py "$folder/python/"
   cp LICENSE "$folder/"
   cp docs/windows.md "$folder/README.md"
   (cd $build/package && zip -qr "vkfuse-$version-windows-x86_64.zip" "vkfuse-$version-windows-x86_64")
@@ -245,7 +245,7 @@ test_package() {
   unpacked=$(mktemp -d)  # not local: the trap runs at the end
   trap 'rm -rf "$unpacked"; kill ${display-} 2>/dev/null || true' EXIT
   unzip -q "$1" -d "$unpacked"
-  local graph=$PWD/examples/graphs/bias_gelu.vkf program=$PWD/examples/readme.c demo=$PWD/examples/python/demo.py
+  local graph=$PWD/examples/graphs/bias_gelu.vkf program=$PWD/examples/readme.c demo=$PWD/examples/ctypes/demo.py
   cd "$unpacked"/*/
   wine bin/vkfuse.exe devices
   wine bin/vkfuse.exe run "$graph"
