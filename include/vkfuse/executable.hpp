@@ -101,6 +101,13 @@ struct HostTensor {
 using Inputs = std::map<std::string, HostView, std::less<>>;
 using Outputs = std::map<std::string, HostTensor, std::less<>>;
 
+/// Gives memory of the host for a result: asked once for each output, by the thread that runs, when its sizes are known
+/// and before its elements are. The memory has as many bytes as the tensor, must stay alive until the run returns, and
+/// overlaps neither an input nor other results; an empty span leaves the result out. An error ends the run, which
+/// returns it.
+using OutputMemory = std::function<Result<std::span<std::byte>>(std::string_view name, DType dtype,
+                                                                std::span<const std::int64_t> sizes)>;
+
 /// Sizes of symbolic dimensions by name.
 using Symbols = std::map<std::string, std::int64_t, std::less<>>;
 
@@ -185,6 +192,12 @@ class Executable {
   /// Uploads, runs, downloads. Sizes that were not seen before only re-record. ErrorCode::out_of_memory, before
   /// anything is allocated, if the device's memory does not hold what memory() says.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
+  /// The same into memory of the caller, to which each result is copied once. After an error nothing in particular is
+  /// in it. ErrorCode::invalid_argument if the memory for an output has another size than the output.
+  ///
+  ///     std::vector<float> y(256 * 1024);
+  ///     auto done = exe->run({{"x", x}}, [&](auto...) { return std::as_writable_bytes(std::span(y)); });
+  [[nodiscard]] Result<void> run(const Inputs& inputs, const OutputMemory& memory) const;
   /// Runs on device buffers without waiting; the buffers stay alive until the submission is done. An
   /// output may be the same buffer as an input of the same size that feeds it element by element. One that is a
   /// view of an input, in order, is copied unless it is bound to the input's buffer.

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "vkfuse/dtype.hpp"
@@ -85,6 +87,23 @@ Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions
 /// elsewhere are those of OnnxOptions::external_data, and others are an error (not_found).
 Result<OnnxModel> load_onnx(std::span<const std::byte> model, const OnnxOptions& options = {});
 
+/// A dense tensor in device memory, from the start of the buffer on; what follows in the buffer is not touched beyond
+/// the last 16 bytes that the tensor begins.
+struct DeviceTensor {
+  Buffer buffer;
+  std::vector<std::int64_t> sizes;
+};
+/// An input of a run, on the host or on the program's device.
+using RunInput = std::variant<HostView, DeviceTensor>;
+using RunInputs = std::map<std::string, RunInput, std::less<>>;
+/// Where a result goes: nowhere, to memory of the host of its size (nowhere if empty), or to a buffer on the program's
+/// device that has at least its size.
+using ResultPlace = std::variant<std::monostate, std::span<std::byte>, Buffer>;
+/// Says it of each output, once its sizes are known: before kernels run if one program serves, else after them. An
+/// error ends the run, which returns it.
+using ResultPlaces =
+    std::function<Result<ResultPlace>(std::string_view name, DType dtype, std::span<const std::int64_t> sizes)>;
+
 /// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes
 /// that depend on data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows
 /// them is compiled when a run has told its sizes, and kept for runs that come to the same. Values that kernels compute
@@ -107,6 +126,11 @@ class OnnxProgram {
   /// Uploads, runs, downloads. Inputs with symbolic dimensions state their sizes. Errors: those of load_onnx and
   /// compile() for what could not be looked at before, and of Executable::run.
   [[nodiscard]] Result<vkfuse::Outputs> run(const Inputs& inputs) const;
+  /// The same into memory of the caller, as Executable::run; by the names of the model's outputs, in any order.
+  [[nodiscard]] Result<void> run(const Inputs& inputs, const OutputMemory& memory) const;
+  /// The same with tensors where the caller has them: inputs and results in device memory are not copied, but for
+  /// results of a model that runs in parts. Waits until all is done. A buffer for a result is none of an input.
+  [[nodiscard]] Result<void> run_placed(const RunInputs& inputs, const ResultPlaces& places) const;
   /// Time of every kernel and every step of the host ("host NonZero") in one run, in running order, with the bytes that
   /// each reads and writes.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Inputs& inputs) const;

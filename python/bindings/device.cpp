@@ -1,5 +1,6 @@
 #include "device.hpp"
 
+#include "base/host_memory.hpp"
 #include "base/shape.hpp"
 #include "bind.hpp"
 
@@ -38,7 +39,7 @@ std::int64_t Array::byte_size() const { return value_of(byte_count(dtype_, sizes
 
 std::vector<std::byte> Array::read() const {
   const Buffer& from = buffer();
-  std::vector<std::byte> bytes(static_cast<std::size_t>(byte_size()));
+  std::vector<std::byte> bytes = zero_bytes(static_cast<std::size_t>(byte_size()));
   check_ok(without_gil([&]() -> Result<void> {
     const std::scoped_lock lock(mutex_);
     return bytes.empty() ? Result<void>() : from.read(bytes);

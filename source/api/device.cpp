@@ -2,7 +2,6 @@
 
 #include "api/states.hpp"
 #include "runtime/caps.hpp"
-#include "runtime/transfer.hpp"
 #include "spirv/compile.hpp"
 
 namespace vkfuse {
@@ -44,15 +43,15 @@ Result<void> check_window(const Buffer& buffer, std::uint64_t offset, std::size_
 Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
-    VKF_CHECK_OK(state_->context->device()->wait_idle());
-    return runtime::upload(state_->context->device(), state_->buffer, state_->offset + offset, bytes);
+    if (state_->buffer.is_mapped()) VKF_CHECK_OK(state_->context->device()->wait_idle());
+    return state_->context->transfer().upload(state_->buffer, state_->offset + offset, bytes);
   });
 }
 
 Result<void> Buffer::read(std::span<std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
-    return runtime::download(state_->context->device(), state_->buffer, state_->offset + offset, bytes);
+    return state_->context->transfer().download(state_->buffer, state_->offset + offset, bytes);
   });
 }
 

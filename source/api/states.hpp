@@ -89,5 +89,9 @@ auto guarded(Call&& call) -> decltype(call()) {
   }
 }
 
+inline const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
+  return std::get<ir::InputPayload>(graph.node(id).payload).name;
+}
+
 }  // namespace api
 }  // namespace vkfuse

@@ -5,8 +5,8 @@
 
 #include "api/stream_memory.hpp"
 #include "api/stream_plans.hpp"
+#include "base/host_memory.hpp"
 #include "ir/structured.hpp"
-#include "runtime/transfer.hpp"
 
 namespace vkfuse {
 
@@ -212,7 +212,7 @@ Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std:
     }
     VKF_TRY(storage, state_->memory->take(bytes.size(), /*idle=*/true));
     const Buffer::State& place = *storage->buffer.state();
-    VKF_CHECK_OK(runtime::upload(place.context->device(), place.buffer, place.offset, bytes));
+    VKF_CHECK_OK(place.context->transfer().upload(place.buffer, place.offset, bytes));
     return state_->leaf(dtype, shape, std::move(storage), bytes.size());
   });
 }
@@ -277,7 +277,7 @@ Result<HostTensor> Stream::read(const Tensor& tensor) const {
   return api::guarded([&]() -> Result<HostTensor> {
     VKF_CHECK_OK(state_->eval(std::span(&tensor, 1)));
     const Tensor::Node& node = *tensor.node();
-    HostTensor result{node.type.dtype, {}, std::vector<std::byte>(node.value->bytes)};
+    HostTensor result{node.type.dtype, {}, zero_bytes(node.value->bytes)};
     for (const Dim& dim : node.type.shape) result.sizes.push_back(dim.size());
     VKF_CHECK_OK(node.value->storage->buffer.read(result.bytes));
     return result;

@@ -8,10 +8,6 @@ namespace vkfuse {
 
 namespace {
 
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
-  return std::get<ir::InputPayload>(graph.node(id).payload).name;
-}
-
 /// What one submission is made of, until it is recorded.
 class Recorder {
  public:
@@ -125,7 +121,7 @@ class Recorder {
   /// A name that the program does not have is a mistake: what was meant by it would be left out without a word.
   Result<void> check_names() const {
     for (const auto& one : bindings_.inputs) {
-      const auto is_it = [&](ir::NodeId id) { return input_name(graph_, id) == one.first; };
+      const auto is_it = [&](ir::NodeId id) { return api::input_name(graph_, id) == one.first; };
       if (std::none_of(program_->inputs().begin(), program_->inputs().end(), is_it))
         return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
     }
@@ -144,7 +140,8 @@ class Recorder {
         !bindings_.donated.empty())
       VKF_CHECK_OK(check_names());
     for (ir::NodeId id : program_->inputs())
-      VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));
+      VKF_CHECK_OK(
+          bind_one("input", api::input_name(graph_, id), id, buffer_of(bindings_.inputs, api::input_name(graph_, id))));
     for (const ir::Output& output : graph_.outputs()) {
       const Buffer given = buffer_of(bindings_.outputs, output.name);
       const bool free = given.state() == nullptr && !bindings_.donated.empty();
@@ -168,8 +165,8 @@ class Recorder {
     plan::Donations given;
     for (const std::string& name : bindings_.donated) {
       const std::vector<ir::NodeId>& inputs = program_->inputs();
-      const auto id =
-          std::find_if(inputs.begin(), inputs.end(), [&](ir::NodeId one) { return input_name(graph_, one) == name; });
+      const auto id = std::find_if(inputs.begin(), inputs.end(),
+                                   [&](ir::NodeId one) { return api::input_name(graph_, one) == name; });
       if (id == inputs.end())
         return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
       const Buffer& buffer = bindings_.inputs.find(name)->second;
@@ -193,7 +190,7 @@ class Recorder {
     std::map<ir::NodeId, Buffer> made;
     for (const auto& [value, input] : memory.in_inputs) {
       VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
-      const Buffer& buffer = bindings_.inputs.find(input_name(graph_, input))->second;
+      const Buffer& buffer = bindings_.inputs.find(api::input_name(graph_, input))->second;
       made[value] = buffer;
       ranges_[value] = {&buffer.state()->buffer, buffer.state()->offset,
                         std::max<std::uint64_t>((static_cast<std::uint64_t>(bytes) + 15) / 16 * 16, 16)};

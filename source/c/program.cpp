@@ -91,14 +91,29 @@ Result<Bindings> to_bindings(const vkf_program& program, const vkf_bindings* giv
 
 namespace {
 
-Result<void> copy_output(const Outputs& results, vkf_host_output& output) {
-  const HostTensor& result = results.find(output.name)->second;
-  output.bytes = result.bytes.size();
-  if (output.capacity < output.bytes)
-    return invalid("The output '{}' takes {} bytes, and there is room for {}.", output.name, output.bytes,
-                   output.capacity);
-  VKF_CHECK_OK(output.bytes == 0 ? Result<void>() : need(output.data, "memory of an output"));
-  if (output.bytes > 0) std::memcpy(output.data, result.bytes.data(), output.bytes);
+/// Runs, and copies each result to where it is wanted: first to the output that names it first, from there to others.
+Result<void> run_into(const Executable& executable, const Inputs& given, std::span<vkf_host_output> wanted) {
+  const auto memory_of = [&](std::string_view name, DType dtype,
+                             std::span<const std::int64_t> sizes) -> Result<std::span<std::byte>> {
+    std::span<std::byte> memory;
+    for (vkf_host_output& output : wanted) {
+      if (output.name != name) continue;
+      VKF_TRY(bytes, byte_count(dtype, sizes));
+      output.bytes = static_cast<std::size_t>(bytes);
+      if (output.capacity < output.bytes)
+        return invalid("The output '{}' takes {} bytes, and there is room for {}.", name, output.bytes,
+                       output.capacity);
+      VKF_CHECK_OK(bytes == 0 ? Result<void>() : need(output.data, "memory of an output"));
+      if (memory.empty()) memory = {static_cast<std::byte*>(output.data), output.bytes};
+    }
+    return memory;
+  };
+  VKF_CHECK_OK(executable.run(given, memory_of));
+  for (std::size_t i = 1; i < wanted.size(); ++i) {
+    const auto first = std::ranges::find(wanted, std::string_view(wanted[i].name), &vkf_host_output::name);
+    if (first - wanted.begin() < static_cast<std::ptrdiff_t>(i) && first->bytes > 0)
+      std::memmove(wanted[i].data, first->data, first->bytes);
+  }
   return {};
 }
 
@@ -300,9 +315,7 @@ vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, siz
       if (c::find(program->outputs, output.name) == nullptr)
         return invalid("The program has no output '{}'.", output.name);
     }
-    VKF_TRY(results, program->executable.run(given));
-    for (size_t i = 0; i < output_count; ++i) VKF_CHECK_OK(c::copy_output(results, outputs[i]));
-    return {};
+    return c::run_into(program->executable, given, std::span(outputs, output_count));
   });
 }
 

@@ -67,6 +67,21 @@ Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state,
 Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before,
                                                const std::vector<StepResults>& results);
 
+/// Compiles what is not compiled yet.
+Result<void> compile_part(const OnnxProgram::State& state, ProgramPart& part);
+/// Adds the notes of its import to the program's. The caller holds the mutex, or the state alone.
+void take_notes(OnnxProgram::State& state, const ProgramPart& part);
+
+/// Whatever is thrown inside comes out as an error.
+template <typename Body>
+auto guarded(const char* doing, Body body) -> decltype(body()) try {
+  return body();
+} catch (const std::bad_alloc&) {
+  return make_error(ErrorCode::out_of_memory, "There is not enough host memory for {}.", doing);
+} catch (const std::exception& failure) {
+  return make_error(ErrorCode::internal, "There is a defect in {}: {}.", doing, failure.what());
+}
+
 /// The parts of a run with inputs of these sizes, up to the last, or to one after which values decide; results of the
 /// host are as large as they can be.
 Result<std::vector<std::shared_ptr<ProgramPart>>> largest_parts(

@@ -7,6 +7,7 @@
 #include "onnx/host_operators.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/node_import.hpp"
+#include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
 namespace {

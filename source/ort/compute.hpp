@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ort/memory.hpp"
 #include "ort/provider.hpp"
 
 namespace vkfuse::ort {
@@ -17,13 +18,24 @@ struct Places {
 /// Runs a group. Thread-safe, as its program is.
 class Compute : public OrtNodeComputeInfo {
  public:
-  Compute(const Host& host, std::shared_ptr<const Provider::Group> group, Places places);
+  /// `blocks` is device memory that values may lie in; it outlives this.
+  Compute(const Host& host, const Blocks& blocks, Device device, std::shared_ptr<const Provider::Group> group,
+          Places places);
 
  private:
   struct Callbacks;
   Result<void> run(OrtKernelContext* context) const;
+  /// What lies in a block of another device than the group's is copied by way of `held`.
+  Result<onnx::RunInput> input(OrtKernelContext* context, std::size_t at, std::vector<std::byte>& held) const;
+  /// Where ONNX Runtime wants an output of the fused node; nowhere if nobody reads it.
+  Result<std::span<std::byte>> memory_of_output(OrtKernelContext* context, std::string_view name,
+                                                std::span<const std::int64_t> sizes) const;
+  /// `bytes` of a block as a buffer of their own, if kernels can be bound there.
+  std::optional<Buffer> bindable(const Blocks::Window& window, std::size_t bytes) const;
 
   Host host_;
+  const Blocks& blocks_;
+  Device device_;
   std::shared_ptr<const Provider::Group> group_;
   Places places_;
 };

@@ -38,7 +38,7 @@ struct Factory::Callbacks {
 
   static const char* get_name(const OrtEpFactory*) noexcept { return kProviderName; }
   static const char* get_vendor(const OrtEpFactory*) noexcept { return "vkfuse"; }
-  static std::uint32_t get_vendor_id(const OrtEpFactory*) noexcept { return 0; }
+  static std::uint32_t get_vendor_id(const OrtEpFactory*) noexcept { return kVendor; }
   static const char* get_version(const OrtEpFactory*) noexcept { return VKFUSE_VERSION; }
   static bool is_stream_aware(const OrtEpFactory*) noexcept { return false; }
 
@@ -55,19 +55,39 @@ struct Factory::Callbacks {
   }
   static void release(OrtEpFactory*, OrtEp* provider) noexcept { delete static_cast<Provider*>(provider); }
 
-  static OrtStatus* create_allocator(OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*,
+  static OrtStatus* create_allocator(OrtEpFactory* self, const OrtMemoryInfo*, const OrtKeyValuePairs*,
                                      OrtAllocator** allocator) noexcept {
-    *allocator = nullptr;  // values lie in the host's memory
-    return nullptr;
+    Factory& factory = of(self);
+    *allocator = nullptr;
+    return guarded(factory.host_, [&]() -> Result<void> {
+      *allocator = new Allocator(factory.blocks_, factory.memory_, [&factory] { return factory.shared_device(); });
+      return {};
+    });
   }
-  static void release_allocator(OrtEpFactory*, OrtAllocator*) noexcept {}
-  static OrtStatus* create_transfer(OrtEpFactory*, OrtDataTransferImpl** transfer) noexcept {
+  static void release_allocator(OrtEpFactory* self, OrtAllocator* allocator) noexcept {
+    delete static_cast<Allocator*>(allocator);
+    of(self).blocks_.drop_idle();
+  }
+  static OrtStatus* create_transfer(OrtEpFactory* self, OrtDataTransferImpl** transfer) noexcept {
+    Factory& factory = of(self);
     *transfer = nullptr;
-    return nullptr;
+    return guarded(factory.host_, [&]() -> Result<void> {
+      *transfer = new Transfer(factory.host_, factory.blocks_,
+                               factory.host_.ep_api->MemoryInfo_GetMemoryDevice(factory.memory_));
+      return {};
+    });
   }
 };
 
-Factory::Factory(const Host& host) : OrtEpFactory{}, host_(host) {
+Result<std::unique_ptr<Factory>> Factory::create(const Host& host) {
+  OrtMemoryInfo* memory = nullptr;
+  // Without an alignment: one that is stated is part of what makes two devices of Python the same.
+  VKF_CHECK_OK(taken(host, host.api->CreateMemoryInfo_V2("vkfuse", OrtMemoryInfoDeviceType_GPU, kVendor, 0,
+                                                         OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &memory)));
+  return std::unique_ptr<Factory>(new Factory(host, memory));
+}
+
+Factory::Factory(const Host& host, OrtMemoryInfo* memory) : OrtEpFactory{}, host_(host), memory_(memory) {
   ort_version_supported = kApiVersion;
   GetName = Callbacks::get_name;
   GetVendor = Callbacks::get_vendor;
@@ -98,6 +118,7 @@ Result<void> Factory::offer(std::span<const OrtHardwareDevice* const> devices, s
   if (found == devices.end()) found = std::ranges::find_if(devices, is(OrtHardwareDeviceType_CPU));
   if (found == devices.end() || offered.empty()) return {};
   VKF_CHECK_OK(taken(host_, host_.ep_api->CreateEpDevice(this, *found, nullptr, nullptr, &offered[0])));
+  VKF_CHECK_OK(taken(host_, host_.ep_api->EpDevice_AddAllocatorInfo(offered[0], memory_)));
   count = 1;
   return {};
 }
@@ -106,19 +127,30 @@ Result<std::unique_ptr<Provider>> Factory::make(const OrtSessionOptions* session
   VKF_TRY(given, options_of(host_, session));
   VKF_TRY(options, parse_options(given));
   VKF_TRY(device, open(options, logger));
-  return std::make_unique<Provider>(host_, std::move(device), std::move(options), logger);
+  return std::make_unique<Provider>(host_, blocks_, memory_, std::move(device), std::move(options), logger);
+}
+
+Result<Device> Factory::shared_device() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto state = last_.lock()) return Device(std::move(state));
+  }
+  return open({}, nullptr);
 }
 
 Result<Device> Factory::open(const ProviderOptions& options, const OrtLogger*) {
   const std::scoped_lock lock(mutex_);
   std::weak_ptr<Device::State>& known =
       devices_[fmt::format("{}\n{}\n{}", options.device, options.store.enabled, options.store.folder)];
-  if (auto state = known.lock()) return Device(std::move(state));
+  if (auto state = known.lock()) {
+    last_ = state;
+    return Device(std::move(state));
+  }
   DeviceOptions device_options;
   device_options.name = options.device;
   device_options.store = options.store;
   VKF_TRY(device, Device::open(device_options));
-  known = device.state();
+  last_ = known = device.state();
   return device;
 }
 

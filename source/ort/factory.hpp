@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "ort/memory.hpp"
 #include "ort/options.hpp"
 #include "ort/provider.hpp"
 
@@ -15,19 +16,27 @@ namespace vkfuse::ort {
 /// sessions and what they have from the factory afterwards.
 class Factory : public OrtEpFactory {
  public:
-  explicit Factory(const Host& host);
+  static Result<std::unique_ptr<Factory>> create(const Host& host);
 
  private:
   struct Callbacks;
+  Factory(const Host& host, OrtMemoryInfo* memory);
 
   Result<void> offer(std::span<const OrtHardwareDevice* const> devices, std::span<OrtEpDevice*> offered,
                      std::size_t& count);
   Result<std::unique_ptr<Provider>> make(const OrtSessionOptions* options, const OrtLogger* logger);
   Result<Device> open(const ProviderOptions& options, const OrtLogger* logger);
 
+  /// The device that values made outside of sessions go to: of the session that was made last, if one lives, else the
+  /// one that is opened without options.
+  Result<Device> shared_device();
+
   Host host_;
+  OrtMemoryInfo* memory_;  ///< what ONNX Runtime calls the memory of blocks
+  Blocks blocks_;
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<Device::State>> devices_;  ///< that sessions have open, by what they asked for
+  std::weak_ptr<Device::State> last_;
 };
 
 }  // namespace vkfuse::ort

@@ -200,6 +200,14 @@ Result<HostElements> elements_of(const Host& host, const OrtValue* value) {
   return result;
 }
 
+Result<std::span<std::byte>> memory_of(const Host& host, OrtValue* value) {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  VKF_CHECK_OK(taken(host, host.api->GetTensorMutableData(value, &data)));
+  VKF_CHECK_OK(taken(host, host.api->GetTensorSizeInBytes(value, &bytes)));
+  return std::span(static_cast<std::byte*>(data), bytes);
+}
+
 Result<std::vector<std::string>> names_of(const Host& host, std::span<const OrtValueInfo* const> infos) {
   std::vector<std::string> names;
   for (const OrtValueInfo* info : infos) {

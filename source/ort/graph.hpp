@@ -75,6 +75,8 @@ Result<HostGraph> read_around(const Host& host, const HostGraph& inner, const Or
 
 /// The elements of a tensor in host memory.
 Result<HostElements> elements_of(const Host& host, const OrtValue* value);
+/// Where the elements of a tensor are written to, be it addresses of the device's.
+Result<std::span<std::byte>> memory_of(const Host& host, OrtValue* value);
 
 /// Type and sizes of what `info` describes.
 Result<HostType> type_of(const Host& host, const OrtTensorTypeAndShapeInfo* info);

@@ -19,6 +19,10 @@ inline constexpr std::uint32_t kApiVersion = 23;
 /// How ONNX Runtime calls the provider; also the domain of the nodes that it makes of groups.
 inline constexpr const char* kProviderName = "VkfuseExecutionProvider";
 
+/// What tells the memory of vkfuse's devices from that of other providers, in place of a vendor's number: which device
+/// it is on is not known when ONNX Runtime asks, and to it memory of vendor 0 is nobody's. ("vkf".)
+inline constexpr std::uint32_t kVendor = 0x766b66;
+
 /// Tables of functions, which live as long as the process.
 struct Host {
   const OrtApi* api = nullptr;

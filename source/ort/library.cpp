@@ -23,7 +23,8 @@ VKFUSE_ORT_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApiBase* ba
   return vkfuse::ort::guarded(host, [&]() -> vkfuse::Result<void> {
     host.ep_api = host.api->GetEpApi();
     if (most == 0) return vkfuse::invalid("ONNX Runtime has room for 0 providers of a library; vkfuse has one.");
-    factories[0] = new vkfuse::ort::Factory(host);
+    VKF_TRY(factory, vkfuse::ort::Factory::create(host));
+    factories[0] = factory.release();
     *count = 1;
     return {};
   });

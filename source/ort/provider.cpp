@@ -78,13 +78,29 @@ struct Provider::Callbacks {
       return {};
     });
   }
+  static OrtStatus* create_allocator(OrtEp* self, const OrtMemoryInfo*, OrtAllocator** made) noexcept {
+    Provider& provider = of(self);
+    *made = nullptr;
+    return guarded(provider.host_, [&]() -> Result<void> {
+      *made = new Allocator(provider.blocks_, provider.memory_,
+                            [device = provider.device_]() -> Result<Device> { return device; });
+      return {};
+    });
+  }
   static void release(OrtEp*, OrtNodeComputeInfo** infos, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) delete static_cast<ort::Compute*>(infos[i]);
   }
 };
 
-Provider::Provider(const Host& host, Device device, ProviderOptions options, const OrtLogger* logger)
-    : OrtEp{}, host_(host), device_(std::move(device)), options_(std::move(options)), logger_(logger) {
+Provider::Provider(const Host& host, Blocks& blocks, const OrtMemoryInfo* memory, Device device,
+                   ProviderOptions options, const OrtLogger* logger)
+    : OrtEp{},
+      host_(host),
+      blocks_(blocks),
+      memory_(memory),
+      device_(std::move(device)),
+      options_(std::move(options)),
+      logger_(logger) {
   const std::vector<std::string> features = device_.description().features;
   abilities_.float64 = std::ranges::find(features, "float64") != features.end();
   ort_version_supported = kApiVersion;
@@ -92,6 +108,7 @@ Provider::Provider(const Host& host, Device device, ProviderOptions options, con
   GetCapability = Callbacks::get_capability;
   Compile = Callbacks::compile;
   ReleaseNodeComputeInfos = Callbacks::release;
+  CreateAllocator = Callbacks::create_allocator;
 }
 
 void Provider::note(const std::string& sentence) {
@@ -184,7 +201,7 @@ Result<std::unique_ptr<ort::Compute>> Provider::compile(const OrtGraph* graph, c
   places.inputs = std::move(inputs);
   VKF_TRY(outputs, places_of(group->outputs, expected));
   places.outputs = std::move(outputs);
-  return std::make_unique<ort::Compute>(host_, std::move(group), std::move(places));
+  return std::make_unique<ort::Compute>(host_, blocks_, device_, std::move(group), std::move(places));
 }
 
 }  // namespace vkfuse::ort

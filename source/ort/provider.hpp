@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ort/capability.hpp"
+#include "ort/memory.hpp"
 #include "ort/model.hpp"
 #include "ort/options.hpp"
 #include "vkfuse/onnx.hpp"
@@ -20,7 +21,9 @@ class Compute;
 /// A session's provider. ONNX Runtime owns it: make_provider() makes one, and release() ends it.
 class Provider : public OrtEp {
  public:
-  Provider(const Host& host, Device device, ProviderOptions options, const OrtLogger* logger);
+  /// `blocks` outlives it.
+  Provider(const Host& host, Blocks& blocks, const OrtMemoryInfo* memory, Device device, ProviderOptions options,
+           const OrtLogger* logger);
 
   /// A group of nodes as one program, by names.
   struct Group {
@@ -39,6 +42,8 @@ class Provider : public OrtEp {
   void note(const std::string& sentence);
 
   Host host_;
+  Blocks& blocks_;
+  const OrtMemoryInfo* memory_;  ///< of blocks
   Device device_;
   Abilities abilities_;
   ProviderOptions options_;

@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -36,5 +37,12 @@ std::optional<std::string> first_line_of(const std::string& command) {
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
+
+void* reserve_addresses(std::size_t bytes) {
+  void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
+void release_addresses(void* address, std::size_t bytes) { ::munmap(address, bytes); }
 
 }  // namespace vkfuse::os

@@ -42,4 +42,8 @@ std::optional<std::string> first_line_of(const std::string& command) {
   return text;
 }
 
+void* reserve_addresses(std::size_t bytes) { return ::VirtualAlloc(nullptr, bytes, MEM_RESERVE, PAGE_NOACCESS); }
+
+void release_addresses(void* address, std::size_t) { ::VirtualFree(address, 0, MEM_RELEASE); }
+
 }  // namespace vkfuse::os

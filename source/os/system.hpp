@@ -1,6 +1,7 @@
 // The process and the machine that it runs on, as the operating system tells of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -44,5 +45,16 @@ struct Machine {
   std::optional<std::string> architecture;  ///< "x86_64"
 };
 Machine machine();
+
+/// Addresses that nothing else in the process gets, without memory, a multiple of a page; null where there
+/// are none. release_addresses() takes as many.
+void* reserve_addresses(std::size_t bytes);
+void release_addresses(void* address, std::size_t bytes);
+
+/// Has memory that is not there yet made of large pages, where the system can. Contents stay. No effect on less than a
+/// large page.
+void prefer_large_pages(void* memory, std::size_t bytes);
+/// Has the system make such memory now, and not when it is written first. Contents stay.
+void make_present(void* memory, std::size_t bytes);
 
 }  // namespace vkfuse::os

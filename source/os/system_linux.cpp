@@ -1,5 +1,6 @@
 // What Linux has and other POSIX systems have not.
 #include <link.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
@@ -42,6 +43,19 @@ std::optional<std::string> field(const char* path, const std::string& key) {
     return start == std::string::npos ? std::string() : line.substr(start);
   }
   return std::nullopt;
+}
+
+struct Pages {
+  void* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// The large pages that lie in this memory whole: those of processors whose small pages have 4 KiB.
+Pages large_pages_of(void* memory, std::size_t bytes) {
+  constexpr std::uintptr_t kPage = 2 << 20;
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t begin = (first + kPage - 1) / kPage * kPage, end = (first + bytes) / kPage * kPage;
+  return begin < end ? Pages{reinterpret_cast<void*>(begin), end - begin} : Pages{};
 }
 
 }  // namespace
@@ -90,6 +104,18 @@ Machine machine() {
     all.architecture = name.machine;
   }
   return all;
+}
+
+void prefer_large_pages(void* memory, std::size_t bytes) {
+  const auto [begin, size] = large_pages_of(memory, bytes);
+  // A kernel that knows no such advice refuses it, and nothing is lost.
+  if (size > 0) static_cast<void>(::madvise(begin, size, MADV_HUGEPAGE));
+}
+
+void make_present(void* memory, std::size_t bytes) {
+  constexpr int kPopulate = 23;  // MADV_POPULATE_WRITE of Linux 5.14; older headers do not have it
+  const auto [begin, size] = large_pages_of(memory, bytes);
+  if (size > 0) static_cast<void>(::madvise(begin, size, kPopulate));
 }
 
 }  // namespace vkfuse::os

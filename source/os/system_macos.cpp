@@ -66,4 +66,7 @@ Machine machine() {
   return all;
 }
 
+void prefer_large_pages(void*, std::size_t) {}  // the system chooses by itself
+void make_present(void*, std::size_t) {}
+
 }  // namespace vkfuse::os

@@ -79,4 +79,7 @@ Machine machine() {
   return all;
 }
 
+void prefer_large_pages(void*, std::size_t) {}  // large pages need a privilege there
+void make_present(void*, std::size_t) {}
+
 }  // namespace vkfuse::os

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/transfer.hpp"
+#include "runtime/open_device.hpp"
 #include "vulkan/device.hpp"
 
 namespace vkfuse::runtime {
@@ -42,14 +42,13 @@ bool Constants::has(const ir::Bytes& bytes) {
   return find(key, bytes) != nullptr;
 }
 
-Result<std::shared_ptr<const DeviceConstant>> Constants::get(const std::shared_ptr<vulkan::Device>& device,
-                                                             const ir::Bytes& bytes) {
+Result<std::shared_ptr<const DeviceConstant>> Constants::get(OpenDevice& opened, const ir::Bytes& bytes) {
   const std::uint64_t key = key_of(*bytes);
   // Held while it is uploaded: another thread with the same constant would upload it too.
   const std::lock_guard<std::mutex> lock(mutex_);
   if (auto known = find(key, bytes)) return known;
-  VKF_TRY(buffer, vulkan::Buffer::create(device, bytes->size(), vulkan::BufferKind::device));
-  VKF_CHECK_OK(upload(device, buffer, 0, *bytes));
+  VKF_TRY(buffer, vulkan::Buffer::create(opened.device(), bytes->size(), vulkan::BufferKind::device));
+  VKF_CHECK_OK(opened.transfer().upload(buffer, 0, *bytes));
   auto made = std::make_shared<const DeviceConstant>(DeviceConstant{bytes, std::move(buffer)});
   known_.emplace(key, made);
   return made;

@@ -8,11 +8,9 @@
 #include "ir/graph.hpp"
 #include "vulkan/buffer.hpp"
 
-namespace vkfuse::vulkan {
-class Device;
-}
-
 namespace vkfuse::runtime {
+
+class OpenDevice;
 
 /// Immutable; freed with the last program that uses it.
 struct DeviceConstant {
@@ -24,8 +22,7 @@ struct DeviceConstant {
 class Constants {
  public:
   /// The constant with these bytes, uploaded now if no program has it; waits until that is done.
-  Result<std::shared_ptr<const DeviceConstant>> get(const std::shared_ptr<vulkan::Device>& device,
-                                                    const ir::Bytes& bytes);
+  Result<std::shared_ptr<const DeviceConstant>> get(OpenDevice& opened, const ir::Bytes& bytes);
   /// Whether get() would upload nothing.
   [[nodiscard]] bool has(const ir::Bytes& bytes);
 

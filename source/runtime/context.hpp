@@ -34,6 +34,7 @@ class Context {
 
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return opened_.device(); }
   [[nodiscard]] OpenDevice& opened() { return opened_; }
+  [[nodiscard]] Transfer& transfer() { return opened_.transfer(); }
   [[nodiscard]] FeatureTiers& tiers() { return tiers_; }
   [[nodiscard]] KernelCache& kernels() { return kernels_; }
   [[nodiscard]] const MemoryBudget& memory() const { return memory_; }

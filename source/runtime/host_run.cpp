@@ -119,7 +119,7 @@ Result<void> HostRun::record() {
   return {};
 }
 
-Result<HostRun::Bytes> HostRun::run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
+Result<void> HostRun::run(const Inputs& inputs, const Sink& sink) {
   // Cut anew where the runs so far show that it should have been cut otherwise.
   const double limit = program_->options().longest_submission_us;
   const double expected = specialization_->expected_us();
@@ -130,14 +130,23 @@ Result<HostRun::Bytes> HostRun::run(const std::map<ir::NodeId, std::span<const s
     const std::span<const std::byte> bytes = inputs.at(port.value);
     (port.staging ? *port.staging : port.buffer).write(0, bytes);
   }
-  if (!program_->context()->self_checks()) return run_once(inputs);
-  VKF_CHECK_OK(poison(kPoison[0]));
-  VKF_TRY(first, run_once(inputs));
-  VKF_CHECK_OK(poison(kPoison[1]));
-  VKF_TRY(second, run_once(inputs));
+  VKF_CHECK_OK(program_->context()->self_checks() ? check_itself(inputs) : run_once());
+  hand_over(inputs, sink);
+  return {};
+}
+
+Result<void> HostRun::check_itself(const Inputs& inputs) {
+  std::map<ir::NodeId, std::vector<std::byte>> results[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    VKF_CHECK_OK(poison(kPoison[i]));
+    VKF_CHECK_OK(run_once());
+    hand_over(inputs, [&](ir::NodeId value, std::span<const std::byte> piece) {
+      results[i][value].insert(results[i][value].end(), piece.begin(), piece.end());
+    });
+  }
   for (const ir::Output& output : program_->plan().graph.outputs()) {
-    const std::vector<std::byte>& one = first.at(output.value);
-    const std::vector<std::byte>& other = second.at(output.value);
+    const std::vector<std::byte>& one = results[0][output.value];
+    const std::vector<std::byte>& other = results[1][output.value];
     const auto [at, there] = std::mismatch(one.begin(), one.end(), other.begin(), other.end());
     if (at == one.end()) continue;
     return Error{ErrorCode::internal,
@@ -148,7 +157,7 @@ Result<HostRun::Bytes> HostRun::run(const std::map<ir::NodeId, std::span<const s
                              std::to_integer<int>(*there)),
                  {}};
   }
-  return first;
+  return {};
 }
 
 Result<void> HostRun::poison(std::uint32_t word) const {
@@ -162,7 +171,7 @@ Result<void> HostRun::poison(std::uint32_t word) const {
   return submission.wait();
 }
 
-Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
+Result<void> HostRun::run_once() {
   const auto start = std::chrono::steady_clock::now();
   VKF_TRY(submission, submit_all(*program_->context()->device(), commands_));
   VKF_CHECK_OK(submission.wait());
@@ -170,28 +179,45 @@ Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<co
   const bool first = !std::exchange(ran_, true) && specialization_->pace.shortest_us == 0;
   if (tells_pace(us, first, specialization_->modelled_us(), program_->options().longest_submission_us))
     specialization_->pace.note(us);
-  Bytes results;
-  for (const Port& port : outputs_) {
+  return {};
+}
+
+namespace {
+
+/// Bytes `first` to `first + bytes` of a mapped buffer, piece by piece.
+template <typename Take>
+void read_pieces(const vulkan::Buffer& from, std::int64_t first, std::int64_t bytes, const Take& take) {
+  for (const vulkan::Buffer& piece : from.pieces()) {
+    const auto own = static_cast<std::int64_t>(from.piece_bytes() > 0 ? from.piece_bytes() : piece.size());
+    const std::int64_t here = std::min(own - first, bytes);
+    if (here > 0) take(std::span<const std::byte>(piece.mapped() + first, static_cast<std::size_t>(here)));
+    bytes -= std::max<std::int64_t>(here, 0);
+    first = std::max<std::int64_t>(first - own, 0);
+  }
+}
+
+}  // namespace
+
+void HostRun::hand_over(const Inputs& inputs, const Sink& sink) const {
+  const auto stored = [&](ir::NodeId value, const Port& port, std::int64_t first, std::int64_t bytes) {
     const vulkan::Buffer& from = port.staging ? *port.staging : port.buffer;
-    std::vector<std::byte>& bytes = results[port.value];
-    for (std::int64_t left = port.bytes; const vulkan::Buffer& piece : from.pieces()) {
-      const std::int64_t own =
-          from.piece_bytes() > 0 ? std::min(left, static_cast<std::int64_t>(from.piece_bytes())) : left;
-      bytes.insert(bytes.end(), piece.mapped(), piece.mapped() + own);  // nothing is set to zero first
-      left -= own;
-    }
-  }
+    read_pieces(from, first, bytes, [&](std::span<const std::byte> piece) { sink(value, piece); });
+  };
+  for (const Port& port : outputs_) stored(port.value, port, 0, port.bytes);
   for (const Window& window : windows_) {
-    const auto given = inputs.find(window.alias.of);
-    const auto* constant = std::get_if<ir::ConstantPayload>(&program_->plan().graph.node(window.alias.of).payload);
-    const std::span<const std::byte> behind = given != inputs.end() ? given->second
-                                              : constant != nullptr
-                                                  ? std::span<const std::byte>(*constant->bytes)
-                                                  : std::span<const std::byte>(results.at(window.alias.of));
-    const auto from = behind.begin() + window.alias.offset;
-    results[window.value].assign(from, from + window.bytes);
+    const auto [of, offset] = window.alias;
+    const auto port = std::ranges::find(outputs_, of, &Port::value);
+    if (port != outputs_.end()) {
+      stored(window.value, *port, offset, window.bytes);
+      continue;
+    }
+    const auto given = inputs.find(of);
+    const std::span<const std::byte> all =
+        given != inputs.end()
+            ? given->second
+            : std::span<const std::byte>(*std::get<ir::ConstantPayload>(program_->plan().graph.node(of).payload).bytes);
+    sink(window.value, all.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(window.bytes)));
   }
-  return results;
 }
 
 bool tells_pace(double us, bool first, double modelled_us, double limit_us) {

@@ -23,9 +23,12 @@ class HostRun {
   static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program,
                                                  std::shared_ptr<const Specialization> specialization);
 
-  /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
-  using Bytes = std::map<ir::NodeId, std::vector<std::byte>>;
-  Result<Bytes> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
+  /// Bytes of every input by node.
+  using Inputs = std::map<ir::NodeId, std::span<const std::byte>>;
+  /// Takes the bytes of the outputs, by node: those of one node in their order, piece by piece.
+  using Sink = std::function<void(ir::NodeId, std::span<const std::byte>)>;
+  /// `sink` reads results where the device has put them, so that they are copied once. One run at a time: see RunPool.
+  Result<void> run(const Inputs& inputs, const Sink& sink);
 
   [[nodiscard]] const std::shared_ptr<const Specialization>& specialization() const { return specialization_; }
 
@@ -55,8 +58,11 @@ class HostRun {
   Result<void> record();
   /// Fills what the run writes.
   [[nodiscard]] Result<void> poison(std::uint32_t word) const;
-  /// Submits, waits and reads. `inputs` have been written to their buffers.
-  Result<Bytes> run_once(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
+  /// Submits and waits. The inputs have been written to their buffers.
+  [[nodiscard]] Result<void> run_once();
+  void hand_over(const Inputs& inputs, const Sink& sink) const;
+  /// Runs again where other bytes were in memory before: the results must be the same.
+  [[nodiscard]] Result<void> check_itself(const Inputs& inputs);
   void record_uploads(vulkan::CommandBuffer& commands) const;
   void record_downloads(vulkan::CommandBuffer& commands) const;
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/mutations.hpp"
+#include "base/side_by_side.hpp"
 #include "runtime/custom.hpp"
 
 namespace vkfuse::runtime {
@@ -77,20 +78,6 @@ class Failures {
   std::map<std::size_t, Failure> failures_;
   std::atomic<bool> any_ = false;
 };
-
-/// Calls `work`, which does not throw, on this thread and on as many more as `items` and the machine are good for.
-template <typename Work>
-void work_side_by_side(std::size_t items, const Work& work) {
-  const std::size_t most = std::min<std::size_t>(items, std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> helpers;
-  try {
-    for (std::size_t i = 1; i < most; ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads are to be had: those that there are do it.
-  }
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
 
 }  // namespace
 

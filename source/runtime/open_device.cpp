@@ -9,6 +9,7 @@ namespace vkfuse::runtime {
 OpenDevice::OpenDevice(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps,
                        const DeviceOptions& options)
     : device_(std::move(device)),
+      transfer_(device_),
       index_(static_cast<int>(index)),
       store_(options.store),
       shaders_(store_),

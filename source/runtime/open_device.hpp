@@ -8,6 +8,7 @@
 
 #include "base/target.hpp"
 #include "runtime/shaders.hpp"
+#include "runtime/transfer.hpp"
 #include "vkfuse/device.hpp"
 #include "vulkan/device.hpp"
 
@@ -20,6 +21,7 @@ class OpenDevice {
   OpenDevice(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
 
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
+  [[nodiscard]] Transfer& transfer() { return transfer_; }
   [[nodiscard]] int index() const { return index_; }
 
   /// The device as any kernel may use it: limits, and no feature tier but T0.
@@ -39,6 +41,7 @@ class OpenDevice {
 
  private:
   std::shared_ptr<vulkan::Device> device_;
+  Transfer transfer_;
   int index_ = 0;
   store::Store store_;
   Shaders shaders_;

@@ -264,7 +264,7 @@ Result<Ranges> Program::constant_ranges() {
   Ranges ranges;
   for (const auto& [id, bytes] : constants_read_) {
     if (constants_.count(id) == 0) {
-      VKF_TRY(constant, context_->constants().get(context_->device(), bytes));
+      VKF_TRY(constant, context_->constants().get(context_->opened(), bytes));
       constants_.emplace(id, std::move(constant));
     }
     const vulkan::Buffer& buffer = constants_.at(id)->buffer;

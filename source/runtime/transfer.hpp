@@ -1,22 +1,47 @@
 // Bytes between the host and a buffer on the device, by way of staging memory where the host does not see the buffer.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 
 #include "vulkan/buffer.hpp"
-
-namespace vkfuse::vulkan {
-class Device;
-}
+#include "vulkan/command_buffer.hpp"
+#include "vulkan/submission.hpp"
 
 namespace vkfuse::runtime {
 
-/// Returns when the bytes are there. What the device still does with the buffer must not overlap.
-Result<void> upload(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& to, std::uint64_t offset,
-                    std::span<const std::byte> bytes);
-/// What was submitted before is waited for.
-Result<void> download(const std::shared_ptr<vulkan::Device>& device, const vulkan::Buffer& from, std::uint64_t offset,
-                      std::span<std::byte> bytes);
+/// Copies of one device. Staging memory is kept from copy to copy: in each direction two blocks, as large as the
+/// largest copy and at most 32 MiB, of which one is filled or read by the host while the device copies the other.
+/// Thread-safe; copies of several threads in one direction follow each other.
+class Transfer {
+ public:
+  explicit Transfer(std::shared_ptr<vulkan::Device> device) : device_(std::move(device)) {}
+
+  /// Returns when the bytes are there. What was submitted before is over when they are written, but for a buffer that
+  /// the host sees: there it must not use these bytes any more.
+  Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
+  /// What was submitted before is waited for.
+  Result<void> download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes);
+
+ private:
+  struct Block {
+    std::optional<vulkan::Buffer> memory;
+    std::optional<vulkan::CommandBuffer> commands;
+    vulkan::Submission submission;  ///< of its last copy
+  };
+  static std::size_t block_bytes(std::size_t bytes);
+  /// The block, idle and of this size at least.
+  Result<void> prepare(Block& block, std::size_t bytes, vulkan::BufferKind kind);
+  Result<void> submit(Block& block, const vulkan::BufferRange& from, const vulkan::BufferRange& to);
+  Result<void> upload_staged(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
+  Result<void> download_staged(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes);
+
+  std::shared_ptr<vulkan::Device> device_;
+  std::mutex upload_, download_;
+  std::array<Block, 2> up_, down_;
+};
 
 }  // namespace vkfuse::runtime

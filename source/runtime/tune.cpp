@@ -9,7 +9,6 @@
 
 #include "base/mutations.hpp"
 #include "ops/op.hpp"
-#include "runtime/transfer.hpp"
 #include "templates/planning.hpp"
 
 namespace vkfuse::runtime {
@@ -95,8 +94,8 @@ class Bench {
       buffers_.emplace(id, std::move(buffer));
     }
     for (ir::NodeId id : segment_.reads) {
-      VKF_CHECK_OK(upload(context_.device(), buffers_.at(id), 0,
-                          pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
+      VKF_CHECK_OK(context_.transfer().upload(
+          buffers_.at(id), 0, pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
     }
     return true;
   }
@@ -130,7 +129,7 @@ class Bench {
     std::map<ir::NodeId, std::vector<std::byte>> all;
     for (ir::NodeId id : stores) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_.at(id)));
-      VKF_CHECK_OK(download(context_.device(), buffers_.at(id), 0, bytes));
+      VKF_CHECK_OK(context_.transfer().download(buffers_.at(id), 0, bytes));
       all.emplace(id, std::move(bytes));
     }
     return all;

@@ -1,4 +1,5 @@
 #include "vulkan/buffer.hpp"
+#include "base/host_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -139,7 +140,7 @@ BufferRange in_one_piece(const BufferRange& range, std::uint64_t bytes, std::uin
 void Buffer::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
   for (std::size_t done = 0; done < bytes.size();) {
     const BufferRange part = in_one_piece({this, offset, 0}, bytes.size(), done);
-    std::memcpy(part.buffer->mapped_ + part.offset, bytes.data() + done, static_cast<std::size_t>(part.bytes));
+    copy_bytes(bytes.subspan(done, static_cast<std::size_t>(part.bytes)), part.buffer->mapped_ + part.offset);
     done += static_cast<std::size_t>(part.bytes);
   }
 }
@@ -147,7 +148,7 @@ void Buffer::write(std::uint64_t offset, std::span<const std::byte> bytes) const
 void Buffer::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   for (std::size_t done = 0; done < bytes.size();) {
     const BufferRange part = in_one_piece({this, offset, 0}, bytes.size(), done);
-    std::memcpy(bytes.data() + done, part.buffer->mapped_ + part.offset, static_cast<std::size_t>(part.bytes));
+    copy_bytes({part.buffer->mapped_ + part.offset, static_cast<std::size_t>(part.bytes)}, bytes.data() + done);
     done += static_cast<std::size_t>(part.bytes);
   }
 }

@@ -33,6 +33,13 @@ static void test_host(const vkf_program* program) {
   CHECK(out[0].bytes == sizeof z && out[1].bytes == sizeof y);
   CHECK(memcmp(y, kY, sizeof y) == 0 && memcmp(z, kZ, sizeof z) == 0);
   {
+    float again[2] = {0, 0};
+    vkf_host_output twice[2] = {out[0], out[0]};
+    twice[1].data = again;
+    OK(vkf_run(program, &in, 1, twice, 2));
+    CHECK(memcmp(again, kZ, sizeof kZ) == 0 && memcmp(z, kZ, sizeof z) == 0);
+  }
+  {
     const int64_t sizes[2] = {1, 4};
     in.bytes = 16;
     in.sizes = sizes;
@@ -50,6 +57,12 @@ static void test_host(const vkf_program* program) {
   REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT,
           "The output 'z' takes 8 bytes, and there is room for 7.");
   CHECK(z[0] == 5 && out[0].bytes == 8);
+  y[0] = 5;
+  {
+    vkf_host_output other[2] = {out[1], out[0]};
+    REFUSED(vkf_run(program, &in, 1, other, 2), VKF_INVALID_ARGUMENT, "The output 'z' takes 8 bytes");
+    CHECK(y[0] == 5); /* nothing runs */
+  }
   out[0].capacity = 8;
   out[0].data = NULL;
   REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The memory of an output is null.");

@@ -21,19 +21,6 @@ const Device& unchecked_device() {
   return opened;
 }
 
-/// Inputs and outputs on the host.
-NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const Data& data) {
-  Inputs inputs;
-  for (ir::NodeId id : graph.inputs()) {
-    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
-    inputs.emplace(name, HostView(std::span<const std::byte>(data.inputs.at(name)),
-                                  must(resolve(graph.node(id).type.shape, data.symbols))));
-  }
-  NamedBytes bytes;
-  for (auto& [name, tensor] : must(program.run(inputs))) bytes[name] = std::move(tensor.bytes);
-  return bytes;
-}
-
 /// So many kernels, and right both ways: on the host, and on buffers of the outputs' own.
 void check(const ir::Graph& graph, int kernels, const std::string& what, const SymbolValues& symbols = {}) {
   for (const bool fusion : {true, false}) {

@@ -286,4 +286,35 @@ Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& o
   return verdict;
 }
 
+OutputMemory HostMemory::giver() {
+  return
+      [this](std::string_view name, DType dtype, std::span<const std::int64_t> sizes) -> Result<std::span<std::byte>> {
+        VKF_TRY(bytes, byte_count(dtype, sizes));
+        std::vector<std::byte>& block = blocks_[std::string(name)];
+        block.assign(static_cast<std::size_t>(bytes) + kGuardBytes, kGuard);
+        return std::span(block).first(static_cast<std::size_t>(bytes));
+      };
+}
+
+void HostMemory::expect(const NamedBytes& outputs) const {
+  for (const auto& [name, bytes] : outputs) {
+    std::vector<std::byte> wanted = bytes;
+    wanted.resize(bytes.size() + kGuardBytes, kGuard);
+    const auto block = blocks_.find(name);
+    if (block == blocks_.end()) throw std::runtime_error("No memory was asked for output " + name);
+    if (block->second != wanted) throw std::runtime_error("Output " + name + " has other bytes in the caller's memory");
+  }
+  if (blocks_.size() != outputs.size()) throw std::runtime_error("Memory was asked for more than the outputs");
+}
+
+NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const Data& data) {
+  Inputs inputs;
+  for (ir::NodeId id : graph.inputs()) {
+    const std::string& name = input_name(graph, id);
+    inputs.emplace(name, HostView(std::span<const std::byte>(data.inputs.at(name)),
+                                  must(resolve(graph.node(id).type.shape, data.symbols))));
+  }
+  return run_both_ways(program, inputs);
+}
+
 }  // namespace vkfuse::test

@@ -7,6 +7,7 @@
 
 #include "ir/graph.hpp"
 #include "reference/reference.hpp"
+#include "support/device.hpp"
 #include "vkfuse/executable.hpp"
 
 namespace vkfuse::test {
@@ -42,6 +43,32 @@ enum class Placement {
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
                        const std::map<std::string, std::string>& in_place = {},
                        Placement placement = Placement::own_buffers);
+
+/// Memory that a run is given for its outputs: poison, and guards after it.
+class HostMemory {
+ public:
+  OutputMemory giver();
+  /// Throws unless these are the outputs, and no guard changed.
+  void expect(const NamedBytes& outputs) const;
+
+ private:
+  NamedBytes blocks_;
+};
+
+/// Runs with inputs and outputs on the host, twice: into memory of the caller, between guards, and into tensors of the
+/// run's. Throws on an error value, where the two differ, and where a guard changed.
+NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const Data& data);
+
+/// The same of any program with Executable's run().
+template <typename Program>
+NamedBytes run_both_ways(const Program& program, const Inputs& inputs) {
+  HostMemory memory;
+  must(program.run(inputs, memory.giver()));
+  NamedBytes outputs;
+  for (auto& [name, tensor] : must(program.run(inputs))) outputs.emplace(name, std::move(tensor.bytes));
+  memory.expect(outputs);
+  return outputs;
+}
 
 /// What the outputs of a run are worth.
 struct Verdict {

@@ -1,6 +1,5 @@
 #include "runtime/self_test/known_answer.hpp"
 
-#include "runtime/transfer.hpp"
 #include "vulkan/command_buffer.hpp"
 
 namespace vkfuse::runtime {
@@ -12,7 +11,7 @@ Result<std::vector<std::uint32_t>> run(OpenDevice& opened, const KnownAnswer& te
   VKF_TRY(pipeline, make_pipeline(opened, test.kernel));
   VKF_TRY(in, vulkan::Buffer::create(device, test.input.size() * 4, vulkan::BufferKind::device));
   VKF_TRY(out, vulkan::Buffer::create(device, test.output_words * 4, vulkan::BufferKind::device));
-  VKF_CHECK_OK(upload(device, in, 0, std::as_bytes(std::span(test.input))));
+  VKF_CHECK_OK(opened.transfer().upload(in, 0, std::as_bytes(std::span(test.input))));
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
   commands.bind(pipeline);
@@ -24,7 +23,7 @@ Result<std::vector<std::uint32_t>> run(OpenDevice& opened, const KnownAnswer& te
   VKF_TRY(submission, device->submit(commands));
   VKF_CHECK_OK(submission.wait());
   std::vector<std::uint32_t> result(test.output_words);
-  VKF_CHECK_OK(download(device, out, 0, std::as_writable_bytes(std::span(result))));
+  VKF_CHECK_OK(opened.transfer().download(out, 0, std::as_writable_bytes(std::span(result))));
   return result;
 }
 

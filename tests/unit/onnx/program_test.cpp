@@ -69,7 +69,10 @@ Ran ran(const OnnxProgram& program, const Inputs& inputs) {
   };
   auto outputs = run_program(program, inputs, result.watcher);
   EXPECT_TRUE(outputs.ok()) << outputs.error().text();
-  if (outputs) result.outputs = *std::move(outputs);
+  if (!outputs) return result;
+  result.outputs = *std::move(outputs);
+  for (const auto& [name, bytes] : test::run_both_ways(program, inputs))
+    EXPECT_EQ(bytes, result.outputs.at(name).bytes) << name;
   return result;
 }
 

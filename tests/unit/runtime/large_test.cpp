@@ -194,10 +194,7 @@ void run_case(const Device& device, const Limits& how, const Large& one) {
     compare_with_reference(program, graph, data, one.name);
     return;
   }
-  Inputs inputs;
-  for (const auto& [name, bytes] : data.inputs) inputs.emplace(name, HostView(std::span<const std::byte>(bytes)));
-  NamedBytes results;
-  for (const auto& [name, array] : must(program.run(inputs))) results[name] = array.bytes;
+  NamedBytes results = run_on_host(program, graph, data);
   EXPECT_EQ(check_outputs(graph, data, results).wrong, "");
   // The same on buffers that the caller binds.
   Bindings bindings;
