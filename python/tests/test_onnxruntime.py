@@ -84,6 +84,77 @@ def test_threads_share_a_session(host, rng):
             np.testing.assert_allclose(y, softmax(x @ weights["w"] + weights["b"]), 1e-5, 1e-6)
 
 
+def test_values_that_are_bound_stay_on_the_device(host, rng):
+    made, weights = mlp()
+    session = host.session(made.SerializeToString())
+    x = rng.standard_normal((5, 4), dtype=np.float32)
+    wanted = softmax(x @ weights["w"] + weights["b"])
+    given = vkfuse.onnxruntime.on_device(x)
+    kept = vkfuse.onnxruntime.on_device(np.zeros((5, 3), np.float32))
+    assert given.device_name() != "cpu"
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", given)
+    binding.bind_ortvalue_output("y", kept)
+    for _ in range(3):
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(kept.numpy(), wanted, 1e-5, 1e-6)
+    np.testing.assert_array_equal(given.numpy(), x)
+    # To the host, of values on the device.
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], wanted, 1e-5, 1e-6)
+
+
+def test_a_result_is_the_next_input(host, rng):
+    twice = model([of("Add", ["x", "x"], ["y"]), of("Neg", ["x"], ["z"])], [value("x", FLOAT, [1000])],
+                  [value("y", FLOAT, [1000]), value("z", FLOAT, [1000])])
+    session = host.session(twice.SerializeToString())
+    x = rng.standard_normal(1000, dtype=np.float32)
+    values = [vkfuse.onnxruntime.on_device(one) for one in (x, 0 * x, 0 * x)]
+    for _ in range(6):
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", values[0])
+        binding.bind_ortvalue_output("y", values[1])
+        binding.bind_ortvalue_output("z", values[2])
+        session.run_with_iobinding(binding)
+        values = [values[1], values[0], values[2]]
+    np.testing.assert_array_equal(values[0].numpy(), 64 * x)
+    np.testing.assert_array_equal(values[2].numpy(), -32 * x)
+
+
+def test_values_outlive_their_session_and_are_read_by_others(host, rng):
+    x = rng.standard_normal((2, 4), dtype=np.float32)
+    made, weights = mlp()
+    session = host.session(made.SerializeToString())
+    result = vkfuse.onnxruntime.on_device(np.zeros((2, 3), np.float32))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", vkfuse.onnxruntime.on_device(x))
+    binding.bind_ortvalue_output("y", result)
+    session.run_with_iobinding(binding)
+    del session, binding
+    wanted = softmax(x @ weights["w"] + weights["b"])
+    # A store of its own gives the session another device: the value is copied by way of the host.
+    exp = model([of("Exp", ["y"], ["e"])], [value("y", FLOAT, [2, 3])], [value("e", FLOAT, [2, 3])])
+    for options in ({}, {"cache": "off"}):
+        other = host.session(exp.SerializeToString(), options=options)
+        outside = vkfuse.onnxruntime.on_device(np.zeros((2, 3), np.float32))
+        binding = other.io_binding()
+        binding.bind_ortvalue_input("y", result)
+        binding.bind_ortvalue_output("e", outside)
+        other.run_with_iobinding(binding)
+        np.testing.assert_allclose(outside.numpy(), np.exp(wanted), 1e-5, 1e-6)
+
+
+def test_memory_that_is_freed_serves_again(host):
+    addresses = set()
+    for i in range(20):
+        one = vkfuse.onnxruntime.on_device(np.full(3000, i, np.float32))
+        addresses.add(one.data_ptr())
+        np.testing.assert_array_equal(one.numpy(), np.full(3000, i, np.float32))
+        del one
+    assert len(addresses) == 1
+
+
 def mixed():
     """Texts between two nodes of numbers, which are nobody's on a GPU."""
     nodes = [of("Exp", ["x"], ["a"]), of("Cast", ["a"], ["t"], to=STRING), of("Cast", ["t"], ["b"], to=FLOAT),
@@ -119,10 +190,11 @@ def test_without_other_providers_a_model_that_is_not_all_ours_is_refused(host):
     ({"tune_ms": "soon"}, "'soon', which is no time in milliseconds"),
     ({"device": "no such device"}, "no such device"),
 ])  # fmt: skip
-def test_wrong_options_are_errors_with_a_sentence(host, options, sentence):
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match=".") as raised:
+def test_wrong_options_are_errors_with_a_sentence(host, options, sentence, capfd):
+    with pytest.raises(Exception, match=".") as raised:
         host.session(mlp()[0].SerializeToString(), options=options)
-    assert sentence in str(raised.value)
+    # Up to 1.30 its Python prints the error, and tries other providers, which the session does not allow.
+    assert sentence in str(raised.value) + capfd.readouterr().out
 
 
 def test_options_reach_the_library(host, tmp_path):

@@ -12,10 +12,12 @@ import ctypes
 from . import _core
 from ._errors import Unsupported
 
-__all__ = ["PROVIDER", "library_path", "register"]
+__all__ = ["PROVIDER", "VENDOR_ID", "library_path", "on_device", "register"]
 
 #: How ONNX Runtime calls the provider.
 PROVIDER = "VkfuseExecutionProvider"
+#: What tells the provider's device memory from that of other providers, where ONNX Runtime asks for a vendor's number.
+VENDOR_ID = 0x766B66
 
 
 def library_path() -> str:
@@ -35,6 +37,21 @@ def register(name: str = "vkfuse") -> list:
         onnxruntime.register_execution_provider_library(name, library_path())
         _registered.add(name)
     return [device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
+
+
+def on_device(array):
+    """An onnxruntime.OrtValue with the elements of a NumPy array in device memory, for IoBinding's bind_ortvalue_input()
+    and bind_ortvalue_output(); `.numpy()` copies them back. The provider must be registered. The memory is on the device
+    of the session that was made last, or on the default one before there is any.
+
+    >>> binding = session.io_binding()
+    >>> binding.bind_ortvalue_input("x", vkfuse.onnxruntime.on_device(x))
+    >>> binding.bind_ortvalue_output("y", y := vkfuse.onnxruntime.on_device(np.zeros((2, 3), np.float32)))
+    >>> session.run_with_iobinding(binding)
+    """
+    import onnxruntime
+
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, "gpu", 0, VENDOR_ID)
 
 
 _registered: set = set()
