@@ -40,9 +40,9 @@ def register(name: str = "vkfuse") -> list:
 
 
 def on_device(array):
-    """An onnxruntime.OrtValue with the elements of a NumPy array in device memory, for IoBinding's bind_ortvalue_input()
-    and bind_ortvalue_output(); `.numpy()` copies them back. The provider must be registered. The memory is on the device
-    of the session that was made last, or on the default one before there is any.
+    """An onnxruntime.OrtValue with the elements of a NumPy array in device memory, for bind_ortvalue_input() and
+    bind_ortvalue_output() of IoBinding; `.numpy()` copies them back. The provider must be registered. The memory is on
+    the device of the session that was made last, or on the default one before there is any.
 
     >>> binding = session.io_binding()
     >>> binding.bind_ortvalue_input("x", vkfuse.onnxruntime.on_device(x))

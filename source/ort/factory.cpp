@@ -60,7 +60,7 @@ struct Factory::Callbacks {
     Factory& factory = of(self);
     *allocator = nullptr;
     return guarded(factory.host_, [&]() -> Result<void> {
-      *allocator = new Allocator(factory.blocks_, factory.memory_, [&factory] { return factory.shared_device(); });
+      *allocator = new Allocator(factory.blocks_, [&factory] { return factory.shared_device(); });
       return {};
     });
   }
@@ -72,8 +72,7 @@ struct Factory::Callbacks {
     Factory& factory = of(self);
     *transfer = nullptr;
     return guarded(factory.host_, [&]() -> Result<void> {
-      *transfer = new Transfer(factory.host_, factory.blocks_,
-                               factory.host_.ep_api->MemoryInfo_GetMemoryDevice(factory.memory_));
+      *transfer = new Transfer(factory.host_, factory.blocks_);
       return {};
     });
   }
@@ -87,7 +86,7 @@ Result<std::unique_ptr<Factory>> Factory::create(const Host& host) {
   return std::unique_ptr<Factory>(new Factory(host, memory));
 }
 
-Factory::Factory(const Host& host, OrtMemoryInfo* memory) : OrtEpFactory{}, host_(host), memory_(memory) {
+Factory::Factory(const Host& host, const OrtMemoryInfo* memory) : OrtEpFactory{}, host_(host), blocks_(memory) {
   ort_version_supported = kApiVersion;
   GetName = Callbacks::get_name;
   GetVendor = Callbacks::get_vendor;
@@ -118,7 +117,7 @@ Result<void> Factory::offer(std::span<const OrtHardwareDevice* const> devices, s
   if (found == devices.end()) found = std::ranges::find_if(devices, is(OrtHardwareDeviceType_CPU));
   if (found == devices.end() || offered.empty()) return {};
   VKF_CHECK_OK(taken(host_, host_.ep_api->CreateEpDevice(this, *found, nullptr, nullptr, &offered[0])));
-  VKF_CHECK_OK(taken(host_, host_.ep_api->EpDevice_AddAllocatorInfo(offered[0], memory_)));
+  VKF_CHECK_OK(taken(host_, host_.ep_api->EpDevice_AddAllocatorInfo(offered[0], blocks_.info())));
   count = 1;
   return {};
 }
@@ -127,7 +126,7 @@ Result<std::unique_ptr<Provider>> Factory::make(const OrtSessionOptions* session
   VKF_TRY(given, options_of(host_, session));
   VKF_TRY(options, parse_options(given));
   VKF_TRY(device, open(options, logger));
-  return std::make_unique<Provider>(host_, blocks_, memory_, std::move(device), std::move(options), logger);
+  return std::make_unique<Provider>(host_, blocks_, std::move(device), std::move(options), logger);
 }
 
 Result<Device> Factory::shared_device() {

@@ -20,7 +20,7 @@ class Factory : public OrtEpFactory {
 
  private:
   struct Callbacks;
-  Factory(const Host& host, OrtMemoryInfo* memory);
+  Factory(const Host& host, const OrtMemoryInfo* memory);
 
   Result<void> offer(std::span<const OrtHardwareDevice* const> devices, std::span<OrtEpDevice*> offered,
                      std::size_t& count);
@@ -32,7 +32,6 @@ class Factory : public OrtEpFactory {
   Result<Device> shared_device();
 
   Host host_;
-  OrtMemoryInfo* memory_;  ///< what ONNX Runtime calls the memory of blocks
   Blocks blocks_;
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<Device::State>> devices_;  ///< that sessions have open, by what they asked for

@@ -86,13 +86,13 @@ std::optional<Blocks::Window> Blocks::find(const void* address) const {
   return Window{block.device, block.buffer, at - begin};
 }
 
-Allocator::Allocator(Blocks& blocks, const OrtMemoryInfo* info, DeviceFor device_for)
-    : OrtAllocator{}, blocks_(blocks), info_(info), device_for_(std::move(device_for)) {
+Allocator::Allocator(Blocks& blocks, DeviceFor device_for)
+    : OrtAllocator{}, blocks_(blocks), device_for_(std::move(device_for)) {
   version = kApiVersion;
   Alloc = [](OrtAllocator* self, std::size_t bytes) { return static_cast<Allocator*>(self)->allocate(bytes); };
   Reserve = Alloc;
   Free = [](OrtAllocator* self, void* address) { static_cast<Allocator*>(self)->blocks_.free(address); };
-  Info = [](const OrtAllocator* self) { return static_cast<const Allocator*>(self)->info_; };
+  Info = [](const OrtAllocator* self) { return static_cast<const Allocator*>(self)->blocks_.info(); };
 }
 
 /// Null, of which ONNX Runtime makes an error, where there is no memory or no device.
@@ -131,8 +131,11 @@ struct Transfer::Callbacks {
   }
 };
 
-Transfer::Transfer(const Host& host, const Blocks& blocks, const OrtMemoryDevice* memory)
-    : OrtDataTransferImpl{}, host_(host), blocks_(blocks), memory_(memory) {
+Transfer::Transfer(const Host& host, const Blocks& blocks)
+    : OrtDataTransferImpl{},
+      host_(host),
+      blocks_(blocks),
+      memory_(host.ep_api->MemoryInfo_GetMemoryDevice(blocks.info())) {
   ort_version_supported = kApiVersion;
   Release = Callbacks::release;
   CanCopy = Callbacks::can_copy;

@@ -18,6 +18,10 @@ namespace vkfuse::ort {
 /// and never reads there. Blocks that were freed are kept for the next of their size. Thread-safe.
 class Blocks {
  public:
+  /// `info` is what ONNX Runtime calls this memory; it outlives the blocks.
+  explicit Blocks(const OrtMemoryInfo* info) : info_(info) {}
+  [[nodiscard]] const OrtMemoryInfo* info() const { return info_; }
+
   /// The address of at least `bytes` on a device, a multiple of a page.
   Result<void*> allocate(const Device& device, std::size_t bytes);
   void free(void* address);
@@ -44,6 +48,7 @@ class Blocks {
   std::optional<std::uintptr_t> take_idle(const Device& device, std::size_t bytes);
   void drop_idle_locked();
 
+  const OrtMemoryInfo* info_;
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, Block> used_;
   Idle idle_;
@@ -56,21 +61,19 @@ using DeviceFor = std::function<Result<Device>()>;
 /// Allocates blocks on one device.
 class Allocator : public OrtAllocator {
  public:
-  Allocator(Blocks& blocks, const OrtMemoryInfo* info, DeviceFor device_for);
+  Allocator(Blocks& blocks, DeviceFor device_for);
 
  private:
   void* allocate(std::size_t bytes) noexcept;
 
   Blocks& blocks_;
-  const OrtMemoryInfo* info_;
   DeviceFor device_for_;
 };
 
 /// Copies between blocks and the host, and between blocks. Waits until a copy is done.
 class Transfer : public OrtDataTransferImpl {
  public:
-  /// `memory` is that of blocks.
-  Transfer(const Host& host, const Blocks& blocks, const OrtMemoryDevice* memory);
+  Transfer(const Host& host, const Blocks& blocks);
 
  private:
   struct Callbacks;
@@ -78,7 +81,7 @@ class Transfer : public OrtDataTransferImpl {
 
   Host host_;
   const Blocks& blocks_;
-  const OrtMemoryDevice* memory_;
+  const OrtMemoryDevice* memory_;  ///< of blocks
 };
 
 }  // namespace vkfuse::ort

@@ -82,8 +82,7 @@ struct Provider::Callbacks {
     Provider& provider = of(self);
     *made = nullptr;
     return guarded(provider.host_, [&]() -> Result<void> {
-      *made = new Allocator(provider.blocks_, provider.memory_,
-                            [device = provider.device_]() -> Result<Device> { return device; });
+      *made = new Allocator(provider.blocks_, [device = provider.device_]() -> Result<Device> { return device; });
       return {};
     });
   }
@@ -92,15 +91,8 @@ struct Provider::Callbacks {
   }
 };
 
-Provider::Provider(const Host& host, Blocks& blocks, const OrtMemoryInfo* memory, Device device,
-                   ProviderOptions options, const OrtLogger* logger)
-    : OrtEp{},
-      host_(host),
-      blocks_(blocks),
-      memory_(memory),
-      device_(std::move(device)),
-      options_(std::move(options)),
-      logger_(logger) {
+Provider::Provider(const Host& host, Blocks& blocks, Device device, ProviderOptions options, const OrtLogger* logger)
+    : OrtEp{}, host_(host), blocks_(blocks), device_(std::move(device)), options_(std::move(options)), logger_(logger) {
   const std::vector<std::string> features = device_.description().features;
   abilities_.float64 = std::ranges::find(features, "float64") != features.end();
   ort_version_supported = kApiVersion;

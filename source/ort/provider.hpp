@@ -22,8 +22,7 @@ class Compute;
 class Provider : public OrtEp {
  public:
   /// `blocks` outlives it.
-  Provider(const Host& host, Blocks& blocks, const OrtMemoryInfo* memory, Device device, ProviderOptions options,
-           const OrtLogger* logger);
+  Provider(const Host& host, Blocks& blocks, Device device, ProviderOptions options, const OrtLogger* logger);
 
   /// A group of nodes as one program, by names.
   struct Group {
@@ -43,7 +42,6 @@ class Provider : public OrtEp {
 
   Host host_;
   Blocks& blocks_;
-  const OrtMemoryInfo* memory_;  ///< of blocks
   Device device_;
   Abilities abilities_;
   ProviderOptions options_;
