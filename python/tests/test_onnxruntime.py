@@ -173,6 +173,22 @@ def test_what_is_not_ours_runs_elsewhere_and_the_log_says_why_once(host, capfd):
     np.testing.assert_allclose(session.run(None, {"x": x})[0], np.exp(x) ** 2, 1e-5)
 
 
+def test_values_between_groups_are_in_one_block(host, rng):
+    """ONNX Runtime packs values of known sizes into one allocation, after a first run that tells them."""
+    nodes = [of("Exp", ["x"], ["a"]), of("Neg", ["x"], ["b"]), of("Abs", ["x"], ["c"])]
+    for name in "abc":
+        nodes += [of("Cast", [name], [name + "t"], to=STRING), of("Cast", [name + "t"], [name + "f"], to=FLOAT)]
+    nodes += [of("Add", ["af", "bf"], ["d"]), of("Sub", ["d", "cf"], ["y"]), of("Add", ["a", "b"], ["g"]),
+              of("Mul", ["g", "af"], ["z"])]
+    both = [value("y", FLOAT, [7, 9]), value("z", FLOAT, [7, 9])]
+    session = host.session(model(nodes, [value("x", FLOAT, [7, 9])], both).SerializeToString(), alone=False)
+    for _ in range(4):
+        x = rng.standard_normal((7, 9), dtype=np.float32)
+        y, z = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, np.exp(x) - x - np.abs(x), 1e-4, 1e-4)
+        np.testing.assert_allclose(z, np.exp(x) * (np.exp(x) - x), 1e-4, 1e-4)
+
+
 def test_a_path_through_others_cuts_a_group(host):
     session = host.session(mixed().SerializeToString(), alone=False)
     groups = [part for part in session.get_provider_graph_assignment_info() if part.ep_name == OURS]
