@@ -19,8 +19,8 @@ class Submission {
   /// A submission of no work: done.
   Submission() = default;
 
-  /// Spins for about 50 us, which is where small kernels end, then blocks. An error means that the
-  /// device failed; nothing is in flight any more when it is returned.
+  /// Spins for about 50 us, which is where small kernels end, then looks again and again for 0.2 s, then blocks. An
+  /// error means that the device failed; nothing is in flight any more when it is returned.
   [[nodiscard]] Result<void> wait() const;
   /// The same, giving up: false when the time passed first.
   [[nodiscard]] Result<bool> wait_for(std::chrono::nanoseconds time) const;
