@@ -57,6 +57,7 @@ set(VKFUSE_UNITY_ALONE
   bench/peaks.cpp
   source/api/composite_table.cpp
   source/api/contractions.cpp
+  source/api/generation.cpp
   source/api/convolution.cpp
   source/api/quantization.cpp
   source/api/tensor_views.cpp

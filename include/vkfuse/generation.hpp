@@ -33,7 +33,7 @@ struct CachedAttentionOptions {
 /// Attention of the newest positions of sequences against caches: q [batch, heads, queries, size], keys [batch, key
 /// heads, capacity, size], values [batch, key heads, capacity, value size] give [batch, heads, queries, value size].
 /// Query i of a sequence is at position start + i, and `starts` are one i32, or one for each sequence [batch]; a start
-/// is clamped to 0 and the capacity. The rows of the queries' own keys and values have been written already. Key heads
+/// below 0 counts as 0. The rows of the queries' own keys and values have been written already. Key heads
 /// divide heads; each serves as many neighbouring heads.
 ///
 /// Softmax and the sums of parts are f32 (f64 for f64). Keys and values from start + queries on have no part in the
@@ -51,10 +51,10 @@ Tensor cached_attention(const Tensor& q, const Tensor& keys, const Tensor& value
 Tensor repetition_penalty(const Tensor& logits, const Tensor& seen, double penalty);
 
 struct SampleOptions {
-  double temperature = 1;   ///< above 0: logits are divided by it
-  std::int64_t top_k = 0;   ///< the k largest; of equal ones the first tokens. 0: all
-  double top_p = 1;         ///< of what is left, the fewest of the largest whose probabilities reach p. 1: all
-  double min_p = 0;         ///< tokens at least min_p times as probable as the most probable one. 0: all
+  double temperature = 1;  ///< above 0: logits are divided by it
+  std::int64_t top_k = 0;  ///< the k largest; of equal ones the first tokens. 0: all
+  double top_p = 1;        ///< of what is left, the fewest of the largest whose probabilities reach p. 1: all
+  double min_p = 0;        ///< tokens at least min_p times as probable as the most probable one. 0: all
 };
 
 /// A token for each sequence, i32 [batch]: drawn with the probabilities that the softmax of the logits has among the

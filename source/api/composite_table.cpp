@@ -432,9 +432,9 @@ std::size_t Composite::least_operands() const {
 std::span<const Composite> composites() {
   static const std::vector<Composite> table = [] {
     std::vector<Composite> all;
-    for (std::vector<Composite>& rows : std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(),
-                                                    window_rows(), attention_rows(), generation_rows(),
-                                                    position_rows()})
+    for (std::vector<Composite>& rows :
+         std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(), window_rows(), attention_rows(),
+                     generation_rows(), position_rows()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &Composite::name);
     return all;

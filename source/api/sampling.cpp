@@ -66,8 +66,7 @@ Tensor within_top_p(const Tensor& ranked, double p) {
 Tensor repetition_penalty(const Tensor& logits, const Tensor& seen, double penalty) {
   if (!logits.valid()) return logits;
   if (!seen.valid()) return seen;
-  if (const auto checked = check_logits(logits, "repetition_penalty"); !checked)
-    return Tensor::failed(checked.error());
+  if (const auto checked = check_logits(logits, "repetition_penalty"); !checked) return Tensor::failed(checked.error());
   if (seen.dtype() != DType::boolean || seen.shape() != logits.shape())
     return Tensor::failed(invalid("'repetition_penalty' of logits {} takes a boolean for each, but they are {}.",
                                   api::text_of_type(logits), api::text_of_type(seen)));

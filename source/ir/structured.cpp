@@ -155,9 +155,10 @@ Result<Shape> update_rows_shape(const Call& call) {
   const bool are_first =
       starts.shape.size() <= axis && std::equal(starts.shape.begin(), starts.shape.end(), base.shape.begin());
   if (!are_first) {
-    return invalid("'update_rows' along axis {} of {} takes one start, or one for each position of the axes before it, "
-                   "but they are {}.",
-                   axis, to_text(base), to_text(starts));
+    return invalid(
+        "'update_rows' along axis {} of {} takes one start, or one for each position of the axes before it, "
+        "but they are {}.",
+        axis, to_text(base), to_text(starts));
   }
   const Dim &size = base.shape[axis], &count = rows.shape[axis];
   if (update.circular && (size.is_symbol() || count.is_symbol())) {

@@ -22,11 +22,11 @@ using segment::ValueId;
 struct Scope {
   Writer* out = nullptr;
   std::map<ValueId, Code> names;
-  std::map<index::AxisId, index::Expr> axes;        ///< loop axes in terms of the scope's own
-  std::map<index::AxisId, Code> axis_names;         ///< of the scope's own axes
-  std::vector<std::pair<index::Expr, Code>> known;  ///< quotients and remainders that have a variable
+  std::map<index::AxisId, index::Expr> axes;                ///< loop axes in terms of the scope's own
+  std::map<index::AxisId, Code> axis_names;                 ///< of the scope's own axes
+  std::vector<std::pair<index::Expr, Code>> known;          ///< quotients and remainders that have a variable
   std::map<std::pair<int, std::int64_t>, Code> data_names;  ///< indices, clamped to so many elements
-  std::map<ValueId, Code> lows;                     ///< of means: what rounding them has lost, for who subtracts them
+  std::map<ValueId, Code> lows;  ///< of means: what rounding them has lost, for who subtracts them
   Code exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 

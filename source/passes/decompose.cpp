@@ -217,8 +217,7 @@ Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
     const ir::Node& node = graph.node(id);
     const std::vector<NodeId> operands = rewriter.mapped(id);
     std::optional<Result<NodeId>> written;
-    if (node.op->cls == ops::OpClass::scatter)
-      written = scatter(rewriter.graph(), node, operands, most_comparisons);
+    if (node.op->cls == ops::OpClass::scatter) written = scatter(rewriter.graph(), node, operands, most_comparisons);
     if (node.op->cls == ops::OpClass::update) written = update_of_literal(rewriter.graph(), node, operands);
     if (!written) {
       VKF_CHECK_OK(rewriter.keep(id));

@@ -15,6 +15,16 @@ bool loads(const segment::Loops& loops, ir::NodeId node) {
   });
 }
 
+/// Whether the rows of `stored` may be written into the very memory of `read`: it is what they are written into, and
+/// they are not made of it. Nothing where neither is part of an update.
+std::optional<bool> updates_in_place(const segment::Loops& loops, ir::NodeId read, ir::NodeId stored) {
+  for (const segment::Store& store : loops.stores) {
+    if (!store.base || (store.node != stored && *store.base != read)) continue;
+    return store.node == stored && *store.base == read && !loads(loops, read);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
@@ -24,10 +34,7 @@ bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::Node
   // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
   // other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
-  for (const segment::Store& store : loops.stores) {
-    if (store.base && (store.node == stored || *store.base == read))
-      return store.node == stored && *store.base == read && !loads(loops, read);
-  }
+  if (const auto replaced = updates_in_place(loops, read, stored)) return *replaced;
   const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(),
                                  [&](const segment::Store& store) { return store.node == stored; });
   std::vector<bool> reaches(alone ? 0 : loops.values.size(), false);

@@ -23,7 +23,8 @@ void ascend(Indices& indices) {
 
 bool reduces_or_reads_by_data(ops::OpClass cls) {
   return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan ||
-         cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::update || cls == ops::OpClass::contraction;
+         cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::update ||
+         cls == ops::OpClass::contraction;
 }
 
 bool computes_by_element(ops::OpClass cls) { return cls == ops::OpClass::elementwise || cls == ops::OpClass::convert; }

@@ -178,8 +178,8 @@ void plan_stores(const ir::Graph& graph, const Loops& loops, const Tuning& tunin
   for (const segment::Store& store : loops.stores) {
     const int bytes = size_of(graph.node(store.node).type.dtype);
     const AccessPlan plan = plan_access(loops, tuning, schedule, {store.offset, bytes, store.predicates, store.axes});
-    schedule.stores.push_back(goes_to_many_places(loops, schedule, store) ? AccessPlan{AccessKind::element, std::max(4, bytes)}
-                                                                         : plan);
+    schedule.stores.push_back(
+        goes_to_many_places(loops, schedule, store) ? AccessPlan{AccessKind::element, std::max(4, bytes)} : plan);
   }
   // The parts of one buffer are stored alike.
   for (std::size_t i = 0; i < schedule.stores.size(); ++i) {

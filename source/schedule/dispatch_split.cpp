@@ -61,7 +61,8 @@ class Cutter {
         return refusal(node, fmt::format("that would be more than {} pieces", kMostDispatchParts));
     }
     if (loops_.opaque) return refusal(large->first, "a kernel of the user's is not cut");
-    if (std::any_of(loops_.stores.begin(), loops_.stores.end(), [](const auto& store) { return store.base.has_value(); }))
+    if (std::any_of(loops_.stores.begin(), loops_.stores.end(),
+                    [](const auto& store) { return store.base.has_value(); }))
       return refusal(large->first, "what rows are written into at positions from data is not cut");
     if (auto pieces = cut(loops_)) return *std::move(pieces);
     return refusal(large->first,

@@ -150,9 +150,10 @@ Result<void> check_updates(const ir::Graph& graph, const Loops& loops) {
   if (store == loops.stores.end()) return {};
   if (std::all_of(loops.axes.begin(), loops.axes.end(), [](const Axis& axis) { return axis.role == Role::parallel; }))
     return {};
-  return unsupported("'{}' %{} writes rows whose elements are reduced, scanned or sorted: the kernel that writes them "
-                     "computes elements alone.",
-                     graph.node(store->node).op->name, store->node);
+  return unsupported(
+      "'{}' %{} writes rows whose elements are reduced, scanned or sorted: the kernel that writes them "
+      "computes elements alone.",
+      graph.node(store->node).op->name, store->node);
 }
 
 /// The axes of the walk by role, outermost first.

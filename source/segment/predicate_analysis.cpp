@@ -88,9 +88,9 @@ Proof prove_in_bounds(const Loops& loops) {
   for (const Value& value : loops.values) {
     if (value.kind != Value::Kind::load) continue;
     ++proof.accesses;
-    const bool proven =
-        reads_known_positions(loops, value.offset) &&
-        (inside(value.buffer_elements, value.offset) || inside(value.buffer_elements, narrowed(value.offset, value.predicates)));
+    const bool proven = reads_known_positions(loops, value.offset) &&
+                        (inside(value.buffer_elements, value.offset) ||
+                         inside(value.buffer_elements, narrowed(value.offset, value.predicates)));
     proof.proven += proven ? 1 : 0;
   }
   for (const Store& store : loops.stores) {

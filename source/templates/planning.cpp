@@ -90,7 +90,10 @@ constexpr std::array kTemplates = {
                 .at_other_sizes = pointwise_at_other_sizes,
                 .tunings = pointwise_tunings},
     TemplateRow{.kind = Template::transpose,
-                .match = [](const Problem& problem) { return maps(problem) && !updates(problem) && problem.tuning.tiled.value_or(true); },
+                .match =
+                    [](const Problem& problem) {
+                      return maps(problem) && !updates(problem) && problem.tuning.tiled.value_or(true);
+                    },
                 .best = [](const Problem& problem) { return found(best_transpose(problem)); },
                 .is_asked_for = asks_for_transpose,
                 .tunings = pointwise_tunings,

@@ -562,7 +562,8 @@ void check_cached_attention(Problem& p) {
   const Array starts = p.integers({batch}, -1, capacity - queries);
   const bool causal = p.random.chance(70);
   const Array wanted = made({batch, key_heads * group, queries, width}, [&](const Integers& at) {
-    const std::int64_t start = std::max<std::int64_t>(static_cast<std::int64_t>(starts({at[0]})), 0), own = start + at[2];
+    const std::int64_t start = std::max<std::int64_t>(static_cast<std::int64_t>(starts({at[0]})), 0),
+                       own = start + at[2];
     const std::int64_t last = causal ? own : start + queries - 1;
     double sum = 0, result = 0;
     for (std::int64_t key = window > 0 ? std::max<std::int64_t>(0, own - window + 1) : 0; key <= last; ++key) {
@@ -587,7 +588,9 @@ void check_cached_attention(Problem& p) {
 void check_repetition_penalty(Problem& p) {
   const Array x = p.floats({p.draw(1, 3), p.draw(1, 40)}), seen = p.booleans(x.sizes);
   p.expect(made(x.sizes,
-                [&](const Integers& at) { return seen(at) == 0 ? x(at) : x(at) > 0 ? x(at) / 1.25 : x(at) * 1.25; }),
+                [&](const Integers& at) { return seen(at) == 0 ? x(at)
+                                                 : x(at) > 0   ? x(at) / 1.25
+                                                               : x(at) * 1.25; }),
            {{"penalty", 1.25}});
   p.expect_one_kernel();
 }
@@ -673,8 +676,7 @@ INSTANTIATE_TEST_SUITE_P(All, Composites, testing::ValuesIn(checked_names()),
 
 /// Random numbers have tests of their own, below; samples in generation_test.cpp.
 TEST(CompositeTable, HasACheckForEachComposite) {
-  const std::set<std::string_view> random = {"random_words", "random_uniform", "random_normal", "dropout",
-                                             "sample"};
+  const std::set<std::string_view> random = {"random_words", "random_uniform", "random_normal", "dropout", "sample"};
   for (const api::Composite& one : api::composites())
     EXPECT_TRUE(checks().contains(one.name) || random.contains(one.name)) << one.name;
 }

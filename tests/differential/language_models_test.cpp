@@ -58,8 +58,9 @@ class Generator {
   std::int32_t after(std::span<const std::int32_t> tokens, std::int32_t start) {
     std::int32_t next = 0;
     for (std::size_t done = 0; done < tokens.size(); done += kChunk) {
-      std::vector<std::int32_t> part(tokens.begin() + static_cast<std::ptrdiff_t>(done),
-                                     tokens.begin() + static_cast<std::ptrdiff_t>(std::min(done + kChunk, tokens.size())));
+      std::vector<std::int32_t> part(
+          tokens.begin() + static_cast<std::ptrdiff_t>(done),
+          tokens.begin() + static_cast<std::ptrdiff_t>(std::min(done + kChunk, tokens.size())));
       const auto count = static_cast<std::int32_t>(part.size());
       part.resize(kChunk, 5);  // written after those that are there, and written over by what comes next
       must(chunk_.write(std::as_bytes(std::span(part))));

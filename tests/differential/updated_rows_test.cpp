@@ -28,9 +28,7 @@ class UpdatedRows : public testing::TestWithParam<Written> {
     shape[static_cast<std::size_t>(GetParam().axis)] = Dim(GetParam().count);
     return shape;
   }
-  [[nodiscard]] std::int64_t size() const {
-    return GetParam().base[static_cast<std::size_t>(GetParam().axis)].size();
-  }
+  [[nodiscard]] std::int64_t size() const { return GetParam().base[static_cast<std::size_t>(GetParam().axis)].size(); }
   /// From some before the first row to some after the last.
   [[nodiscard]] Tensor starts() const {
     const Shape shape(GetParam().base.begin(),
@@ -50,7 +48,8 @@ TEST_P(UpdatedRows, AreWrittenAsTheReferenceWritesThem) {
   for (const DType dtype : {DType::f32, DType::f16, DType::i8, DType::i64, DType::boolean}) {
     for (const bool circular : {false, true}) {
       const std::string what = fmt::format("{} of {}{}", GetParam().name, name_of(dtype), circular ? ", circular" : "");
-      const Tensor base = Tensor::input("base", dtype, GetParam().base), rows = Tensor::input("rows", dtype, this->rows());
+      const Tensor base = Tensor::input("base", dtype, GetParam().base),
+                   rows = Tensor::input("rows", dtype, this->rows());
       compare(graph_of({base.update_rows(starts(), rows, GetParam().axis, circular)}), what);
     }
   }
@@ -83,11 +82,12 @@ TEST_P(UpdatedRows, MoveTheirOwnBytesAlone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Differential, UpdatedRows,
-    testing::Values(Written{"one_row_of_a_cache", {2, 3, 50, 16}, 2, 1, 0}, Written{"a_row_of_each", {5, 3, 50, 16}, 2, 1, 1},
-                    Written{"several_rows", {3, 40, 2, 24}, 1, 7, 1}, Written{"rows_of_odd_size", {3, 11, 7}, 1, 3, 1},
-                    Written{"single_elements", {200}, 0, 3, 0}, Written{"an_element_of_each", {60, 33}, 1, 1, 1},
-                    Written{"all_rows", {4, 9}, 0, 4, 0}, Written{"no_rows", {4, 9}, 0, 0, 0},
-                    Written{"one_element", {1}, 0, 1, 0}, Written{"a_start_of_each_head", {2, 3, 20, 8}, 2, 5, 2}),
+    testing::Values(Written{"one_row_of_a_cache", {2, 3, 50, 16}, 2, 1, 0},
+                    Written{"a_row_of_each", {5, 3, 50, 16}, 2, 1, 1}, Written{"several_rows", {3, 40, 2, 24}, 1, 7, 1},
+                    Written{"rows_of_odd_size", {3, 11, 7}, 1, 3, 1}, Written{"single_elements", {200}, 0, 3, 0},
+                    Written{"an_element_of_each", {60, 33}, 1, 1, 1}, Written{"all_rows", {4, 9}, 0, 4, 0},
+                    Written{"no_rows", {4, 9}, 0, 0, 0}, Written{"one_element", {1}, 0, 1, 0},
+                    Written{"a_start_of_each_head", {2, 3, 20, 8}, 2, 5, 2}),
     [](const auto& one) { return std::string(one.param.name); });
 
 /// In the buffer of the base: everything that is not written stays, bit for bit, and nothing is copied.

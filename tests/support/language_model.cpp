@@ -65,13 +65,16 @@ LanguageModel::LanguageModel(ModelFamily family) : family_(std::move(family)) {
   add("embedding", {f.tokens, f.width}, f.scales_embedding ? 1 / root(f.width) : 1);
   for (std::int64_t i = 0; i < f.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i) + ".";
-    for (const char* norm : {"before", "after", "before network", "after network"})
-      add(layer + norm, {f.width}, 0.2, 1);
+    for (const char* norm : {"before", "before network"}) add(layer + norm, {f.width}, 0.2, 1);
+    for (const char* norm : {"after", "after network"}) {
+      if (f.norms_results) add(layer + norm, {f.width}, 0.2, 1);
+    }
     add(layer + "query", {f.width, f.heads * f.head}, 2 / root(f.width));
     add(layer + "key", {f.width, f.key_heads * f.head}, 2 / root(f.width));
     add(layer + "value", {f.width, f.key_heads * f.head}, 1 / root(f.width));
-    add(layer + "query norm", {f.head}, 0.2, 1);
-    add(layer + "key norm", {f.head}, 0.2, 1);
+    for (const char* norm : {"query norm", "key norm"}) {
+      if (f.norms_queries_and_keys) add(layer + norm, {f.head}, 0.2, 1);
+    }
     add(layer + "output", {f.heads * f.head, f.width}, 1 / root(f.heads * f.head));
     if (f.experts > 0) add(layer + "router", {f.width, f.experts}, 2 / root(f.width));
     for (std::int64_t e = 0; e < std::max<std::int64_t>(1, f.experts); ++e)

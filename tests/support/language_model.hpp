@@ -16,11 +16,11 @@ namespace vkfuse::test {
 struct ModelFamily {
   std::string name;
   std::int64_t layers = 2, width = 48, heads = 4, key_heads = 2, head = 16, inner = 64, tokens = 96, capacity = 96;
-  std::int64_t turned = 16;             ///< elements of a head that the rotary embedding turns
-  bool norms_queries_and_keys = false;  ///< each head's, before they are turned
-  bool norms_results = false;           ///< of attention and of the network, before they are added
-  bool scales_embedding = false;        ///< by the root of the width
-  bool gelu = false;                    ///< gates by GELU (its tanh form), else by SiLU
+  std::int64_t turned = 16;              ///< elements of a head that the rotary embedding turns
+  bool norms_queries_and_keys = false;   ///< each head's, before they are turned
+  bool norms_results = false;            ///< of attention and of the network, before they are added
+  bool scales_embedding = false;         ///< by the root of the width
+  bool gelu = false;                     ///< gates by GELU (its tanh form), else by SiLU
   double softcap = 0, last_softcap = 0;  ///< of scores, and of logits
   std::optional<std::int64_t> window;
   std::int64_t experts = 0, chosen = 0;  ///< of each token, renormalised

@@ -250,7 +250,8 @@ void AnyGenerator::update_rows(const OpRow& row, NodeId from) {
   if (shape(from)[at].is_symbol()) return;
   const std::int64_t size = shape(from)[at].size();
   Shape wanted = shape(from);
-  wanted[at] = Dim(static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(std::min<std::int64_t>(size, 9) + 1))));
+  wanted[at] =
+      Dim(static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(std::min<std::int64_t>(size, 9) + 1))));
   const Shape starts(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(random_.below(at + 1)));
   const NodeId where = positions(size, starts);
   const NodeId rows = new_input(dtype(from), wanted);

@@ -134,8 +134,8 @@ Code AttentionBase::line_of(const schedule::MaskLine& line, bool upper) const {
   if (line.data) {
     schedule::MaskLine known = line;
     known.data.reset();
-    const Code& data = data_bounds_[static_cast<std::size_t>(
-        std::find(data_lines_.begin(), data_lines_.end(), line) - data_lines_.begin())];
+    const Code& data = data_bounds_[static_cast<std::size_t>(std::find(data_lines_.begin(), data_lines_.end(), line) -
+                                                             data_lines_.begin())];
     return code("{} + {}", data, line_of(known, upper));
   }
   const char* row = (line.slope > 0) == upper ? "highest" : "lowest";
@@ -185,8 +185,7 @@ Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   walk.all = walk.end = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
   const bool finite = tile_.mask.negligible_below.has_value();
   if (tile_.mask.empty() || (options_.numerics == Numerics::strict && (finite || tile_.mask.added))) return walk;
-  const std::int64_t rows =
-      tile_.axes.m.empty() ? 1 : loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
+  const std::int64_t rows = tile_.axes.m.empty() ? 1 : loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
   VKF_CHECK_OK(find_data_bounds());
   const Code at = code("tile_m * {}u", tile_.tile_m());
   const Code own_rows = numbers_.size(rows);

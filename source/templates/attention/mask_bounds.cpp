@@ -185,8 +185,8 @@ Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t t
     std::int64_t found = upper ? INT64_MIN : INT64_MAX;
     for (const MaskLine& line : bound) {
       if (line.data && !upper) continue;
-      const std::int64_t at = line.data ? expected
-                                        : line.slope * ((line.slope > 0) == upper ? highest : lowest) + line.constant;
+      const std::int64_t at =
+          line.data ? expected : line.slope * ((line.slope > 0) == upper ? highest : lowest) + line.constant;
       found = upper ? std::max(found, at) : std::min(found, at);
     }
     return found;

@@ -84,7 +84,6 @@ std::optional<Expr> MaskConditions::position_of(ValueId id) {
 std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
   const Value& own = value(id);
   if (const auto number = number_of(graph_, own)) return ir::whole_number(*number);
-  if (const auto most = largest_data(id)) return Expr::data(static_cast<index::DataId>(id), *most + 1);
   if (own.kind == Value::Kind::position)
     return node(id).op->role == ops::Role::iota ? std::optional(own.offset) : std::nullopt;
   const ir::PositionArithmetic arithmetic = ir::position_arithmetic_of(role_of(id));
@@ -104,30 +103,6 @@ std::optional<Expr> MaskConditions::data_of(ValueId id) const {
   const bool is_data = own.kind == Value::Kind::load || own.kind == Value::Kind::compute;
   if (!is_data || own.level != 0 || (own.axes & ~batch_) != 0 || node(id).type.dtype != DType::i32) return std::nullopt;
   return Expr::data(static_cast<index::DataId>(id), kFarthestBound);
-}
-
-/// Of data that is clamped to numbers from 0 on: the last of them. Nothing where sums of it might wrap.
-std::optional<std::int64_t> MaskConditions::largest_data(ValueId id) const {
-  if (!data_of(id)) return std::nullopt;
-  const auto limit_of = [&](ValueId of, ops::Role role) -> std::optional<std::pair<double, ValueId>> {
-    if (role_of(of) != role) return std::nullopt;
-    for (const std::size_t k : {0U, 1U}) {
-      if (const auto number = number_of(graph_, value(value(of).operands[k])))
-        return std::pair(*number, value(of).operands[1 - k]);
-    }
-    return std::nullopt;
-  };
-  const auto inside = [](double least, double most) {
-    return least >= 0 && most >= least && most < static_cast<double>(kFarthestBound);
-  };
-  for (const bool min_first : {true, false}) {
-    const auto outer = limit_of(id, min_first ? ops::Role::min : ops::Role::max);
-    const auto inner = outer ? limit_of(outer->second, min_first ? ops::Role::max : ops::Role::min) : std::nullopt;
-    if (!inner) continue;
-    const double least = min_first ? inner->first : outer->first, most = min_first ? outer->first : inner->first;
-    if (inside(least, most)) return static_cast<std::int64_t>(most);
-  }
-  return std::nullopt;
 }
 
 namespace {
@@ -174,13 +149,21 @@ class Floor {
         const std::int64_t each = coefficient / times_;
         if (each > 0) plane_.rest -= each * (times_ - 1);
         add(atom.operand, each);
-      } else if (plane_.data && atom.kind == index::Atom::Kind::data) {
-        plane_.along_data += coefficient;
-      } else if (plane_.data && atom.kind == index::Atom::Kind::axis && ((batch_ >> atom.id) & 1u) != 0) {
-        plane_.others = plane_.others + Expr(0, {{coefficient, term.atom}});
       } else {
-        plane_.rest += coefficient * (coefficient > 0 ? atom.low : atom.high);
+        add_other({coefficient, term.atom});
       }
+    }
+  }
+
+  /// What is neither of rows nor of keys: beside data it is kept, else as low as it gets.
+  void add_other(const Expr::Term& term) {
+    const index::Atom& atom = *term.atom;
+    if (plane_.data && atom.kind == index::Atom::Kind::data) {
+      plane_.along_data += term.coefficient;
+    } else if (plane_.data && atom.kind == index::Atom::Kind::axis && ((batch_ >> atom.id) & 1u) != 0) {
+      plane_.others = plane_.others + Expr(0, {term});
+    } else {
+      plane_.rest += term.coefficient * (term.coefficient > 0 ? atom.low : atom.high);
     }
   }
 
@@ -194,7 +177,8 @@ std::int64_t floor_of(std::int64_t a, std::int64_t divisor) { return a / divisor
 
 }  // namespace
 
-/// Whether everything beside the data is so small that data which is taken for kFarthestBound leaves every key, or none.
+/// Whether everything beside the data is so small that data which is taken for kFarthestBound leaves every key, or
+/// none.
 bool MaskConditions::is_near(const index::Expr& others, const MaskLine& line) const {
   constexpr std::int64_t kNear = kFarthestBound / 8;
   const auto size = [&](int axis) { return axis < 0 ? 1 : loops_.axes[static_cast<std::size_t>(axis)].size; };

@@ -32,8 +32,8 @@ class MaskConditions {
   MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, int k, segment::AxisSet batch)
       : graph_(graph), loops_(loops), m_(m), k_(k), batch_(batch) {}
 
-  // Data is followed where it is an i32 of the batch alone: compared as it is, or with positions added where it is
-  // known to lie between 0 and a number, so that no sum wraps.
+  // Data is followed where it is an i32 of the batch alone that is compared as it is with positions: in a sum it might
+  // wrap.
 
   /// What holds where a boolean is `truth`.
   Necessary where(segment::ValueId id, bool truth);
@@ -49,7 +49,6 @@ class MaskConditions {
   [[nodiscard]] std::optional<index::Expr> position_of(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> sum_of_positions(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> data_of(segment::ValueId id) const;
-  [[nodiscard]] std::optional<std::int64_t> largest_data(segment::ValueId id) const;
   [[nodiscard]] Necessary not_above_zero(const index::Expr& expr) const;
   [[nodiscard]] bool is_near(const index::Expr& others, const MaskLine& line) const;
   [[nodiscard]] Necessary where_apart(const ops::Comparison& of, const index::Expr& apart) const;
