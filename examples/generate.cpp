@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -100,6 +101,7 @@ struct Step {
   std::int64_t count;
   std::vector<Tensor> outputs = {};
   CompileOptions options = {};
+  std::optional<Tensor> cosine = {}, sine = {};  ///< at the positions of the tokens
 
   [[nodiscard]] Tensor weight(const std::string& name) const {
     return Tensor::input(name, o.dtype(), weights_of(o).at(name));
@@ -110,13 +112,10 @@ struct Step {
     return value;
   }
 
-  Tensor attended(const Tensor& x, const std::string& layer, const Tensor& start, const Tensor& position) {
-    const auto table = [&](const char* name) {
-      return Tensor::input(name, DType::f32, {o.capacity, o.head() / 2}).gather(position, 0).unsqueeze(1);
-    };
+  Tensor attended(const Tensor& x, const std::string& layer, const Tensor& start) {
     const auto heads = [&](const char* name, std::int64_t many, bool turns) {
       Tensor each = matmul(x, weight(layer + name)).reshape({count, many, o.head()});
-      if (turns) each = rotary(each.cast(DType::f32), table("cosine"), table("sine")).cast(o.dtype());
+      if (turns) each = rotary(each.cast(DType::f32), *cosine, *sine).cast(o.dtype());
       return each.permute({1, 0, 2}).unsqueeze(0);
     };
     const auto cache = [&](const char* name, const Tensor& rows) {
@@ -132,11 +131,11 @@ struct Step {
   /// What the logits of the last token become.
   Tensor chosen(Tensor logits, const Tensor& tokens, const Tensor& start, const Tensor& last) {
     if (o.penalty != 1) {
-      const Tensor token = Tensor::iota(DType::i32, {1, o.vocabulary}, 1);
-      const Tensor is_there = le(Tensor::iota(DType::i32, {count, 1}, 0), last);
-      const Tensor hit = logical_and(eq(tokens.reshape({count, 1}), token), is_there).cast(DType::i32).max({0}, true);
-      const Tensor seen = logical_or(Tensor::input("seen", DType::boolean, {1, o.vocabulary}), hit.cast(DType::boolean));
-      logits = repetition_penalty(logits, output("seen'", seen), o.penalty);
+      // The host has marked the prompt; each later token is marked in place.
+      Tensor seen = Tensor::input("seen", DType::boolean, {1, o.vocabulary});
+      const Tensor yes = Tensor::scalar(DType::boolean, 1).reshape({1, 1});
+      if (count == 1) seen = output("seen'", seen.update_rows(tokens.reshape({}), yes, 1));
+      logits = repetition_penalty(logits, seen, o.penalty);
     }
     if (o.temperature == 0) return greedy(logits);
     const Tensor seed = start + last + Tensor::scalar_int(DType::i32, o.seed * 65536 % 2000000011);
@@ -147,10 +146,15 @@ struct Step {
     const Tensor tokens = Tensor::input("tokens", DType::i32, {count});
     const Tensor start = Tensor::input("start", DType::i32, {1}), last = Tensor::input("last", DType::i32, {1});
     const Tensor position = start + Tensor::iota(DType::i32, {count}, 0);
+    const auto angles = [&](const char* name) {
+      return Tensor::input(name, DType::f32, {o.capacity, o.head() / 2}).gather(position, 0).unsqueeze(1);
+    };
+    cosine = angles("cosine");
+    sine = angles("sine");
     Tensor x = weight("embedding").gather(tokens, 0);
     for (std::int64_t i = 0; i < o.layers; ++i) {
       const std::string layer = std::to_string(i) + ".";
-      x = x + attended(rms_norm(x), layer, start.reshape({}), position);
+      x = x + attended(rms_norm(x), layer, start.reshape({}));
       const Tensor y = rms_norm(x);
       const Tensor inner = silu(matmul(y, weight(layer + "gate"))) * matmul(y, weight(layer + "up"));
       x = x + matmul(inner, weight(layer + "down"));
@@ -252,9 +256,7 @@ Result<void> add_caches(const Device& device, const Options& o, Buffers& inputs,
       if (auto added = add(std::to_string(i) + name, static_cast<std::uint64_t>(bytes)); !added) return added;
     }
   }
-  if (o.penalty == 1) return {};
-  if (auto added = add("seen", static_cast<std::uint64_t>(o.vocabulary)); !added) return added;
-  return inputs.at("seen").write(std::vector<std::byte>(static_cast<std::size_t>(o.vocabulary)));
+  return o.penalty == 1 ? Result<void>() : add("seen", static_cast<std::uint64_t>(o.vocabulary));
 }
 
 // --- the loop --------------------------------------------------------------------------------------------------------
@@ -272,16 +274,26 @@ struct Run {
   Buffer zero;
 
   Result<void> step(const Executable& program, const Buffer& tokens, const Buffer& start, const Buffer& last,
-                    const Turn& to) const {
+                    const Turn& to, bool is_prompt) const {
     Bindings bindings{.inputs = inputs, .outputs = outputs};
     bindings.inputs.insert({{"tokens", tokens}, {"start", start}, {"last", last}});
     bindings.outputs.insert({{"token", to.token}, {"start'", to.start}});
+    if (is_prompt) bindings.outputs.erase("seen'");
     auto run = program.submit(bindings);
     if (!run) return Error(run.error());
     return run->wait();
   }
 
+  Result<void> mark(const std::vector<std::int32_t>& prompt) const {
+    std::vector<std::byte> marks(static_cast<std::size_t>(o.vocabulary));
+    for (const std::int32_t token : prompt) marks[static_cast<std::size_t>(token)] = std::byte{1};
+    return inputs.at("seen").write(marks);
+  }
+
   Result<void> read_prompt(const Device& device, const Executable& program, const std::vector<std::int32_t>& prompt) {
+    if (o.penalty != 1) {
+      if (auto marked = mark(prompt); !marked) return marked;
+    }
     for (std::size_t done = 0; done < prompt.size(); done += static_cast<std::size_t>(o.chunk)) {
       std::vector<std::int32_t> part(static_cast<std::size_t>(o.chunk), 0);
       const std::size_t count = std::min(part.size(), prompt.size() - done);
@@ -292,7 +304,7 @@ struct Run {
       for (const auto* made : {&tokens, &start, &last}) {
         if (!*made) return Error(made->error());
       }
-      if (auto ran = step(program, *tokens, *start, *last, turns[0]); !ran) return ran;
+      if (auto ran = step(program, *tokens, *start, *last, turns[0], true); !ran) return ran;
     }
     return {};
   }
@@ -305,7 +317,8 @@ struct Run {
       if (auto read = from.token.read(std::as_writable_bytes(std::span(&token, 1))); !read) return Error(read.error());
       tokens.push_back(token);
       if (i + 1 == o.tokens) return tokens;
-      if (auto ran = step(program, from.token, from.start, zero, turns[(i + 1) % 2]); !ran) return Error(ran.error());
+      if (auto ran = step(program, from.token, from.start, zero, turns[(i + 1) % 2], false);
+          !ran) return Error(ran.error());
     }
   }
 };

@@ -133,6 +133,47 @@ TEST(UpdatedRowsInPlace, LeaveEverythingElse) {
   EXPECT_EQ(now, expected);
 }
 
+/// A row that is a number of the kernel's text, and one that is the same for all elements.
+TEST(UpdatedRowsOfNumbers, AreWrittenWhereDataSays) {
+  for (const DType dtype : {DType::boolean, DType::f16, DType::f32}) {
+    const Tensor base = Tensor::input("base", dtype, {1, 77}), at = integers("index", 85, {}, 4);
+    compare(graph_of({base.update_rows(at, Tensor::scalar(dtype, 1).reshape({1, 1}), 1)}), std::string(name_of(dtype)));
+    const Tensor one = Tensor::input("one", dtype, {});
+    compare(graph_of({base.update_rows(at, one.broadcast_to({1, 5}), 1)}), std::string(name_of(dtype)));
+  }
+}
+
+/// Symbols as batch, and as the number of rows: past the end they are left out at every size.
+TEST(UpdatedRowsOfSymbols, AreWrittenAtEverySize) {
+  const Dim batch = Dim::any("batch", {.max = 9}), count = Dim::any("count", {.max = 20});
+  const Tensor base = Tensor::input("base", DType::f32, {batch, 12, 8});
+  const Tensor rows = Tensor::input("rows", DType::f32, {batch, count, 8});
+  const ir::Graph graph = graph_of({base.update_rows(integers("index", 14, {batch}, 1), rows * 2.0, 1)});
+  const Executable program = compile_graph(graph, {});
+  for (const auto& [sequences, positions] : {std::pair(1, 1), std::pair(3, 5), std::pair(9, 20), std::pair(2, 0)}) {
+    const SymbolValues sizes{{"batch", sequences}, {"count", positions}};
+    compare_with_reference(program, graph, data_for({graph, sizes, 5, false}),
+                           fmt::format("{} sequences, {} rows", sequences, positions));
+  }
+}
+
+TEST(UpdatedRowsErrors, SayWhatWasGiven) {
+  const Tensor base = Tensor::input("base", DType::f32, {4, 6, 8}), start = Tensor::input("at", DType::i32, {});
+  const auto refusal = [&](const Tensor& starts, const Shape& rows, int axis, bool circular = false) {
+    const Tensor y = base.update_rows(starts, Tensor::input("rows", DType::f32, rows), axis, circular);
+    return y.valid() ? std::string() : y.error().message;
+  };
+  EXPECT_EQ(refusal(start, {4, 7, 8}, 1), "'update_rows' writes 7 rows into the 6 that axis 1 of f32[4, 6, 8] has.");
+  EXPECT_EQ(refusal(start, {4, 2, 7}, 1),
+            "'update_rows' along axis 1 of f32[4, 6, 8] takes rows of shape [4, 2, 8], but they are f32[4, 2, 7].");
+  EXPECT_EQ(refusal(Tensor::input("at", DType::i32, {4, 6}), {4, 2, 8}, 1),
+            "'update_rows' along axis 1 of f32[4, 6, 8] takes one start, or one for each position of the axes before "
+            "it, but they are i32[4, 6].");
+  EXPECT_EQ(refusal(start, {4, Dim::any("n"), 8}, 1, true),
+            "'update_rows' that is circular needs numbers along axis 1, but there are f32[4, 6, 8] and f32[4, n, 8].");
+  EXPECT_NE(refusal(start, {4, 2, 8}, 3), "");
+}
+
 /// Two tables of unlike sizes at the same positions: each is clamped to its own.
 TEST(Gathers, ClampToEachTable) {
   const Tensor at = integers("index", 60, {40}, 5);
