@@ -13,7 +13,7 @@
 namespace vkfuse::test {
 namespace {
 
-constexpr std::int64_t kRows = 6, kTokens = 300;
+constexpr std::int64_t kSequences = 6, kTokens = 300;
 
 struct Sampled {
   const char* name;
@@ -25,7 +25,7 @@ struct Sampled {
 std::vector<float> logits_of(std::uint64_t seed) {
   Random random(seed);
   std::vector<float> logits;
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kSequences; ++row) {
     for (std::int64_t i = 0; i < kTokens; ++i)
       logits.push_back(static_cast<float>(std::round(8 * random.between(-2, 2) * static_cast<double>(row + 1)) / 8));
   }
@@ -67,16 +67,16 @@ class Samples : public testing::TestWithParam<Sampled> {};
 
 TEST_P(Samples, AreThoseOfLoops) {
   const SampleOptions& options = GetParam().options;
-  const Tensor logits = Tensor::input("logits", DType::f32, {kRows, kTokens}), seed = Tensor::input("seed", DType::i32, {1});
+  const Tensor logits = Tensor::input("logits", DType::f32, {kSequences, kTokens}), seed = Tensor::input("seed", DType::i32, {1});
   const std::int64_t width = options.top_k > 0 ? options.top_k : kTokens;
-  const Executable program = must(compile(device(), {sample(logits, seed, options), random_uniform({kRows, width}, seed)}));
+  const Executable program = must(compile(device(), {sample(logits, seed, options), random_uniform({kSequences, width}, seed)}));
   int decided = 0;
   for (std::int32_t draw = 0; draw < 40; ++draw) {
     const std::vector<float> given = logits_of(static_cast<std::uint64_t>(draw));
     const Outputs outputs = drawn(program, given, draw * 7919 - 5);
     const auto tokens = outputs.at("y").as<std::int32_t>();
     const auto noise = outputs.at("y1").as<float>();
-    for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t r = 0; r < kSequences; ++r) {
       std::vector<double> row;
       for (std::int64_t i = 0; i < kTokens; ++i)
         row.push_back(static_cast<double>(given[static_cast<std::size_t>(r * kTokens + i)]) / options.temperature);

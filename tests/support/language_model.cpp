@@ -80,7 +80,7 @@ LanguageModel::LanguageModel(ModelFamily family) : family_(std::move(family)) {
     for (std::int64_t e = 0; e < std::max<std::int64_t>(1, f.experts); ++e)
       add_network(layer + std::to_string(e) + ".");
   }
-  add("last", {f.width}, 0.2, 1);
+  add("final", {f.width}, 0.2, 1);
   add("head", {f.width, f.tokens}, 3 / root(f.width));
   for (const bool sine : {false, true}) {
     const std::string name = sine ? "sine" : "cosine";
@@ -170,7 +170,7 @@ LanguageModel::Step LanguageModel::step(std::int64_t count) const {
     x = x + (f.norms_results ? norm(made, layer + "after network") : made);
   }
   const Tensor last = x.gather(Tensor::input("last", DType::i32, {1}), 0);
-  Tensor logits = matmul(norm(last, "last"), weight("head"));
+  Tensor logits = matmul(norm(last, "final"), weight("head"));
   if (f.last_softcap > 0) logits = tanh(logits / f.last_softcap) * f.last_softcap;
   add_output("token", greedy(logits));
   add_output("logits", logits);
@@ -290,7 +290,7 @@ std::vector<double> LanguageModel::next_logits(std::int32_t token) {
     add_to(f.norms_results ? normed(std::move(made), layer + "after network") : made);
   }
   ++position_;
-  Vector logits = product(normed(x, "last"), "head");
+  Vector logits = product(normed(x, "final"), "head");
   for (double& one : logits) one = f.last_softcap > 0 ? f.last_softcap * std::tanh(one / f.last_softcap) : one;
   return logits;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ModelFamily {
   double softcap = 0, last_softcap = 0;  ///< of scores, and of logits
   std::optional<std::int64_t> window;
   std::int64_t experts = 0, chosen = 0;  ///< of each token, renormalised
+  friend void PrintTo(const ModelFamily& family, std::ostream* out) { *out << family.name; }
 };
 
 /// Llama, Qwen3, Gemma, Phi, Mistral, a mixture of experts.
