@@ -57,8 +57,8 @@ Result<Options> read_options(int argc, char** argv) {
     if (end == argv[i + 1] || *end != 0)
       return failure("The value of the option '" + name + "' is '" + argv[i + 1] + "', which is no number.");
   }
-  for (const std::int64_t size : {o.layers, o.width, o.heads, o.key_heads, o.inner, o.vocabulary, o.capacity, o.prompt,
-                                  o.tokens, o.chunk}) {
+  for (const std::int64_t size :
+       {o.layers, o.width, o.heads, o.key_heads, o.inner, o.vocabulary, o.capacity, o.prompt, o.tokens, o.chunk}) {
     if (size < 1 || size > (std::int64_t{1} << 26))
       return failure("Sizes are 1 to 67108864, but one is " + std::to_string(size) + ".");
   }
@@ -185,8 +185,8 @@ Result<void> check_room(const Device& device, const Options& o) {
   const auto width = o.half != 0 ? 2.0 : 4.0;
   double weights = 0;
   for (const auto& [name, shape] : weights_of(o)) weights += static_cast<double>(elements(shape)) * width;
-  const double position = 2.0 * width * static_cast<double>(o.layers * o.key_heads * o.head()) +
-                          8.0 * static_cast<double>(o.head() / 2);
+  const double position =
+      2.0 * width * static_cast<double>(o.layers * o.key_heads * o.head()) + 8.0 * static_cast<double>(o.head() / 2);
   const auto all = static_cast<double>(device.description().memory_bytes);
   if (weights + position * static_cast<double>(o.capacity) <= all) return {};
   char text[200];
@@ -317,8 +317,8 @@ struct Run {
       if (auto read = from.token.read(std::as_writable_bytes(std::span(&token, 1))); !read) return Error(read.error());
       tokens.push_back(token);
       if (i + 1 == o.tokens) return tokens;
-      if (auto ran = step(program, from.token, from.start, zero, turns[(i + 1) % 2], false);
-          !ran) return Error(ran.error());
+      if (auto ran = step(program, from.token, from.start, zero, turns[(i + 1) % 2], false); !ran)
+        return Error(ran.error());
     }
   }
 };

@@ -19,8 +19,8 @@ def generate():
     return module
 
 
-SMALL = ["--width", "64", "--inner", "96", "--vocabulary", "128", "--capacity", "64", "--prompt", "13", "--tokens", "24",
-         "--chunk", "8"]
+SMALL = ["--width", "64", "--inner", "96", "--vocabulary", "128", "--capacity", "64", "--prompt", "13",
+         "--tokens", "24", "--chunk", "8"]
 
 
 def logits_of(o, weights, tables, tokens):

@@ -66,10 +66,8 @@ TEST_P(CachedAttention, IsThatOfWhatIsHeld) {
     }
     const auto result = [&](double beyond) {
       const std::vector<std::byte> keys = cache(held, beyond, 2), values = cache(held, beyond, 3);
-      const auto outputs = must(program.run({{"q", HostView(q)},
-                                             {"keys", HostView(keys)},
-                                             {"values", HostView(values)},
-                                             {"starts", HostView(starts)}}));
+      const auto outputs = must(program.run(
+          {{"q", HostView(q)}, {"keys", HostView(keys)}, {"values", HostView(values)}, {"starts", HostView(starts)}}));
       return outputs.at("y").bytes;
     };
     const std::vector<std::byte> clean = result(0);
@@ -139,7 +137,10 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
     }
     return best;
   };
-  EXPECT_LT(time(100) * 4, time(static_cast<std::int32_t>(c.capacity - 1)));
+  // Of four buffers, which a device of the least limits has, the kernel that skips blocks needs more: scores are
+  // stored.
+  const double few = time(100), all = time(static_cast<std::int32_t>(c.capacity - 1));
+  EXPECT_TRUE(few * 4 < all || has_least_limits()) << few << " us and " << all << " us";
 }
 
 TEST(CachedAttentionErrors, SayWhatWasGiven) {

@@ -67,9 +67,11 @@ class Samples : public testing::TestWithParam<Sampled> {};
 
 TEST_P(Samples, AreThoseOfLoops) {
   const SampleOptions& options = GetParam().options;
-  const Tensor logits = Tensor::input("logits", DType::f32, {kSequences, kTokens}), seed = Tensor::input("seed", DType::i32, {1});
+  const Tensor logits = Tensor::input("logits", DType::f32, {kSequences, kTokens}),
+               seed = Tensor::input("seed", DType::i32, {1});
   const std::int64_t width = options.top_k > 0 ? options.top_k : kTokens;
-  const Executable program = must(compile(device(), {sample(logits, seed, options), random_uniform({kSequences, width}, seed)}));
+  const Executable program =
+      must(compile(device(), {sample(logits, seed, options), random_uniform({kSequences, width}, seed)}));
   int decided = 0;
   for (std::int32_t draw = 0; draw < 40; ++draw) {
     const std::vector<float> given = logits_of(static_cast<std::uint64_t>(draw));
@@ -94,7 +96,8 @@ TEST_P(Samples, AreThoseOfLoops) {
       }
       if (best - second < 1e-4) continue;
       ++decided;
-      ASSERT_EQ(tokens[static_cast<std::size_t>(r)], static_cast<std::int32_t>(token)) << "draw " << draw << ", row " << r;
+      ASSERT_EQ(tokens[static_cast<std::size_t>(r)], static_cast<std::int32_t>(token))
+          << "draw " << draw << ", row " << r;
     }
     const Outputs again = drawn(program, given, draw * 7919 - 5);
     EXPECT_TRUE(std::ranges::equal(again.at("y").as<std::int32_t>(), tokens)) << "another run draws otherwise";
@@ -102,13 +105,13 @@ TEST_P(Samples, AreThoseOfLoops) {
   EXPECT_GE(decided, 200);
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, Samples,
-                         testing::Values(Sampled{"all", {}}, Sampled{"cold", {.temperature = 0.25}},
-                                         Sampled{"top_k", {.temperature = 1.5, .top_k = 20}},
-                                         Sampled{"top_1", {.top_k = 1}}, Sampled{"top_p", {.top_p = 0.8}},
-                                         Sampled{"min_p", {.min_p = 0.05}},
-                                         Sampled{"all_three", {.temperature = 2, .top_k = 50, .top_p = 0.9, .min_p = 0.02}}),
-                         [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Differential, Samples,
+    testing::Values(Sampled{"all", {}}, Sampled{"cold", {.temperature = 0.25}},
+                    Sampled{"top_k", {.temperature = 1.5, .top_k = 20}}, Sampled{"top_1", {.top_k = 1}},
+                    Sampled{"top_p", {.top_p = 0.8}}, Sampled{"min_p", {.min_p = 0.05}},
+                    Sampled{"all_three", {.temperature = 2, .top_k = 50, .top_p = 0.9, .min_p = 0.02}}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 /// 20,000 draws of five tokens: as often as their probabilities say, within five deviations.
 TEST(SampleFrequencies, AreTheProbabilities) {
