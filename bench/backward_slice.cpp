@@ -131,6 +131,7 @@ Extents needed(const ir::Node& node, std::size_t k, const Extents& box, const Si
     case OpClass::scan: return lines(std::get<ir::ScanPayload>(node.payload).axis);
     case OpClass::sort: return lines(std::get<ir::SortPayload>(node.payload).axis);
     case OpClass::gather: return of_gather(node, k, box, operand);
+    case OpClass::update: return k == 1 ? Extents(operand) : aligned(box, operand);
     case OpClass::scatter: return k == 1 ? Extents(operand) : aligned(box, operand);
     case OpClass::contraction: return of_dot(node, k, box, operand);
     case OpClass::view: return of_view(node, box, shape, operand);

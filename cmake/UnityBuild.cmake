@@ -57,6 +57,7 @@ set(VKFUSE_UNITY_ALONE
   bench/peaks.cpp
   source/api/composite_table.cpp
   source/api/contractions.cpp
+  source/api/generation.cpp
   source/api/convolution.cpp
   source/api/quantization.cpp
   source/api/tensor_views.cpp
@@ -88,7 +89,11 @@ set(VKFUSE_UNITY_ALONE
   tests/unit/onnx/slicing_test.cpp
   tests/unit/runtime/figures_test.cpp
   tests/unit/runtime/store_test.cpp
-  tests/unit/runtime/submission_test.cpp)
+  tests/unit/runtime/submission_test.cpp
+  tests/differential/cached_attention_test.cpp
+  tests/differential/language_models_test.cpp
+  tests/differential/sampling_test.cpp
+  tests/differential/updated_rows_test.cpp)
 
 # A new fault edits this header, and decides which sources have faults.
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS

@@ -52,6 +52,11 @@ struct OnnxOptions {
   /// f16 or bf16: inputs, weights and results that are f32 become this. What an operator computes in f32 inside, such
   /// as the statistics of a norm, stays so.
   std::optional<DType> floats;
+  /// Past keys and values of GroupQueryAttention are caches of their full length, as their presents are, and
+  /// seqlens_k says how many positions of them count: new rows are written in place where both are bound to one buffer.
+  /// Without it that is so where total_sequence_length is known and no longer than the past; else presents are pasts
+  /// with the new rows after them.
+  bool shared_caches = false;
 };
 
 /// An imported graph. It owns everything it needs: the file may change or vanish afterwards. As

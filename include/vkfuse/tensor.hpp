@@ -103,6 +103,14 @@ class Tensor {
   /// "add", "mul", "max" or "min". Indices are [k], updates [k, ...].
   [[nodiscard]] Tensor scatter(const Tensor& indices, const Tensor& updates, std::string_view mode = "set") const;
 
+  /// This tensor [..., n, ...] with `rows` [..., k, ...] in place of its rows from a start on, along `axis`. `starts`
+  /// are one number, or one for each position of the first axes, before `axis`. A start below 0 counts as 0, and rows
+  /// past the end are left out. With `circular` they go on at the beginning; k is then at most n.
+  ///
+  /// Where the result lies in this tensor's buffer (both are bound to it, or the input is donated), a run writes the
+  /// rows and touches nothing else: how a cache of keys grows. Elsewhere a run copies this tensor first.
+  [[nodiscard]] Tensor update_rows(const Tensor& starts, const Tensor& rows, int axis, bool circular = false) const;
+
   // Reductions over any axes; no axes means all. With keep_dims the axes stay as 1.
   // f16 and bf16 are added up in f32.
   [[nodiscard]] Tensor sum(std::vector<int> axes = {}, bool keep_dims = false) const;

@@ -14,6 +14,7 @@
 #include "vkfuse/device.hpp"
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"
+#include "vkfuse/generation.hpp"
 #include "vkfuse/gradients.hpp"
 #include "vkfuse/interop.hpp"
 #include "vkfuse/ops.hpp"

@@ -65,6 +65,7 @@ LoadOptions load_options(const nb::kwargs& given, const char* function) {
            }},
           {"input_sizes", [&](nb::handle value) { made.onnx.input_sizes = to_sizes(value); }},
           {"floats", [&](nb::handle value) { made.onnx.floats = to_dtype(value); }},
+          {"shared_caches", [&](nb::handle value) { made.onnx.shared_caches = nb::cast<bool>(value); }},
       });
   return made;
 }

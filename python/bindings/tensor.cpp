@@ -322,7 +322,19 @@ void bind_methods(nb::class_<Value>& type) {
           "indices"_a, "updates"_a, "mode"_a = "set",
           "This tensor [n, ...] with rows updates[k] joined onto row indices[k], for k in order; mode: \"set\", "
           "\"add\",\n"
-          "\"mul\", \"max\" or \"min\". Rows out of range are dropped.");
+          "\"mul\", \"max\" or \"min\". Rows out of range are dropped.")
+      .def(
+          "update_rows",
+          [](const Value& self, nb::handle starts, nb::handle rows, int axis, bool circular) {
+            const Tensor at = to_tensor(starts, nullptr);
+            const Tensor with = to_tensor(rows, &self.get());
+            return made_of({self.get(), at, with}, [&] { return self.get().update_rows(at, with, axis, circular); });
+          },
+          "starts"_a, "rows"_a, "axis"_a, "circular"_a = false,
+          "This tensor with rows in place of those from a start on, along an axis; starts are one number, or one for\n"
+          "each position of the first axes. Rows past the end are left out, or circular: go on at the beginning. A "
+          "run\n"
+          "writes the rows alone where the result lies in this tensor's memory: docs/generation.md.");
 }
 
 void bind_reductions(nb::class_<Value>& type) {

@@ -4,6 +4,7 @@
 #include "api/composite_table.hpp"
 #include "api/composites.hpp"
 #include "api/tensor_node.hpp"
+#include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::api {
@@ -292,6 +293,53 @@ std::vector<Composite> attention_rows() {
   };
 }
 
+CachedAttentionOptions cached_attention_options(Operands operands, const CompositeCall& call) {
+  CachedAttentionOptions options;
+  if (call.real("scale") != 0) options.scale = call.real("scale");
+  options.softcap = call.real("softcap");
+  options.causal = call.flag("causal");
+  if (call.integer("window") != 0) options.window = call.integer("window");
+  if (call.integer("part") != 0) options.part = call.integer("part");
+  options.bias = optional_at(operands, 4);
+  return options;
+}
+
+std::vector<Composite> generation_rows() {
+  return {
+      {"cached_attention",
+       "q keys values starts bias?",
+       {{"scale", 0.0},
+        {"softcap", 0.0},
+        {"causal", std::int64_t{1}},
+        {"window", std::int64_t{0}},
+        {"part", std::int64_t{0}}},
+       "attention of q [batch, heads, queries, size] from the positions `starts` on against caches [batch, key heads, "
+       "capacity, size] that hold no more: keys after the last query are not read; scale 0: 1 / sqrt(size); window 0: "
+       "all keys",
+       [](Operands x, const CompositeCall& call) {
+         return cached_attention(x[0], x[1], x[2], x[3], cached_attention_options(x, call));
+       }},
+      {"repetition_penalty",
+       "logits seen",
+       {{"penalty", 1.0}},
+       "logits [batch, tokens] of the tokens that are seen, booleans, divided by the penalty, or times it below 0",
+       [](Operands x, const CompositeCall& call) { return repetition_penalty(x[0], x[1], call.real("penalty")); }},
+      {"sample",
+       "logits seed",
+       {{"temperature", 1.0}, {"top_k", std::int64_t{0}}, {"top_p", 1.0}, {"min_p", 0.0}},
+       "a token of each row of logits [batch, tokens], drawn among those that are left: i32; the seed is one integer",
+       [](Operands x, const CompositeCall& call) {
+         return sample(x[0], x[1],
+                       {call.real("temperature"), call.integer("top_k"), call.real("top_p"), call.real("min_p")});
+       }},
+      {"greedy",
+       "logits",
+       {},
+       "the first token with the largest logit of each row: i32",
+       [](Operands x, const CompositeCall&) { return greedy(x[0]); }},
+  };
+}
+
 std::vector<Composite> position_rows() {
   return {
       {"embedding",
@@ -384,8 +432,9 @@ std::size_t Composite::least_operands() const {
 std::span<const Composite> composites() {
   static const std::vector<Composite> table = [] {
     std::vector<Composite> all;
-    for (std::vector<Composite>& rows : std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(),
-                                                    window_rows(), attention_rows(), position_rows()})
+    for (std::vector<Composite>& rows :
+         std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(), window_rows(), attention_rows(),
+                     generation_rows(), position_rows()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &Composite::name);
     return all;

@@ -342,6 +342,11 @@ Tensor Tensor::scatter(const Tensor& indices, const Tensor& updates, std::string
                       ir::ScatterPayload{known.value_or(ir::ScatterMode::set)});
 }
 
+Tensor Tensor::update_rows(const Tensor& starts, const Tensor& rows, int axis, bool circular) const {
+  return build_tensor(ops::row("update_rows"), {*this, starts, rows}, {},
+                      ir::UpdatePayload{counted_axis(axis, shape().size()), circular});
+}
+
 Tensor concat(const std::vector<Tensor>& tensors, int axis) {
   const std::size_t rank = tensors.empty() ? 0 : tensors[0].shape().size();
   Tensor joined = build_tensor(ops::row("concat"), tensors, {}, ir::AxisPayload{counted_axis(axis, rank)});

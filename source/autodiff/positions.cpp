@@ -170,6 +170,32 @@ Tensor of_scatter(const Call& c, std::size_t operand) {
   return c.g;
 }
 
+/// The row of the base that each row of an update goes to; what is past the end is n or more.
+Tensor rows_written(const Call& c) {
+  const auto& update = c.attributes<ir::UpdatePayload>();
+  const auto axis = static_cast<std::size_t>(update.axis);
+  const Tensor& starts = c.x(1);
+  const DType dtype = starts.dtype();
+  const Dim &size = c.x(0).shape()[axis], &count = c.x(2).shape()[axis];
+  const Tensor last = last_of(size, dtype);
+  const Tensor most = update.circular ? last : last + integer(dtype, 1);
+  Shape beside(c.x(0).shape().size(), Dim(1)), ramp = beside;
+  std::copy(starts.shape().begin(), starts.shape().end(), beside.begin());
+  ramp[axis] = count;
+  const Tensor start = min(max(starts, integer(dtype, 0)), most).reshape(beside);
+  const Tensor rows = start + Tensor::iota(dtype, ramp, update.axis);
+  return update.circular ? select(gt(rows, last), rows - last - integer(dtype, 1), rows) : rows;
+}
+
+/// update_rows: base, starts, rows. What was replaced has no part in the result.
+Tensor of_update_rows(const Call& c, std::size_t operand) {
+  const auto& update = c.attributes<ir::UpdatePayload>();
+  if (operand == 0) return c.g.update_rows(c.x(1), zeros(c.g.dtype(), c.x(2).shape()), update.axis, update.circular);
+  const Tensor at = rows_written(c);
+  const Tensor read = c.g.take_along(at, update.axis);
+  return select(le(at, last_of(c.x(0).shape()[static_cast<std::size_t>(update.axis)], at.dtype())), read, c.number(0));
+}
+
 // A row is a paragraph.
 // clang-format off
 constexpr GradientRow kPositions[] = {
@@ -178,6 +204,7 @@ constexpr GradientRow kPositions[] = {
     {.op = "scatter", .rule = of_scatter,
      .doc = "add: g; g at the positions. set: g where nothing is written; g to the last update of a row. mul: g times "
             "the other factors. max, min: g in equal parts to those that are the extreme"},
+    {.op = "update_rows", .rule = of_update_rows, .doc = "g with 0 under the rows; the rows of g that are written"},
 };
 // clang-format on
 

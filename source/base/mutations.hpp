@@ -43,6 +43,9 @@
   X(remainder_bound, unit, "IndexRules.*:IndexFuzz.*")                                       \
   X(short_lifetime, unit, "Memory.*")                                                        \
   X(alias_offset, differential, "*Aliases.*/slice*")                                         \
+  X(update_past_the_end, differential, "*UpdatedRows.*")                                     \
+  X(base_not_copied, differential, "*UpdatedRows.*")                                         \
+  X(one_clamp_for_all, differential, "Gathers.ClampToEachTable")                             \
   X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                    \
   X(stale_store_key, unit, "ProgramStore.AnotherProgram*")                                   \
   X(equal_payloads, unit, "Passes.*")                                                        \

@@ -100,6 +100,12 @@ struct ScatterPayload {
   ScatterMode mode = ScatterMode::set;
   friend bool operator==(const ScatterPayload&, const ScatterPayload&) = default;
 };
+/// `update_rows`: the axis along which rows are, and whether those past its end go on at its beginning.
+struct UpdatePayload {
+  int axis = 0;
+  bool circular = false;
+  friend bool operator==(const UpdatePayload&, const UpdatePayload&) = default;
+};
 /// `dot`: which axes of its operands go together.
 struct DotPayload {
   std::vector<int> batch_a, batch_b;        ///< in pairs of equal size, in the order in which the result has them
@@ -127,7 +133,7 @@ struct KernelPayload {
 };
 using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload,
                              AxisPayload, SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload,
-                             ScatterPayload, DotPayload, CustomPayload, KernelPayload>;
+                             ScatterPayload, UpdatePayload, DotPayload, CustomPayload, KernelPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;

@@ -141,6 +141,37 @@ Result<Shape> scatter_shape(const Call& call) {
   return base.shape;
 }
 
+Result<Shape> update_rows_shape(const Call& call) {
+  const TensorType &base = call.operands[0], &starts = call.operands[1], &rows = call.operands[2];
+  const auto& update = call.attributes<UpdatePayload>();
+  VKF_CHECK_OK(check_axis(call, update.axis, base));
+  const auto axis = static_cast<std::size_t>(update.axis);
+  Shape expected = base.shape;
+  if (rows.shape.size() == base.shape.size()) expected[axis] = rows.shape[axis];
+  if (rows.shape != expected) {
+    return invalid("'update_rows' along axis {} of {} takes rows of shape {}, but they are {}.", axis, to_text(base),
+                   to_text(expected), to_text(rows));
+  }
+  const bool are_first =
+      starts.shape.size() <= axis && std::equal(starts.shape.begin(), starts.shape.end(), base.shape.begin());
+  if (!are_first) {
+    return invalid(
+        "'update_rows' along axis {} of {} takes one start, or one for each position of the axes before it, "
+        "but they are {}.",
+        axis, to_text(base), to_text(starts));
+  }
+  const Dim &size = base.shape[axis], &count = rows.shape[axis];
+  if (update.circular && (size.is_symbol() || count.is_symbol())) {
+    return invalid("'update_rows' that is circular needs numbers along axis {}, but there are {} and {}.", axis,
+                   to_text(base), to_text(rows));
+  }
+  if (!size.is_symbol() && !count.is_symbol() && count.size() > size.size()) {
+    return invalid("'update_rows' writes {} rows into the {} that axis {} of {} has.", count.size(), size.size(), axis,
+                   to_text(base));
+  }
+  return base.shape;
+}
+
 /// The axes of one operand of `dot`: each exists and has one part to play.
 Result<void> check_dot_axes(const Call& call, std::span<const int> batch, std::span<const int> contract,
                             const TensorType& type) {
@@ -204,6 +235,7 @@ const std::map<std::string_view, Rule>& rules() {
         {"take_along", {take_along_shape, AxisPayload{}}},
         {"argsort", {argsort_shape, SortPayload{}}},
         {"scatter", {scatter_shape, ScatterPayload{}}},
+        {"update_rows", {update_rows_shape, UpdatePayload{}}},
         {"dot", {dot_shape, DotPayload{}}},
         {"custom", {custom_shape, CustomPayload{}}},
         {"custom_kernel", {kernel_shape, KernelPayload{}}},
@@ -279,7 +311,7 @@ Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> o
                                      std::optional<DType> stated) {
   const auto rule = rules().find(op.name);
   if (rule == rules().end())
-    return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);
+    return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort, scatter or update.", op.name);
   if (payload.index() != rule->second.form.index())
     return invalid("'{}' was given the attributes of another op.", op.name);
   if (!op.shape_is_attribute && !shape.empty()) {

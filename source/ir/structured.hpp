@@ -65,6 +65,9 @@ inline constexpr std::tuple kAttributes<SortPayload>{Attribute{"axis", &SortPayl
 template <>
 inline constexpr std::tuple kAttributes<ScatterPayload>{Attribute{"mode", &ScatterPayload::mode}};
 template <>
+inline constexpr std::tuple kAttributes<UpdatePayload>{Attribute{"axis", &UpdatePayload::axis},
+                                                       Attribute{"circular", &UpdatePayload::circular}};
+template <>
 inline constexpr std::tuple kAttributes<DotPayload>{
     Attribute{"batch_a", &DotPayload::batch_a}, Attribute{"batch_b", &DotPayload::batch_b},
     Attribute{"contract_a", &DotPayload::contract_a}, Attribute{"contract_b", &DotPayload::contract_b}};

@@ -40,13 +40,34 @@ void ChunkEmitter::sort_values() {
   find_function_inputs(whole);
 }
 
+namespace {
+
+/// Data that a store's position, and whether it is stored, are made of.
+std::vector<index::DataId> data_of(const segment::Store& store) {
+  std::vector<index::DataId> all = index::data_of(store.offset);
+  for (const segment::Predicate& predicate : store.predicates) {
+    for (const segment::Predicate::Range& range : predicate.ranges) {
+      const std::vector<index::DataId> own = index::data_of(range.value);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 void ChunkEmitter::find_function_inputs(const std::vector<ValueId>& whole) {
   std::vector<bool> used_by_element(loops_.values.size(), false);
   for (ValueId id : per_element_) {
     for (ValueId operand : loops_.values[id].operands) used_by_element[operand] = true;
     for (ValueId data : loops_.values[id].data) used_by_element[data] = true;
   }
-  for (const segment::Store& store : loops_.stores) used_by_element[store.value] = true;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    used_by_element[loops_.stores[i].value] = true;
+    // Where its row goes, too.
+    for (const index::DataId data : is_stored_whole(i) ? std::vector<index::DataId>() : data_of(loops_.stores[i]))
+      used_by_element[loops_.data.at(data)] = true;
+  }
   // A contracted product's operands are read by the sum.
   for (const auto& entry : found_.contracted) {
     for (ValueId factor : loops_.values[entry.first].operands) used_by_element[factor] = true;

@@ -22,11 +22,11 @@ using segment::ValueId;
 struct Scope {
   Writer* out = nullptr;
   std::map<ValueId, Code> names;
-  std::map<index::AxisId, index::Expr> axes;        ///< loop axes in terms of the scope's own
-  std::map<index::AxisId, Code> axis_names;         ///< of the scope's own axes
-  std::vector<std::pair<index::Expr, Code>> known;  ///< quotients and remainders that have a variable
-  std::map<int, Code> data_names;                   ///< clamped indices
-  std::map<ValueId, Code> lows;                     ///< of means: what rounding them has lost, for who subtracts them
+  std::map<index::AxisId, index::Expr> axes;                ///< loop axes in terms of the scope's own
+  std::map<index::AxisId, Code> axis_names;                 ///< of the scope's own axes
+  std::vector<std::pair<index::Expr, Code>> known;          ///< quotients and remainders that have a variable
+  std::map<std::pair<int, std::int64_t>, Code> data_names;  ///< indices, clamped to so many elements
+  std::map<ValueId, Code> lows;  ///< of means: what rounding them has lost, for who subtracts them
   Code exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
@@ -156,6 +156,11 @@ class Emitter {
     return group_type(ops::register_type_of(dtype(id)), chunk_.group, dialect_);
   }
   void store_scalar(Scope& scope, std::size_t store, const Code& value);
+  /// Applies `write` to the scope in which the store's predicates hold.
+  template <typename Write>
+  void where_stored(Scope& scope, std::size_t store, const Write& write);
+  void store_element(Scope& scope, std::size_t store, const Code& value);
+  void store_chunk(Scope& scope, std::size_t store, const Code& whole, const Code& valid);
   /// The vectors of a chunk from the groups of results. `valid` is empty where the chunk is whole.
   void store_vectors(Scope& scope, std::size_t store, const Code& whole, const Code& valid);
   [[nodiscard]] Code result_name(std::size_t store) const;  ///< of the element function's parameter

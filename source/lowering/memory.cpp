@@ -190,9 +190,24 @@ bool has_no_elements(const ir::Node& node) {
 
 }  // namespace
 
-void Emitter::store_scalar(Scope& scope, std::size_t store, const Code& value) {
+template <typename Write>
+void Emitter::where_stored(Scope& scope, std::size_t store, const Write& write) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
+  const Code predicate = condition(scope, target.predicates);
+  if (predicate.is_always()) return write(scope);
+  scope.out->open("if ({}) {{", predicate);
+  Scope inside = scope;  // positions that are named there are known nowhere else
+  write(inside);
+  scope.out->close();
+}
+
+void Emitter::store_scalar(Scope& scope, std::size_t store, const Code& value) {
+  where_stored(scope, store, [&](Scope& inside) { store_element(inside, store, value); });
+}
+
+void Emitter::store_element(Scope& scope, std::size_t store, const Code& value) {
+  const segment::Store& target = loops_.stores[store];
   const Code& block = names_.nodes.at(target.node);
   const DType type = dtype(target.node);
   Code at = position(scope, target.offset);
@@ -275,8 +290,11 @@ void store_vectors_or_words(Writer& out, const VectorStores& stores, const Code&
 }  // namespace
 
 void Emitter::store_vectors(Scope& scope, std::size_t store, const Code& whole, const Code& valid) {
+  where_stored(scope, store, [&](Scope& inside) { store_chunk(inside, store, whole, valid); });
+}
+
+void Emitter::store_chunk(Scope& scope, std::size_t store, const Code& whole, const Code& valid) {
   const segment::Store& target = loops_.stores[store];
-  if (has_no_elements(graph_.node(target.node))) return;
   const DType type = dtype(target.node);
   VectorStores stores{names_.nodes.at(target.node), size_of(type), schedule_.stores[store].vector_bytes};
   const int vector_words = stores.vector_bytes / 4;

@@ -21,7 +21,7 @@ index::Expr Emitter::in_scope(const Scope& scope, const Expr& expr) const {
 Code Emitter::position(Scope& scope, const Expr& expr) { return scoped(scope, in_scope(scope, expr)); }
 
 Code Emitter::data_index(Scope& scope, int data, std::int64_t size) {
-  const auto known = scope.data_names.find(data);
+  const auto known = scope.data_names.find({data, VKF_PLANT(one_clamp_for_all, size, 0)});
   if (known != scope.data_names.end()) return known->second;
   const ValueId id = loops_.data.at(data);
   const Code value = use(scope, id);
@@ -41,7 +41,7 @@ Code Emitter::data_index(Scope& scope, int data, std::int64_t size) {
   }
   const Code name = unique((is_literal(id) ? "picked" : names_.values[id]) + "_index");
   scope.out->line("uint {} = {};", name, text);
-  scope.data_names[data] = name;
+  scope.data_names[{data, VKF_PLANT(one_clamp_for_all, size, 0)}] = name;
   return name;
 }
 

@@ -7,7 +7,7 @@
 
 namespace vkfuse::onnx {
 
-/// Every element of the cache asks which update it gets: a read of the update, and no order in which to write.
+/// In place where past and present are bound to one buffer.
 Result<Outputs> import_tensor_scatter(const NodeContext& node) {
   VKF_CHECK_OK(check_rank(node, 0, 2));
   const Tensor &cache = node.tensor(0), &update = node.tensor(1);
@@ -23,15 +23,11 @@ Result<Outputs> import_tensor_scatter(const NodeContext& node) {
   VKF_TRY(size, static_size(cache.shape(), along));
   VKF_TRY(written, static_size(update.shape(), along));
   if (written > size) return invalid("The update has {} positions; the cache has {}.", written, size);
-  Shape ramp(cache.shape().size(), Dim(1)), starts = ramp;
-  ramp[along] = size;
-  starts[0] = cache.shape()[0];
-  const auto number = [](std::int64_t value) { return Tensor::scalar_int(DType::i32, value); };
-  Tensor from = Tensor::iota(DType::i32, ramp, axis);
-  if (node.has(2)) from = from - node.tensor(2).cast(DType::i32).reshape(starts);
-  if (mode == "circular") from = op("mod", from, number(size));
-  const Tensor is_written = op("and", op("ge", from, number(0)), op("lt", from, number(written)));
-  return Outputs{select(is_written, update.take_along(from, axis), cache)};
+  const bool circular = mode == "circular";
+  Tensor starts = Tensor::scalar_int(DType::i32, 0);
+  if (node.has(2)) starts = node.tensor(2);
+  if (circular && node.has(2)) starts = op("mod", starts, Tensor::scalar_int(starts.dtype(), size));
+  return Outputs{cache.update_rows(starts, update, axis, circular)};
 }
 
 }  // namespace vkfuse::onnx

@@ -8,6 +8,7 @@
 #include "onnx/unpacked_bits.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/generation.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -167,8 +168,9 @@ struct QueriesAndKeys {
 };
 
 /// With a rotary embedding, where the node has one; position 0 of either is position `past` of the sequence.
+/// `starts`, where they are data, are [batch].
 Result<QueriesAndKeys> with_rotary(const NodeContext& node, const GroupQuery& in, const QueriesAndKeys& plain,
-                                   std::int64_t past) {
+                                   std::int64_t past, const std::optional<Tensor>& starts = {}) {
   if (in.rotates == 0) return plain;
   if (!node.has(GroupQuery::kCosine) || !node.has(GroupQuery::kSine))
     return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", in.rotates);
@@ -176,6 +178,8 @@ Result<QueriesAndKeys> with_rotary(const NodeContext& node, const GroupQuery& in
   VKF_TRY(half, angle_count(cosines));
   std::optional<Tensor> positions;
   if (node.has(GroupQuery::kPositions)) positions = node.tensor(GroupQuery::kPositions);
+  if (starts && !positions)
+    positions = starts->unsqueeze(1) + Tensor::iota(DType::i32, {Dim(1), plain.q.shape()[2]}, 1);
   VKF_TRY(cosine, angles_at(cosines, positions, plain.q.shape()[2], past));
   VKF_TRY(sine, angles_at(sines, positions, plain.q.shape()[2], past));
   const Tensor q = vkfuse::rotary(plain.q, cosine, sine, {2 * half, in.interleaved != 0});
@@ -254,6 +258,38 @@ Result<Tensor> padding_mask(const NodeContext& node, const Dim& keys) {
   const Tensor last = node.tensor(GroupQuery::kLastKey).reshape({Dim(-1), 1, 1, 1});
   const Tensor key = Tensor::iota(last.dtype(), {1, 1, 1, keys}, 3);
   return op("le", key, last);
+}
+
+/// Whether the past is a cache of its full length.
+bool has_shared_cache(const NodeContext& node, std::int64_t past) {
+  if (past == 0 || !node.has(GroupQuery::kLastKey)) return false;
+  if (node.shared_caches()) return true;
+  if (!node.has(GroupQuery::kTotal) || !node.value(GroupQuery::kTotal).known) return false;
+  const auto total = node.known_list(GroupQuery::kTotal, "total_sequence_length");
+  return total && total->size() == 1 && total->front() <= past;
+}
+
+/// New rows go where each sequence ends: its last key is the last of them, but in a prompt, which begins at 0.
+Result<Outputs> attention_in_caches(const NodeContext& node, const GroupQuery& in, const QueriesKeysValues& plain) {
+  VKF_CHECK_OK(check_rank(node, GroupQuery::kLastKey, 1));
+  VKF_TRY(queries, static_size(plain.q.shape(), 2));
+  const Tensor last = node.tensor(GroupQuery::kLastKey).cast(DType::i32);
+  const Tensor starts = op("max", last - static_cast<double>(queries - 1), 0);
+  VKF_TRY(own, with_rotary(node, in, {plain.q, plain.k}, 0, starts));
+  const auto written = [&](int operand, const Tensor& rows) {
+    const Tensor& past = node.tensor(operand);
+    return past.update_rows(last.shape() == Shape{Dim(1)} ? starts.reshape({}) : starts, rows, 2);
+  };
+  const Tensor keys = written(GroupQuery::kPastKey, own.k), values = written(GroupQuery::kPastValue, plain.v);
+  CachedAttentionOptions options;
+  options.scale = in.scale;
+  options.softcap = in.softcap;
+  if (in.window > 0) options.window = in.window;
+  if (in.smooth == 1) options.sink = Tensor::scalar(own.q.dtype(), 0).reshape({1}).broadcast_to({in.heads});
+  if (node.has(GroupQuery::kSink)) options.sink = node.tensor(GroupQuery::kSink);
+  if (node.has(GroupQuery::kBias)) options.bias = node.tensor(GroupQuery::kBias);
+  VKF_TRY(joined, join_heads(cached_attention(own.q, keys, values, starts, options)));
+  return Outputs{joined, keys, values};
 }
 
 /// The weights of MatMulNBits: rows of blocks that share a scale and a zero point.
@@ -396,6 +432,7 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   VKF_TRY(plain_k, split_heads(node, given.k, in.key_heads, "kv_num_heads"));
   VKF_TRY(own_v, split_heads(node, given.v, in.key_heads, "kv_num_heads"));
   VKF_TRY(past, past_length(node, GroupQuery::kPastKey));
+  if (has_shared_cache(node, past)) return attention_in_caches(node, in, {plain_q, plain_k, own_v});
   VKF_TRY(own, with_rotary(node, in, {plain_q, plain_k}, past));
   VKF_TRY(k, with_past(node, GroupQuery::kPastKey, own.k));
   VKF_TRY(v, with_past(node, GroupQuery::kPastValue, own_v));

@@ -31,6 +31,7 @@ Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const Externa
     return invalid("The floats of a model cannot become {}; they become f16 or bf16.", name_of(*options.floats));
   }
   library.floats = options.floats;
+  library.shared_caches = options.shared_caches;
   library.host = host;
   OnnxOptions kept = options;
   kept.input_values.clear();   // an import is copied often

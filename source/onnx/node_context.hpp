@@ -46,6 +46,10 @@ class NodeContext {
   [[nodiscard]] std::int64_t most_steps() const { return most_steps_; }
   void set_most_steps(std::int64_t steps) { most_steps_ = steps; }
 
+  /// Caches have their full length: OnnxOptions::shared_caches.
+  [[nodiscard]] bool shared_caches() const { return shared_caches_; }
+  void set_shared_caches(bool shared) { shared_caches_ = shared; }
+
   /// Where operands go whose elements are asked for and not known; it must outlive the node. None: nowhere.
   void note_asked(std::vector<Tensor>* asked) { asked_ = asked; }
 
@@ -72,6 +76,7 @@ class NodeContext {
   std::vector<const Value*> inputs_;
   std::vector<Tensor>* asked_ = nullptr;
   std::uint64_t own_seed_ = 0;
+  bool shared_caches_ = false;
   std::int64_t most_steps_ = 512;  // every step adds nodes, and waits for the step before
 };
 

@@ -414,6 +414,7 @@ Result<Outputs> NodeImport::computed_by(const OperatorRow& row, const Step& step
   NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
   node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
   node.set_own_seed(seed_from(*step.node, step.frame));
+  node.set_shared_caches(library_.shared_caches);
   if (library_.host != HostUse::never) node.set_most_steps(kMostStepsAtOnce);
   return row.import(node);
 }

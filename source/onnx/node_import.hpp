@@ -46,6 +46,7 @@ enum class HostUse : std::uint8_t {
 struct Library {
   std::map<std::pair<std::string_view, std::string_view>, const pb::FunctionProto*> functions;
   std::optional<DType> floats;  ///< what f32 becomes
+  bool shared_caches = false;   ///< OnnxOptions::shared_caches
   HostUse host = HostUse::never;
   std::size_t inlined_bytes = 0;
   std::size_t unrolled_nodes = 0;

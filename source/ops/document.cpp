@@ -64,7 +64,7 @@ std::vector<Section> sections() {
        {OpClass::view}},
       {"Gathers and scatters",
        "Positions are data of i32, u32 or i64 that count from 0; nothing is read or written out of range.",
-       {OpClass::gather, OpClass::scatter}},
+       {OpClass::gather, OpClass::scatter, OpClass::update}},
       {"Reductions", "`axes=[...]`, ascending: those that the reduction removes.", {OpClass::reduce}},
       {"Contractions", "`batch_a=[...] batch_b=[...] contract_a=[...] contract_b=[...]`.", {OpClass::contraction}},
       {"Scans",

@@ -27,6 +27,7 @@ enum class OpClass : std::uint8_t {
   scan,         ///< running reduction along one axis
   sort,         ///< order along one axis
   scatter,      ///< writes rows at positions that are data
+  update,       ///< replaces rows where data says: of what it is written into, a kernel touches those alone
   opaque,       ///< whatever a kernel that the user wrote does with whole operands
 };
 
@@ -207,6 +208,7 @@ enum class Role : std::uint8_t {
   // Positions in data.
   gather,
   take_along,
+  update_rows,
   // Reductions.
   dot,
   reduce_sum,

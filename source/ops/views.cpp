@@ -66,6 +66,16 @@ constexpr OpRow kRows[] = {
          "...) of "
             "data. The other dimensions of the positions are data's or 1. What is out of range is the nearest "
                 "element."},
+    {.name = "update_rows", .role = Role::update_rows, .arity = 3, .cls = OpClass::update,
+     .signature = Signature::indexed, .types = kAll,
+     .glsl = {.f32 = "{0}", .i32 = "{0}", .u32 = "{0}", .boolean = "{0}", .i64 = "{0}", .u64 = "{0}", .pair64 = "{0}",
+              .f64 = "{0}"},
+     .propagation = ErrorPropagation::exact, .cost = 0,
+     .doc = "update_rows(base [..., n, ...], starts, rows [..., k, ...]), `axis=K circular=B`: base with the rows in "
+            "place of those from a start on, along an axis. The starts are one number, or one for each position of the "
+            "first axes of base, before K. A start below 0 counts as 0, and rows that are past the end are left out; "
+            "circular: they go on at 0, a start past the end is n - 1, and k is at most n. A kernel writes the rows "
+            "alone where the result lies in the buffer of base (docs/generation.md); elsewhere base is copied first."},
 };
 // clang-format on
 

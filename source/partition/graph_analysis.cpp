@@ -85,6 +85,10 @@ GraphAnalysis::GraphAnalysis(const ir::Graph& of, SymbolValues sizes, std::vecto
       operands(of.size()),
       between(of.size()) {
   for (const ir::Output& output : graph.outputs()) is_output[output.value] = true;
+  // What rows are written into has to be in memory.
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op->role == ops::Role::update_rows) is_materialized[graph.node(id).operands[0]] = true;
+  }
   // Each node copies what is between it and what is computed: of long chains of views, one now and then is stored.
   constexpr std::size_t kMostBetween = 256;
   VisitedSet listed(graph.size()), passed(graph.size()), visited(graph.size());

@@ -194,16 +194,36 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, std::span<const N
 
 }  // namespace
 
+/// Rows that are written into a number of the kernel's text, which is in no buffer. Nothing for other updates.
+std::optional<Result<NodeId>> update_of_literal(ir::Graph& graph, const ir::Node& node,
+                                                std::span<const NodeId> operands) {
+  const NodeId base = operands[0], starts = operands[1], rows = operands[2];
+  const auto& held = graph.node(base);
+  const auto* constant = std::get_if<ir::ConstantPayload>(&held.payload);
+  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(held.type.dtype)))
+    return std::nullopt;
+  Writer w(graph);
+  const Shape& written = w.type(rows).shape;
+  if (std::find(written.begin(), written.end(), Dim(0)) != written.end()) return Result<NodeId>(base);
+  if (std::get<ir::UpdatePayload>(node.payload).circular) return Result<NodeId>(rows);
+  const DType dtype = w.type(starts).dtype;
+  const NodeId is_first = w.op("lt", {starts, w.scalar(dtype, 1)});
+  return w.done(w.op("select", {w.reshape(is_first, w.type(base).shape), rows, base}));
+}
+
 Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
   Rewriter rewriter(graph);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
-    if (node.op->cls != ops::OpClass::scatter) {
+    const std::vector<NodeId> operands = rewriter.mapped(id);
+    std::optional<Result<NodeId>> written;
+    if (node.op->cls == ops::OpClass::scatter) written = scatter(rewriter.graph(), node, operands, most_comparisons);
+    if (node.op->cls == ops::OpClass::update) written = update_of_literal(rewriter.graph(), node, operands);
+    if (!written) {
       VKF_CHECK_OK(rewriter.keep(id));
       continue;
     }
-    const std::vector<NodeId> operands = rewriter.mapped(id);
-    auto made = scatter(rewriter.graph(), node, operands, most_comparisons);
+    Result<NodeId> made = *std::move(written);
     if (!made) return std::move(made).error().within(fmt::format("writing out %{} = {}", id, node.op->name));
     rewriter.alias(id, *made);
   }

@@ -7,6 +7,26 @@
 
 namespace vkfuse::plan {
 
+namespace {
+
+bool loads(const segment::Loops& loops, ir::NodeId node) {
+  return std::any_of(loops.values.begin(), loops.values.end(), [&](const segment::Value& value) {
+    return value.kind == segment::Value::Kind::load && value.node == node;
+  });
+}
+
+/// Whether the rows of `stored` may be written into the very memory of `read`: it is what they are written into, and
+/// they are not made of it. Nothing where neither is part of an update.
+std::optional<bool> updates_in_place(const segment::Loops& loops, ir::NodeId read, ir::NodeId stored) {
+  for (const segment::Store& store : loops.stores) {
+    if (!store.base || (store.node != stored && *store.base != read)) continue;
+    return store.node == stored && *store.base == read && !loads(loops, read);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
   const ScheduledKernel& step = steps[number];
   const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
@@ -14,6 +34,7 @@ bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::Node
   // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
   // other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
+  if (const auto replaced = updates_in_place(loops, read, stored)) return *replaced;
   const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(),
                                  [&](const segment::Store& store) { return store.node == stored; });
   std::vector<bool> reaches(alone ? 0 : loops.values.size(), false);
@@ -171,12 +192,10 @@ class Given {
 
   /// The input in whose buffer the value lies from now on, if there is one.
   std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes) {
-    for (Buffer& buffer : buffers_) {
-      if (buffer.bytes < bytes || !is_free(buffer, value)) continue;
-      buffer.values.push_back(value);
-      return buffer.input;
-    }
-    return std::nullopt;
+    Buffer* const chosen = buffer_for(value, bytes);
+    if (chosen == nullptr) return std::nullopt;
+    chosen->values.push_back(value);
+    return chosen->input;
   }
 
  private:
@@ -186,6 +205,19 @@ class Given {
     std::vector<Lifetime> values;
     std::optional<std::size_t> last_read;
   };
+
+  /// What rows are written into is best where it is: elsewhere it is copied. Null where none is free.
+  Buffer* buffer_for(const Lifetime& value, std::int64_t bytes) {
+    const ir::Node& node = plan_.graph.node(value.value);
+    const bool updates = node.op->role == ops::Role::update_rows;
+    Buffer* chosen = nullptr;
+    for (Buffer& buffer : buffers_) {
+      if (buffer.bytes < bytes || !is_free(buffer, value)) continue;
+      if (updates && buffer.input == node.operands[0]) return &buffer;
+      if (chosen == nullptr) chosen = &buffer;
+    }
+    return chosen;
+  }
 
   [[nodiscard]] bool is_free(const Buffer& buffer, const Lifetime& value) const {
     const auto apart = [&](const Lifetime& a, const Lifetime& b) {

@@ -23,7 +23,8 @@ void ascend(Indices& indices) {
 
 bool reduces_or_reads_by_data(ops::OpClass cls) {
   return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan ||
-         cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::contraction;
+         cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::update ||
+         cls == ops::OpClass::contraction;
 }
 
 bool computes_by_element(ops::OpClass cls) { return cls == ops::OpClass::elementwise || cls == ops::OpClass::convert; }
@@ -163,6 +164,7 @@ Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
       case ops::OpClass::sort: return sorted(id, indices);
       case ops::OpClass::gather: return gathered(id, indices);
       case ops::OpClass::scatter: return scattered(id, indices);
+      case ops::OpClass::update: return updated(id, indices);
       default: return walked(id, indices);
     }
   }();

@@ -176,6 +176,44 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   return result;
 }
 
+/// Row by row, as the op is documented: which row of the operand an element is, if any, and else the base's own.
+Result<Elements> Evaluator::updated(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const auto& update = std::get<ir::UpdatePayload>(node.payload);
+  const auto axis = static_cast<std::size_t>(update.axis);
+  const Sizes &base = sizes(id), &rows = sizes(node.operands[2]), &starts = sizes(node.operands[1]);
+  const std::int64_t size = base[axis], count = rows[axis];
+  VKF_TRY(results, values(node.operands[0], indices));
+  std::vector<std::int64_t> at;
+  Indices asked;
+  for (const std::int64_t index : indices) {
+    coordinates_of(index, base, at);
+    at.resize(starts.size());
+    asked.push_back(flat_index(at, starts));
+  }
+  VKF_TRY(start, values(node.operands[1], asked));
+  Indices from;
+  std::vector<std::size_t> replaced;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (start[i].bound != 0) results[i].bound = kInfinity;
+    coordinates_of(indices[i], base, at);
+    const std::int64_t first = std::clamp<std::int64_t>(start[i].integer, 0, update.circular ? size - 1 : size);
+    std::int64_t row = at[axis] - first;
+    if (update.circular && row < 0) row += size;
+    if (row < 0 || row >= count) continue;
+    at[axis] = row;
+    from.push_back(flat_index(at, rows));
+    replaced.push_back(i);
+  }
+  VKF_TRY(written, values(node.operands[2], from));
+  for (std::size_t k = 0; k < replaced.size(); ++k) {
+    const bool undecided = results[replaced[k]].bound == kInfinity && start[replaced[k]].bound != 0;
+    results[replaced[k]] = written[k];
+    if (undecided) results[replaced[k]].bound = kInfinity;
+  }
+  return results;
+}
+
 Result<const Evaluator::Rows*> Evaluator::rows_of(ir::NodeId scatter) {
   const auto found = rows_.find(scatter);
   if (found != rows_.end()) return &found->second;

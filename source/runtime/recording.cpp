@@ -153,7 +153,32 @@ class DispatchRecorder {
     return dispatch(unit, bound);
   }
 
+  /// What the rows of the step are written into, where that is another buffer: before the first of its units.
+  Result<void> copy_bases(const Unit& unit) {
+    if (unit.dispatch != 0 || unit.base_x != 0 || unit.base_y != 0) return {};
+    const plan::Plan& plan = program_.plan_of(specialization_);
+    for (const ir::NodeId stored : plan.steps[unit.step].segment.stores) {
+      const ir::Node& node = plan.graph.node(stored);
+      if (node.op->role != ops::Role::update_rows) continue;
+      VKF_TRY(bytes, program_.bytes_of(stored, specialization_.symbols));
+      copy_base(ranges_.at(node.operands[0]), ranges_.at(stored), static_cast<std::uint64_t>(bytes));
+    }
+    return {};
+  }
+
  private:
+  /// Not the padding: an output's buffer may be a window of a host's.
+  void copy_base(vulkan::BufferRange from, vulkan::BufferRange to, std::uint64_t bytes) {
+    using vulkan::Access;
+    const bool is_in_place = from.buffer->number() == to.buffer->number() && from.offset == to.offset;
+    if (is_in_place || bytes == 0) return;
+    from.bytes = to.bytes = bytes;
+    commands_.barrier(Access::compute | Access::transfer, Access::compute | Access::transfer);
+    if (VKF_PLANT(base_not_copied, true, false)) commands_.copy(from, to);
+    commands_.barrier(Access::compute | Access::transfer, Access::compute);
+    hazards_.clear();
+  }
+
   [[nodiscard]] const Launch& launch_of(const Unit& unit) const {
     return specialization_.kernels[unit.step][unit.dispatch];
   }
@@ -317,6 +342,7 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Special
     stamps.stamp_up_to(unit.step);
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == specialization.kernels.size()))
       continue;
+    VKF_CHECK_OK(recorder.copy_bases(unit));
     if (specialization.steps[unit.step].schedule.launch.chunks == 0 || is_in_place(specialization, ranges, unit.step))
       continue;
     VKF_CHECK_OK(recorder.record(unit, i > 0 ? &part[i - 1] : nullptr, stamps));

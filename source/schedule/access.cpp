@@ -161,12 +161,25 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
   share_word_types(graph, loops, schedule);
 }
 
+namespace {
+
+/// Whether data that differs within a chunk says where its elements go.
+bool goes_to_many_places(const Loops& loops, const Schedule& schedule, const segment::Store& store) {
+  const std::vector<index::DataId> data = index::data_of(store.offset);
+  return std::any_of(data.begin(), data.end(), [&](index::DataId id) {
+    return varies_in_chunk(loops, schedule, loops.values[loops.data.at(id)]);
+  });
+}
+
+}  // namespace
+
 void plan_stores(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
   schedule.stores.clear();
   for (const segment::Store& store : loops.stores) {
     const int bytes = size_of(graph.node(store.node).type.dtype);
-    AccessPlan plan = plan_access(loops, tuning, schedule, {store.offset, bytes, {}, store.axes});
-    schedule.stores.push_back(plan);
+    const AccessPlan plan = plan_access(loops, tuning, schedule, {store.offset, bytes, store.predicates, store.axes});
+    schedule.stores.push_back(
+        goes_to_many_places(loops, schedule, store) ? AccessPlan{AccessKind::element, std::max(4, bytes)} : plan);
   }
   // The parts of one buffer are stored alike.
   for (std::size_t i = 0; i < schedule.stores.size(); ++i) {

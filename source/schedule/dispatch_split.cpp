@@ -61,6 +61,9 @@ class Cutter {
         return refusal(node, fmt::format("that would be more than {} pieces", kMostDispatchParts));
     }
     if (loops_.opaque) return refusal(large->first, "a kernel of the user's is not cut");
+    if (std::any_of(loops_.stores.begin(), loops_.stores.end(),
+                    [](const auto& store) { return store.base.has_value(); }))
+      return refusal(large->first, "what rows are written into at positions from data is not cut");
     if (auto pieces = cut(loops_)) return *std::move(pieces);
     return refusal(large->first,
                    loops_.parallel_count() > 1
@@ -194,7 +197,7 @@ class Cutter {
       if (value.kind != Value::Kind::load) continue;
       // What is outside is behind a guard that does not hold, and then element 0 of the window is read.
       const index::Interval all_of_it = index::interval_of(value.offset),
-                            kept = index::interval_of(segment::narrowed(value.offset, value));
+                            kept = index::interval_of(segment::narrowed(value.offset, value.predicates));
       add(value.node, {std::max({all_of_it.low, kept.low, std::int64_t{0}}),
                        std::min({all_of_it.high, kept.high, value.buffer_elements - 1})});
     }

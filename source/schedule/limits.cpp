@@ -45,7 +45,8 @@ Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, cons
                                              value.buffer_elements)));  // beyond is behind a guard
   }
   for (const segment::Store& store : loops.stores)
-    VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
+    VKF_CHECK_OK(fits(
+        store.node, std::min(index::saturating_add(index::interval_of(store.offset).high, 1), store.buffer_elements)));
   return {};
 }
 

@@ -36,6 +36,9 @@ Loops with_axes_merged(Loops loops, std::span<const int> axes, int into) {
   }
   for (Store& store : loops.stores) {
     move(store.offset);
+    for (Predicate& predicate : store.predicates) {
+      for (Predicate::Range& range : predicate.ranges) move(range.value);
+    }
     rename(store.axes);
   }
   for (int axis : axes) loops.axes[static_cast<std::size_t>(axis)].size = axis == into ? all : 1;

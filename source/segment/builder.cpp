@@ -13,7 +13,8 @@ using index::Expr;
 const Sizes& Builder::sizes_of(ir::NodeId node) {
   const auto found = sizes_.find(node);
   if (found != sizes_.end()) return found->second;
-  auto sizes = resolve(graph_.node(node).type.shape, symbols_);
+  const Shape& shape = is_member(node) ? walked_shape(graph_, node) : graph_.node(node).type.shape;
+  auto sizes = resolve(shape, symbols_);
   check(sizes.ok(), "the sizes of a segment's values are known");
   // An empty tensor is never loaded or stored; 1 keeps the index arithmetic defined.
   for (std::int64_t& size : *sizes) size = std::max<std::int64_t>(size, 1);
@@ -122,6 +123,7 @@ Result<void> Builder::process(ValueId id) {
     case ops::OpClass::generate: process_generate(id); return {};
     case ops::OpClass::view: is_choice(node) ? process_choice(id) : process_view(id); return {};
     case ops::OpClass::gather: return process_gather(id);
+    case ops::OpClass::update: process_update(id); return {};
     case ops::OpClass::reduce: return process_reduction(id);
     case ops::OpClass::contraction: return process_contraction(id);
     case ops::OpClass::scan: return process_scan(id);
@@ -161,6 +163,20 @@ void Builder::process_view(ValueId id) {
   OperandPosition place = position_in_operand(graph_.node(node), requests_[id].coordinates,
                                               {.result = sizes_of(node), .sizes = sizes_of(operand)});
   requests_[id].alias = request_element(operand, std::move(place.coordinates), requests_[id].context);
+}
+
+/// At a position among the rows: where they go is for who stores them (write_stores).
+void Builder::process_update(ValueId id) {
+  const ir::Node& node = graph_.node(requests_[id].node);
+  const int context = requests_[id].context;
+  const Coordinates coordinates = requests_[id].coordinates;
+  const auto first = static_cast<std::ptrdiff_t>(graph_.node(node.operands[1]).type.shape.size());
+  const ValueId rows = request_element(node.operands[2], coordinates, context);
+  const ValueId start =
+      request_element(node.operands[1], Coordinates(coordinates.begin(), coordinates.begin() + first), context);
+  Value& value = requests_[id].value;
+  value.kind = Value::Kind::compute;
+  value.operands = {rows, start};
 }
 
 Result<void> Builder::process_gather(ValueId id) {

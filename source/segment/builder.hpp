@@ -63,6 +63,7 @@ class Builder {
   void process_generate(ValueId id);
   void process_view(ValueId id);
   Result<void> process_gather(ValueId id);
+  void process_update(ValueId id);
 
   // choices.cpp
   void process_choice(ValueId id);
@@ -132,6 +133,7 @@ class Builder {
   [[nodiscard]] std::vector<ValueId> ordered() const;
   Numbers write_values(Loops& loops) const;
   void write_stores(Loops& loops, const Numbers& numbers);
+  [[nodiscard]] Store update_store(ValueId request, ir::NodeId node, Coordinates coordinates) const;
 
   const ir::Graph& graph_;
   const Segment& segment_;

@@ -2,6 +2,7 @@
 // and merged where no access tells them apart, and what every value depends on is written down.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "segment/builder.hpp"
 #include "segment/value_exprs.hpp"
 
@@ -32,13 +33,13 @@ void for_each_access(const Loops& loops, const Visit& visit) {
       for (const Predicate::Range& range : predicate.ranges) visit(range.value);
     }
   }
-  for (const Store& store : loops.stores) visit(store.offset);
+  for (const Store& store : loops.stores) for_each_expr(store, visit);
 }
 
 void substitute_all(Loops& loops, const std::map<AxisId, Expr>& map) {
   const auto substitute = [&](Expr& expr) { expr = index::substitute(expr, map); };
   for (Value& value : loops.values) for_each_expr(value, substitute);
-  for (Store& store : loops.stores) substitute(store.offset);
+  for (Store& store : loops.stores) for_each_expr(store, substitute);
 }
 
 void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
@@ -142,6 +143,19 @@ void derive_axes(const ir::Graph& graph, Loops& loops, const std::map<int, Value
   }
 }
 
+/// Where rows go is data that one invocation knows: those of elements alone, so far.
+Result<void> check_updates(const ir::Graph& graph, const Loops& loops) {
+  const auto updates = [](const Store& store) { return store.base.has_value(); };
+  const auto store = std::find_if(loops.stores.begin(), loops.stores.end(), updates);
+  if (store == loops.stores.end()) return {};
+  if (std::all_of(loops.axes.begin(), loops.axes.end(), [](const Axis& axis) { return axis.role == Role::parallel; }))
+    return {};
+  return unsupported(
+      "'{}' %{} writes rows whose elements are reduced, scanned or sorted: the kernel that writes them "
+      "computes elements alone.",
+      graph.node(store->node).op->name, store->node);
+}
+
 /// The axes of the walk by role, outermost first.
 std::vector<LooseAxis> loose_axes(const WalkAxes& walk) {
   std::vector<LooseAxis> axes;
@@ -225,11 +239,32 @@ Builder::Numbers Builder::write_values(Loops& loops) const {
   return numbers;
 }
 
+/// Of rows that begin where data says: the start is clamped so that no row is before the first, and none of a start
+/// past the end is there.
+Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordinates) const {
+  const ir::Node& update = graph_.node(node);
+  const auto& how = std::get<ir::UpdatePayload>(update.payload);
+  const auto axis = static_cast<std::size_t>(how.axis);
+  Sizes sizes = *resolve(update.type.shape, symbols_);
+  for (std::int64_t& size : sizes) size = std::max<std::int64_t>(size, 1);
+  const auto start = static_cast<index::DataId>(requests_[request].value.operands[1]);
+  const std::int64_t starts = VKF_PLANT(update_past_the_end, how.circular, true) ? sizes[axis] : sizes[axis] + 1;
+  const Expr row = Expr::data(start, starts) + coordinates[axis];
+  coordinates[axis] = how.circular ? index::floor_mod(row, sizes[axis]) : row;
+  Store store{0, node, index::linearize(coordinates, sizes), saturating_product(sizes)};
+  store.base = update.operands[0];
+  if (!how.circular) store.predicates.push_back({{{row, sizes[axis]}}});
+  return store;
+}
+
 void Builder::write_stores(Loops& loops, const Numbers& numbers) {
   for (ir::NodeId id : segment_.stores) {
     const Coordinates& coordinates = stores_.at(id);
-    const ValueId made = numbers.at(static_cast<int>(request_element(id, coordinates, 0)));
-    loops.stores.push_back({made, id, index::linearize(coordinates, sizes_of(id)), count_of(id), 0});
+    const ValueId request = request_element(id, coordinates, 0);
+    Store store{0, id, index::linearize(coordinates, sizes_of(id)), count_of(id)};
+    if (graph_.node(id).op->role == ops::Role::update_rows) store = update_store(request, id, coordinates);
+    store.value = numbers.at(static_cast<int>(request));
+    loops.stores.push_back(std::move(store));
   }
 }
 
@@ -250,6 +285,7 @@ Result<Loops> Builder::finish() {
   derive_axes(graph_, loops, numbers);
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
+  VKF_CHECK_OK(check_updates(graph_, loops));
   derive_levels(loops);
   if (loops.passes > kMostPasses)
     return unsupported("It goes through its rows {} times, and a kernel does so {} times at most.", loops.passes,

@@ -76,7 +76,8 @@ class Unroller {
       for (std::int64_t part = 0; part < parts_; ++part) {
         Store own = store;
         own.value = copies[static_cast<std::size_t>(part)][store.value];
-        own.offset = in_part(store.offset, part);
+        for_each_expr(own, [&](Expr& expr) { expr = in_part(expr, part); });
+        rename_data(own, copies[static_cast<std::size_t>(part)]);
         result_.stores.push_back(std::move(own));
       }
     }
@@ -159,7 +160,8 @@ class Unroller {
   }
 
   /// Positions are made of values of the result, whose ids serve as names.
-  void rename_data(Value& value, const std::vector<ValueId>& ids) {
+  template <typename Access>
+  void rename_data(Access& value, const std::vector<ValueId>& ids) {
     std::map<index::DataId, index::DataId> names;
     for_each_expr(value, [&](const Expr& expr) {
       for (index::DataId data : index::data_of(expr)) {

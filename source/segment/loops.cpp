@@ -167,7 +167,7 @@ Result<Base> base_or_largest_store(const ir::Graph& graph, const Segment& segmen
   };
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
-    VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
+    VKF_TRY(sizes, resolve(walked_shape(graph, id), symbols));
     VKF_CHECK_OK(element_count(sizes));
     const std::int64_t count = positions(sizes);
     if (reduction && count > requested) {
@@ -297,6 +297,25 @@ Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const Symbo
   return loops;
 }
 
+/// An update writes to memory that something else has filled, and what reads its result reads that memory.
+Result<void> check_update_members(const ir::Graph& graph, const Segment& segment) {
+  const auto is_member = [&](ir::NodeId id) {
+    return std::binary_search(segment.members.begin(), segment.members.end(), id);
+  };
+  for (const ir::NodeId id : segment.members) {
+    const ir::Node& node = graph.node(id);
+    for (const ir::NodeId operand : node.operands) {
+      if (is_member(operand) && graph.node(operand).op->role == ops::Role::update_rows)
+        return unsupported("%{} reads the result of 'update_rows' %{}, which is in memory after the kernel has ended.",
+                           id, operand);
+    }
+    if (node.op->role == ops::Role::update_rows && is_member(node.operands[0]))
+      return unsupported("'update_rows' %{} writes into %{}, which has to be in memory before the kernel begins.", id,
+                         node.operands[0]);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
@@ -307,6 +326,7 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
     return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.",
                        std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
+  VKF_CHECK_OK(check_update_members(graph, segment));
   VKF_TRY(base, choose_base(graph, segment, symbols));
   const auto reduction = base.reduction;
   auto loops = position_stores(graph, segment, symbols, std::move(base));

@@ -85,6 +85,10 @@ struct Store {
   index::Expr offset;
   std::int64_t buffer_elements = 0;
   AxisSet axes = 0;  ///< rows alone, or rows and columns
+  /// Set: rows of a larger value are stored, whose other elements are those of this one. They lie in the buffer before
+  /// the kernel runs. `offset`, and `predicates`, without which nothing is stored, may then be made of data.
+  std::optional<ir::NodeId> base = std::nullopt;
+  std::vector<Predicate> predicates = {};
 };
 
 /// Adds the value, unless one that computes the same is there; which of the values it is.

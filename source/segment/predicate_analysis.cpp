@@ -44,9 +44,9 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
   return std::min(kept, load.buffer_elements);
 }
 
-Expr narrowed(Expr offset, const Value& load) {
+Expr narrowed(Expr offset, std::span<const Predicate> predicates) {
   int fresh = 1 << 28;
-  for (const Predicate& predicate : load.predicates) {
+  for (const Predicate& predicate : predicates) {
     if (predicate.negated) continue;
     for (const Predicate::Range& range : predicate.ranges) {
       if (range.value.terms().empty()) continue;
@@ -88,14 +88,14 @@ Proof prove_in_bounds(const Loops& loops) {
   for (const Value& value : loops.values) {
     if (value.kind != Value::Kind::load) continue;
     ++proof.accesses;
-    const bool proven =
-        reads_known_positions(loops, value.offset) &&
-        (inside(value.buffer_elements, value.offset) || inside(value.buffer_elements, narrowed(value.offset, value)));
+    const bool proven = reads_known_positions(loops, value.offset) &&
+                        (inside(value.buffer_elements, value.offset) ||
+                         inside(value.buffer_elements, narrowed(value.offset, value.predicates)));
     proof.proven += proven ? 1 : 0;
   }
   for (const Store& store : loops.stores) {
     ++proof.accesses;
-    proof.proven += inside(store.buffer_elements, store.offset) ? 1 : 0;
+    proof.proven += inside(store.buffer_elements, narrowed(store.offset, store.predicates)) ? 1 : 0;
   }
   return proof;
 }

@@ -5,7 +5,7 @@
 
 namespace vkfuse::segment {
 
-/// Applies `visit` to the offset of a value and to the ranges of its predicates, in order.
+/// Applies `visit` to the offset of a value or a store and to the ranges of its predicates, in order.
 template <typename AnyValue, typename Visit>
 void for_each_expr(AnyValue& value, const Visit& visit) {
   visit(value.offset);

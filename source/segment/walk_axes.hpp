@@ -18,10 +18,15 @@ inline std::int64_t saturating_product(std::span<const std::int64_t> sizes) {
 }
 
 inline bool has_no_elements(const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
+/// The positions of a member that a kernel runs over: of an update, the rows that it writes.
+inline const Shape& walked_shape(const ir::Graph& graph, ir::NodeId member) {
+  const ir::Node& node = graph.node(member);
+  return node.op->role == ops::Role::update_rows ? graph.node(node.operands[2]).type.shape : node.type.shape;
+}
 /// Whether no value that a segment stores has elements.
 inline bool stores_nothing(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
   return std::all_of(segment.stores.begin(), segment.stores.end(), [&](ir::NodeId id) {
-    const auto sizes = resolve(graph.node(id).type.shape, symbols);
+    const auto sizes = resolve(walked_shape(graph, id), symbols);
     return sizes && has_no_elements(*sizes);
   });
 }

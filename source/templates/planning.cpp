@@ -26,6 +26,10 @@ bool reduces(const Problem& problem) {
   return !problem.loops.opaque && problem.loops.columns() != 0 && !sorts(problem);
 }
 bool maps(const Problem& problem) { return !problem.loops.opaque && problem.loops.columns() == 0 && !sorts(problem); }
+bool updates(const Problem& problem) {
+  const auto& stores = problem.loops.stores;
+  return std::any_of(stores.begin(), stores.end(), [](const segment::Store& store) { return store.base.has_value(); });
+}
 bool has_epilogues(const segment::Loops& loops) { return has_kind(loops, segment::Value::Kind::epilogue); }
 
 bool may_contract(const Problem& problem) {
@@ -86,7 +90,10 @@ constexpr std::array kTemplates = {
                 .at_other_sizes = pointwise_at_other_sizes,
                 .tunings = pointwise_tunings},
     TemplateRow{.kind = Template::transpose,
-                .match = [](const Problem& problem) { return maps(problem) && problem.tuning.tiled.value_or(true); },
+                .match =
+                    [](const Problem& problem) {
+                      return maps(problem) && !updates(problem) && problem.tuning.tiled.value_or(true);
+                    },
                 .best = [](const Problem& problem) { return found(best_transpose(problem)); },
                 .is_asked_for = asks_for_transpose,
                 .tunings = pointwise_tunings,

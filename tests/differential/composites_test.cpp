@@ -84,6 +84,10 @@ class Problem {
   Array integers(const Integers& sizes, std::int64_t low, std::int64_t high) {
     return add(sizes, DType::i32, [&] { return static_cast<double>(draw(low, high)); });
   }
+  /// Floats without a fraction, many of which are equal.
+  Array whole(const Integers& sizes, std::int64_t low, std::int64_t high) {
+    return add(sizes, DType::f32, [&] { return static_cast<double>(draw(low, high)); });
+  }
   Array booleans(const Integers& sizes) {
     return add(sizes, DType::boolean, [&] { return random.chance(70) ? 1.0 : 0.0; });
   }
@@ -548,6 +552,59 @@ void check_scatter_along(Problem& p) {
   p.expect(wanted, {{"axis", static_cast<std::int64_t>(axis)}, {"mode", mode}}, 1e-4);
 }
 
+/// Grouped heads from any start on, in parts or not, with a window or not.
+void check_cached_attention(Problem& p) {
+  const std::int64_t batch = p.draw(1, 3), key_heads = p.draw(1, 2), group = p.draw(1, 3), queries = p.draw(1, 4),
+                     part = p.draw(2, 9), capacity = part * p.draw(1, 4) + (queries > part ? 2 * part : 0),
+                     size = p.draw(1, 8), width = p.draw(1, 5), window = p.random.chance(50) ? 0 : p.draw(1, capacity);
+  const Array q = p.floats({batch, key_heads * group, queries, size}), k = p.floats({batch, key_heads, capacity, size}),
+              v = p.floats({batch, key_heads, capacity, width});
+  const Array starts = p.integers({batch}, -1, capacity - queries);
+  const bool causal = p.random.chance(70);
+  const Array wanted = made({batch, key_heads * group, queries, width}, [&](const Integers& at) {
+    const std::int64_t start = std::max<std::int64_t>(static_cast<std::int64_t>(starts({at[0]})), 0),
+                       own = start + at[2];
+    const std::int64_t last = causal ? own : start + queries - 1;
+    double sum = 0, result = 0;
+    for (std::int64_t key = window > 0 ? std::max<std::int64_t>(0, own - window + 1) : 0; key <= last; ++key) {
+      double score = 0;
+      for (std::int64_t i = 0; i < size; ++i)
+        score += q({at[0], at[1], at[2], i}) * k({at[0], at[1] / group, key, i}) / std::sqrt(static_cast<double>(size));
+      const double weight = std::exp(3 * std::tanh(score / 3));
+      sum += weight;
+      result += weight * v({at[0], at[1] / group, key, at[3]});
+    }
+    return result / sum;
+  });
+  p.expect(wanted,
+           {{"softcap", 3.0},
+            {"causal", std::int64_t{causal ? 1 : 0}},
+            {"window", window},
+            {"part", p.random.chance(70) ? part : std::int64_t{0}}},
+           1e-4);
+  p.expect_kernels(1, 4);
+}
+
+void check_repetition_penalty(Problem& p) {
+  const Array x = p.floats({p.draw(1, 3), p.draw(1, 40)}), seen = p.booleans(x.sizes);
+  p.expect(made(x.sizes,
+                [&](const Integers& at) { return seen(at) == 0 ? x(at)
+                                                 : x(at) > 0   ? x(at) / 1.25
+                                                               : x(at) * 1.25; }),
+           {{"penalty", 1.25}});
+  p.expect_one_kernel();
+}
+
+void check_greedy(Problem& p) {
+  const Array x = p.whole({p.draw(1, 4), p.draw(1, 60)}, -5, 5);
+  p.expect(made({x.sizes[0]}, [&](const Integers& at) {
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < x.size(1); ++i) best = x({at[0], i}) > x({at[0], best}) ? i : best;
+    return static_cast<double>(best);
+  }));
+  p.expect_one_kernel();
+}
+
 const std::map<std::string_view, Check>& checks() {
   static const std::map<std::string_view, Check> by_name = {
       {"gelu",
@@ -591,6 +648,9 @@ const std::map<std::string_view, Check>& checks() {
       {"embedding", check_embedding},
       {"one_hot", check_one_hot},
       {"scatter_along", check_scatter_along},
+      {"cached_attention", check_cached_attention},
+      {"repetition_penalty", check_repetition_penalty},
+      {"greedy", check_greedy},
   };
   return by_name;
 }
@@ -614,9 +674,9 @@ std::vector<std::string_view> checked_names() {
 INSTANTIATE_TEST_SUITE_P(All, Composites, testing::ValuesIn(checked_names()),
                          [](const auto& one) { return std::string(one.param); });
 
-/// Random numbers have tests of their own, below.
+/// Random numbers have tests of their own, below; samples in generation_test.cpp.
 TEST(CompositeTable, HasACheckForEachComposite) {
-  const std::set<std::string_view> random = {"random_words", "random_uniform", "random_normal", "dropout"};
+  const std::set<std::string_view> random = {"random_words", "random_uniform", "random_normal", "dropout", "sample"};
   for (const api::Composite& one : api::composites())
     EXPECT_TRUE(checks().contains(one.name) || random.contains(one.name)) << one.name;
 }

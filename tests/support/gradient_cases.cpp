@@ -207,6 +207,17 @@ Make scattered(const char* mode) {
   };
 }
 
+Make updated(bool circular) {
+  return [circular](GradientDraw& d) {
+    const Sizes base = d.sizes(1, 3);
+    const int axis = d.axis_of(base);
+    const std::int64_t size = base[static_cast<std::size_t>(axis)];
+    const Sizes rows = with(base, axis, d.draw(1, size));
+    const Sizes starts(base.begin(), base.begin() + d.draw(0, axis));
+    return d.floats(base).update_rows(d.integers(starts, -1, size + 1), d.floats(rows), axis, circular);
+  };
+}
+
 Tensor sorted(GradientDraw& d) {
   const Sizes sizes = d.sizes(1, 3);
   const int axis = d.axis_of(sizes);
@@ -436,6 +447,8 @@ std::vector<GradientFamily> made_families() {
   add("slice_assign", slice_assigned);
   add("gather", gathered);
   add("take_along", taken_along);
+  add("update_rows", updated(false));
+  add("update_rows that is circular", updated(true));
   add("take_along of a sorted order", sorted);
   add("take_along of the best", [](GradientDraw& d) {
     const Sizes sizes = d.sizes(1, 3);

@@ -58,6 +58,7 @@ void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
       {"gather", &AnyGenerator::gather},
       {"take_along", &AnyGenerator::take_along},
       {"scatter", &AnyGenerator::scatter},
+      {"update_rows", &AnyGenerator::update_rows},
       {"argsort", &AnyGenerator::argsort},
       {"dot", &AnyGenerator::dot},
   };
@@ -240,6 +241,22 @@ void AnyGenerator::scatter(const OpRow& row, NodeId from) {
   const Known known{mode == ir::ScatterMode::mul ? kWild : known_[base].magnitude + 4.0 * static_cast<double>(count),
                     false, known_[base].lattice};
   attempt(row, {base, positions(size(shape(from)[0]), {Dim(count)}), updates}, ir::ScatterPayload{mode}, known);
+}
+
+void AnyGenerator::update_rows(const OpRow& row, NodeId from) {
+  if (!has_axis(from)) return;
+  const int axis = any_axis(from);
+  const auto at = static_cast<std::size_t>(axis);
+  if (shape(from)[at].is_symbol()) return;
+  const std::int64_t size = shape(from)[at].size();
+  Shape wanted = shape(from);
+  wanted[at] =
+      Dim(static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(std::min<std::int64_t>(size, 9) + 1))));
+  const Shape starts(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(random_.below(at + 1)));
+  const NodeId where = positions(size, starts);
+  const NodeId rows = new_input(dtype(from), wanted);
+  attempt(row, {from, where, rows}, ir::UpdatePayload{axis, random_.chance(50)},
+          {std::max(known_[from].magnitude, 4.0), known_[from].leaf, known_[from].lattice});
 }
 
 // --- folds -----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ struct ThreadGrid {
   std::optional<bool> slices = std::nullopt;
 };
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
+/// Of few rows, as those of one token: many threads share them.
+constexpr ThreadGrid kGridsOfFewRows[] = {{1, 32}, {1, 16}, {1, 8}, {2, 32}, {2, 16}, {2, 8}};
+constexpr std::int64_t kFewRows = 8;
 /// On a GPU whose threads have registers for them: a read of shared memory serves 16 multiply-adds, and of those of
 /// 4 x 4 it serves 8.
 constexpr ThreadGrid kWideThreads[] = {{8, 16, 8, 8}, {16, 8, 8, 8}, {8, 8, 8, 8},  {4, 16, 8, 8}, {16, 16, 8, 4},
@@ -144,12 +147,40 @@ int subgroup_of(const Target& target, const AttentionParams& tile, int workgroup
   return tile.simt()->shuffles ? static_cast<int>(target.caps.subgroup.size) : 0;
 }
 
+/// Whether data says where keys end.
+bool has_data_bounds(const MaskBounds& mask) {
+  const auto has_data = [](const MaskBound& bound) {
+    return std::any_of(bound.begin(), bound.end(), [](const MaskLine& line) { return line.data.has_value(); });
+  };
+  return std::any_of(mask.upper.begin(), mask.upper.end(), has_data);
+}
+
+/// Of bounds that data has a part in, what holds for every row: they leave out more than the rows differ by. Others,
+/// which rows alone make, are given up.
+MaskBounds of_any_row(const MaskBounds& mask, std::int64_t rows) {
+  MaskBounds all;
+  if (mask.negligible_below) return all;
+  for (const bool upper : {true, false}) {
+    for (MaskBound bound : upper ? mask.upper : mask.lower) {
+      if (!std::all_of(bound.begin(), bound.end(), [](const MaskLine& line) { return line.data.has_value(); }))
+        continue;
+      for (MaskLine& line : bound) {
+        if ((line.slope > 0) == upper) line.constant += line.slope * (rows - 1);
+        line.slope = 0;
+      }
+      (upper ? all.upper : all.lower).push_back(std::move(bound));
+    }
+  }
+  all.added = mask.added;
+  return all;
+}
+
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
 std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.axes.m.size() > 1 &&
       problem.loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size % tile.tile_m() != 0) {
-    tile.mask = {};
+    tile.mask = of_any_row(tile.mask, problem.loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size);
   }
   if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
@@ -414,6 +445,9 @@ class AttentionSearch {
  private:
   void consider_threads() {
     for (const ThreadGrid& threads : kThreads) consider(threads);
+    if (has_data_bounds(tile_.mask) && count_along(problem_.loops, tile_.axes.m) <= kFewRows) {
+      for (const ThreadGrid& threads : kGridsOfFewRows) consider(threads);
+    }
     if (problem_.target.type != DeviceType::cpu) {
       for (const ThreadGrid& threads : kWideThreads) consider(threads);
     }

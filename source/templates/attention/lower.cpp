@@ -177,7 +177,7 @@ Result<void> Attention::main_function() {
   locate_thread();
   declare();
   if (first_ && slices_d_ == 1) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
-  const Walk walk = find_blocks();
+  VKF_TRY(walk, find_blocks());
   VKF_CHECK_OK(fetch_first(walk));
   open_blocks(walk, simt_.slice == 0 ? "" : "[[dont_unroll]] ", {weights_, "1.0", "0.0"});
   VKF_CHECK_OK(find_scores(walk));

@@ -131,6 +131,13 @@ bool AttentionBase::later_rows_see_more() const {
 
 /// The furthest position of k that a line leaves some row of the tile.
 Code AttentionBase::line_of(const schedule::MaskLine& line, bool upper) const {
+  if (line.data) {
+    schedule::MaskLine known = line;
+    known.data.reset();
+    const Code& data = data_bounds_[static_cast<std::size_t>(std::find(data_lines_.begin(), data_lines_.end(), line) -
+                                                             data_lines_.begin())];
+    return code("{} + {}", data, line_of(known, upper));
+  }
   const char* row = (line.slope > 0) == upper ? "highest" : "lowest";
   if (line.slope == 0) return code("{}", line.constant);
   const Code scaled = line.slope == 1 ? row : code("{} * {}", row, line.slope);
@@ -144,13 +151,42 @@ Code AttentionBase::bound_of(const schedule::MaskBound& bound, bool upper) const
   return furthest;
 }
 
-AttentionBase::Walk AttentionBase::find_blocks() {
+/// What lines take from data, each found once for the workgroup: in a block, so that other parts may find it again.
+Result<void> AttentionBase::find_data_bounds() {
+  for (const std::vector<schedule::MaskBound>* bounds : {&tile_.mask.upper, &tile_.mask.lower}) {
+    for (const schedule::MaskBound& bound : *bounds) {
+      for (const schedule::MaskLine& line : bound) {
+        if (line.data && std::find(data_lines_.begin(), data_lines_.end(), line) == data_lines_.end())
+          VKF_CHECK_OK(find_data_bound(line));
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> AttentionBase::find_data_bound(const schedule::MaskLine& line) {
+  const Code name = unique("reach");
+  main_.line("int {};", name);
+  main_.open("{{");
+  Scope scope = part_scope(results_);
+  VKF_CHECK_OK(emit_values(scope, schedule::backward_slice_of(loops_, *line.data)));
+  const std::int64_t most = schedule::kFarthestBound;
+  const Code rest = line.rest.is_constant() ? Code("0") : code("int({})", position(scope, line.rest));
+  main_.line("{} = clamp({}, -{}, {}) + {};", name, use(scope, *line.data), most, most, rest);
+  main_.close();
+  data_lines_.push_back(line);
+  data_bounds_.push_back(name);
+  return {};
+}
+
+Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   Walk walk;
   walk.begin = Code::zero();
   walk.all = walk.end = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
   const bool finite = tile_.mask.negligible_below.has_value();
   if (tile_.mask.empty() || (options_.numerics == Numerics::strict && (finite || tile_.mask.added))) return walk;
-  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
+  const std::int64_t rows = tile_.axes.m.empty() ? 1 : loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
+  VKF_CHECK_OK(find_data_bounds());
   const Code at = code("tile_m * {}u", tile_.tile_m());
   const Code own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");

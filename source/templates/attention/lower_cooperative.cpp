@@ -141,7 +141,7 @@ Result<void> CooperativeAttentionEmitter::main_function() {
   main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
   main_.line("{} {}[{}];", sum_type(), sums_, wide_);
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
-  const Walk walk = find_blocks();
+  VKF_TRY(walk, find_blocks());
   VKF_CHECK_OK(fetch_first_block(walk));
   open_blocks(walk, "", {tiles_, "1u", "0u"});
   VKF_CHECK_OK(block(walk));

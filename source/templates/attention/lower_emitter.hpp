@@ -29,7 +29,7 @@ class AttentionBase : public OperandEmitter {
     /// score that leaves these nothing.
     bool goes_round = false;
   };
-  Walk find_blocks();
+  Result<Walk> find_blocks();
   /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
   /// stands for yes and no there.
   struct Flags {
@@ -61,6 +61,10 @@ class AttentionBase : public OperandEmitter {
  private:
   /// The mask leaves a row the more positions of k, the further down it is: a causal one.
   [[nodiscard]] bool later_rows_see_more() const;
+  Result<void> find_data_bounds();
+  Result<void> find_data_bound(const schedule::MaskLine& line);
+  std::vector<schedule::MaskLine> data_lines_;  ///< that take part of their bound from data
+  std::vector<Code> data_bounds_;               ///< the variable of each
   [[nodiscard]] Code line_of(const schedule::MaskLine& line, bool upper) const;
   [[nodiscard]] Code bound_of(const schedule::MaskBound& bound, bool upper) const;
   void leave_where_negligible(const Flags& flags);

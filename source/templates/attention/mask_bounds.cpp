@@ -29,8 +29,10 @@ constexpr double kShareOfAdded = 1.0 / 8;
 /// Walks from the score to what it is masked with.
 class MaskSearch {
  public:
-  MaskSearch(const ir::Graph& graph, const Loops& loops, int m, int k)
-      : graph_(graph), loops_(loops), conditions_(graph, loops, m, k) {}
+  MaskSearch(const ir::Graph& graph, const Loops& loops, const AttentionAxes& axes)
+      : graph_(graph),
+        loops_(loops),
+        conditions_(graph, loops, axes.m.empty() ? -1 : axes.m.back(), axes.k[0], batch_of(axes)) {}
 
   MaskBounds run(ValueId score) {
     visit(score, {});
@@ -38,6 +40,12 @@ class MaskSearch {
   }
 
  private:
+  static segment::AxisSet batch_of(const AttentionAxes& axes) {
+    segment::AxisSet batch = 0;
+    for (const int axis : axes.batch) batch |= segment::AxisSet{1} << axis;
+    return batch;
+  }
+
   /// What becomes of a masked score on its way to the softmax.
   struct Path {
     double scale = 1;
@@ -161,12 +169,14 @@ void MaskSearch::visit_product(const Value& product, Path path) {
 }  // namespace
 
 void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  if (tile.axes.k.size() != 1 || tile.axes.m.empty()) return;
-  tile.mask = MaskSearch(graph, loops, tile.axes.m.back(), tile.axes.k[0]).run(tile.values.score);
+  if (tile.axes.k.size() != 1) return;
+  tile.mask = MaskSearch(graph, loops, tile.axes).run(tile.values.score);
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {
-  const std::int64_t rows = loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size;
+  const std::int64_t rows = tile.axes.m.empty() ? 1 : loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size;
+  // Of keys whose number is data, half are taken to be there.
+  const std::int64_t expected = count_along(loops, tile.axes.k) / 2;
   const std::int64_t lowest = tile_m * tile.tile_m() % rows;
   const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
   std::int64_t last = count_along(loops, tile.axes.k) - 1;
@@ -174,13 +184,17 @@ Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t t
   const auto furthest = [&](const MaskBound& bound, bool upper) {
     std::int64_t found = upper ? INT64_MIN : INT64_MAX;
     for (const MaskLine& line : bound) {
-      const std::int64_t at = line.slope * ((line.slope > 0) == upper ? highest : lowest) + line.constant;
+      if (line.data && !upper) continue;
+      const std::int64_t at =
+          line.data ? expected : line.slope * ((line.slope > 0) == upper ? highest : lowest) + line.constant;
       found = upper ? std::max(found, at) : std::min(found, at);
     }
     return found;
   };
   for (const MaskBound& bound : tile.mask.upper) last = std::min(last, furthest(bound, true));
-  for (const MaskBound& bound : tile.mask.lower) first = std::max(first, furthest(bound, false));
+  for (const MaskBound& bound : tile.mask.lower) {
+    if (const std::int64_t at = furthest(bound, false); at != INT64_MAX) first = std::max(first, at);
+  }
   return {first / tile.tile_k(), (std::max<std::int64_t>(last, -1) + tile.tile_k()) / tile.tile_k()};
 }
 

@@ -21,7 +21,7 @@ constexpr std::size_t kMostLines = 4;  // of a bound
 
 void add_line(MaskBound& bound, const MaskLine& line, bool upper) {
   for (MaskLine& known : bound) {
-    if (known.slope != line.slope) continue;
+    if (known.slope != line.slope || known.data != line.data || !(known.rest == line.rest)) continue;
     known.constant = upper ? std::max(known.constant, line.constant) : std::min(known.constant, line.constant);
     return;
   }
@@ -97,20 +97,33 @@ std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
   return arithmetic(node(id).type.dtype, operands);
 }
 
+/// An i32 that is the same for all rows and keys of a batch, as data; nothing for other values.
+std::optional<Expr> MaskConditions::data_of(ValueId id) const {
+  const Value& own = value(id);
+  const bool is_data = own.kind == Value::Kind::load || own.kind == Value::Kind::compute;
+  if (!is_data || own.level != 0 || (own.axes & ~batch_) != 0 || node(id).type.dtype != DType::i32) return std::nullopt;
+  return Expr::data(static_cast<index::DataId>(id), kFarthestBound);
+}
+
 namespace {
 
-/// k * along_k + m * along_m + rest.
+/// k * along_k + m * along_m + data * along_data + others + rest: others are of axes of the batch, and there where data
+/// is.
 struct Plane {
-  std::int64_t along_k = 0, along_m = 0, rest = 0;
+  std::int64_t along_k = 0, along_m = 0, along_data = 0, rest = 0;
+  std::optional<ValueId> data = std::nullopt;
+  Expr others = Expr(0);
 };
 
 /// A plane that `times` the expression, a positive number, is nowhere below. Other axes, and what is not linear in the
 /// two, are as low as they get.
 class Floor {
  public:
-  Floor(int m, int k) : m_(m), k_(k) {}
+  Floor(int m, int k, segment::AxisSet batch) : m_(m), k_(k), batch_(batch) {}
 
   Plane of(const Expr& expr) {
+    const std::vector<index::DataId> data = index::data_of(expr);
+    if (data.size() == 1) plane_.data = static_cast<ValueId>(data.front());
     for (const Expr::Term& term : expr.terms()) {
       if (term.atom->kind == index::Atom::Kind::div && is_of_rows(term.atom->operand)) times_ = term.atom->divisor;
     }
@@ -137,12 +150,25 @@ class Floor {
         if (each > 0) plane_.rest -= each * (times_ - 1);
         add(atom.operand, each);
       } else {
-        plane_.rest += coefficient * (coefficient > 0 ? atom.low : atom.high);
+        add_other({coefficient, term.atom});
       }
     }
   }
 
+  /// What is neither of rows nor of keys: beside data it is kept, else as low as it gets.
+  void add_other(const Expr::Term& term) {
+    const index::Atom& atom = *term.atom;
+    if (plane_.data && atom.kind == index::Atom::Kind::data) {
+      plane_.along_data += term.coefficient;
+    } else if (plane_.data && atom.kind == index::Atom::Kind::axis && ((batch_ >> atom.id) & 1u) != 0) {
+      plane_.others = plane_.others + Expr(0, {term});
+    } else {
+      plane_.rest += term.coefficient * (term.coefficient > 0 ? atom.low : atom.high);
+    }
+  }
+
   const int m_, k_;
+  const segment::AxisSet batch_;
   std::int64_t times_ = 1;
   Plane plane_;
 };
@@ -151,6 +177,16 @@ std::int64_t floor_of(std::int64_t a, std::int64_t divisor) { return a / divisor
 
 }  // namespace
 
+/// Whether everything beside the data is so small that data which is taken for kFarthestBound leaves every key, or
+/// none.
+bool MaskConditions::is_near(const index::Expr& others, const MaskLine& line) const {
+  constexpr std::int64_t kNear = kFarthestBound / 8;
+  const auto size = [&](int axis) { return axis < 0 ? 1 : loops_.axes[static_cast<std::size_t>(axis)].size; };
+  const index::Interval interval = index::interval_of(others);
+  return interval.low > -kNear && interval.high < kNear && std::abs(line.constant) < kNear && size(k_) < kNear &&
+         size(m_) < kNear / std::max<std::int64_t>(1, std::abs(line.slope));
+}
+
 /// Where the expression is not above 0.
 Necessary MaskConditions::not_above_zero(const Expr& expr) const {
   Necessary necessary;
@@ -158,14 +194,19 @@ Necessary MaskConditions::not_above_zero(const Expr& expr) const {
   if (interval.low <= -kFarthestPosition || interval.high >= kFarthestPosition) return necessary;
   necessary.never = interval.low > 0;
   if (interval.high <= 0) return necessary;
-  const Plane plane = Floor(m_, k_).of(expr);
+  const Plane plane = Floor(m_, k_, batch_).of(expr);
   const std::int64_t steps = std::abs(plane.along_k);
   if (steps == 0 || plane.along_m % steps != 0) return necessary;
-  if (plane.along_k > 0) {
-    necessary.bounds.upper.push_back({{-plane.along_m / steps, floor_of(-plane.rest, steps)}});
-  } else {
-    necessary.bounds.lower.push_back({{plane.along_m / steps, -floor_of(-plane.rest, steps)}});
+  const bool upper = plane.along_k > 0;
+  MaskLine line{upper ? -plane.along_m / steps : plane.along_m / steps,
+                upper ? floor_of(-plane.rest, steps) : -floor_of(-plane.rest, steps)};
+  if (plane.data) {
+    // The kernel adds up in 32 bits: what is added to data is near.
+    if (steps != 1 || plane.along_data != -plane.along_k || !is_near(plane.others, line)) return necessary;
+    line.data = plane.data;
+    line.rest = upper ? Expr(0) - plane.others : plane.others;
   }
+  (upper ? necessary.bounds.upper : necessary.bounds.lower).push_back({std::move(line)});
   return necessary;
 }
 
@@ -182,8 +223,9 @@ Necessary MaskConditions::where_apart(const ops::Comparison& of, const Expr& apa
 
 Necessary MaskConditions::where_compared(ValueId id, const ops::Comparison& of) {
   const ValueId first = value(id).operands[0], second = value(id).operands[1];
-  const auto a = position_of(first);
-  const auto b = a ? position_of(second) : std::nullopt;
+  auto a = position_of(first), b = position_of(second);
+  if (a && !b) b = data_of(second);
+  if (b && !a) a = data_of(first);
   if (a && b) return where_apart(of, *a - *b);
   const std::vector<Case> firsts = cases(first), seconds = cases(second);
   Necessary all{.never = true};

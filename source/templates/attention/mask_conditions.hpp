@@ -28,8 +28,12 @@ struct Case {
 /// anything anywhere.
 class MaskConditions {
  public:
-  MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, int k)
-      : graph_(graph), loops_(loops), m_(m), k_(k) {}
+  /// `batch`: the axes at whose positions data is the same for all rows and keys.
+  MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, int k, segment::AxisSet batch)
+      : graph_(graph), loops_(loops), m_(m), k_(k), batch_(batch) {}
+
+  // Data is followed where it is an i32 of the batch alone that is compared as it is with positions: in a sum it might
+  // wrap.
 
   /// What holds where a boolean is `truth`.
   Necessary where(segment::ValueId id, bool truth);
@@ -44,7 +48,9 @@ class MaskConditions {
   [[nodiscard]] const ir::Node& node(segment::ValueId id) const { return graph_.node(value(id).node); }
   [[nodiscard]] std::optional<index::Expr> position_of(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> sum_of_positions(segment::ValueId id);
+  [[nodiscard]] std::optional<index::Expr> data_of(segment::ValueId id) const;
   [[nodiscard]] Necessary not_above_zero(const index::Expr& expr) const;
+  [[nodiscard]] bool is_near(const index::Expr& others, const MaskLine& line) const;
   [[nodiscard]] Necessary where_apart(const ops::Comparison& of, const index::Expr& apart) const;
   Necessary where_compared(segment::ValueId id, const ops::Comparison& of);
   Necessary where_converted(segment::ValueId id, bool truth);
@@ -57,6 +63,7 @@ class MaskConditions {
   const ir::Graph& graph_;
   const segment::Loops& loops_;
   const int m_, k_;
+  const segment::AxisSet batch_;
   int work_ = 4000;
 };
 

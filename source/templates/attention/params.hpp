@@ -59,11 +59,16 @@ struct AttentionOperand {
   int elements = 1;
 };
 
-/// At position p of the innermost axis of m: position slope * p + constant of k.
+/// At position p of the innermost axis of m: position slope * p + constant of k; with data, as the length of a cache,
+/// position slope * p + constant + data + rest.
 struct MaskLine {
   std::int64_t slope = 0, constant = 0;
+  std::optional<segment::ValueId> data = std::nullopt;  ///< an i32 that one batch has, any number
+  index::Expr rest = index::Expr(0);                    ///< with it: of axes of the batch
   friend bool operator==(const MaskLine&, const MaskLine&) = default;
 };
+/// Data that is larger, or less than its negative, is taken for this: no key is as far away.
+inline constexpr std::int64_t kFarthestBound = std::int64_t{1} << 29;
 /// A mask leaves a row no position of k that is beyond all of these lines.
 using MaskBound = std::vector<MaskLine>;
 struct MaskBounds {

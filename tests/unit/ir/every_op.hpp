@@ -42,7 +42,8 @@ inline constexpr const char* kEveryOp = R"(graph "every" {
   %34 = argsort axis=1 descending=false count=0 %30 : i32[8, n]
   %35 = scatter mode=add %0 %23 %0 : f32[n, 12]
   %36 = scatter mode=set %35 %23 %0 : f32[n, 12]
-  output "y" = %36
+  %37 = update_rows axis=1 circular=true %36 %23 %0 : f32[n, 12]
+  output "y" = %37
 }
 )";
 

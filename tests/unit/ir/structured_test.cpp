@@ -303,7 +303,7 @@ TEST(StructuredGraph, CallsThatNoTextCanMake) {
     return made.ok() ? "accepted" : made.error().message;
   };
   EXPECT_EQ(message("add", {x, x}, ir::NoPayload{}),
-            "'add' is not a view, gather, reduction, contraction, scan, sort or scatter.");
+            "'add' is not a view, gather, reduction, contraction, scan, sort, scatter or update.");
   EXPECT_EQ(message("permute", {x}, ir::AxisPayload{0}), "'permute' was given the attributes of another op.");
   EXPECT_EQ(message("reshape", {x}, ir::AxesPayload{}, {3}), "'reshape' was given the attributes of another op.");
   EXPECT_EQ(message("permute", {x}, ir::AxesPayload{{0}}, {3}),

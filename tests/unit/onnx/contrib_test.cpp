@@ -263,6 +263,46 @@ TEST(OnnxContrib, AttentionOfGroupsOfQueries) {
   expect_near(next, rows(want, 16));
 }
 
+/// The past has room for 5 positions, of which 2 count; what lies beyond has no part in the result.
+TEST(OnnxContrib, AttentionInCachesOfTheirFullLength) {
+  const List q = numbers(8), k = numbers(4, 0.8), v = numbers(4, 0.5);
+  const auto past = [](double factor, std::size_t positions) {
+    List all;
+    for (std::size_t head = 0; head < 2; ++head) {
+      for (std::size_t i = 0; i < 2 * positions; ++i)
+        all.push_back(i < 4 ? factor * std::sin(static_cast<double>(4 * head + i)) : 1000.0);
+    }
+    return all;
+  };
+  const auto run = [&](std::int64_t positions) {
+    return OneNode("GroupQueryAttention")
+        .domain(kContrib)
+        .input({1, 1, 8}, q)
+        .input({1, 1, 4}, k)
+        .input({1, 1, 4}, v)
+        .input({1, 2, positions, 2}, past(1.0, static_cast<std::size_t>(positions)))
+        .input({1, 2, positions, 2}, past(0.7, static_cast<std::size_t>(positions)))
+        .input({1}, {2}, pb::TensorProto::INT32)
+        .known({}, {3}, pb::TensorProto::INT32)
+        .integer("num_heads", 4)
+        .integer("kv_num_heads", 2)
+        .outputs(3);
+  };
+  const auto joined = run(2), shared = run(5);
+  expect_near(shared[0].values, joined[0].values);
+  for (const std::size_t present : {1U, 2U}) {
+    EXPECT_EQ(shared[present].sizes, (Sizes{1, 2, 5, 2}));
+    for (std::size_t head = 0; head < 2; ++head) {
+      const auto rows = [&](const List& all, std::size_t positions, std::size_t from, std::size_t to) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(2 * head * positions);
+        return List(begin + static_cast<std::ptrdiff_t>(2 * from), begin + static_cast<std::ptrdiff_t>(2 * to));
+      };
+      expect_near(rows(shared[present].values, 5, 0, 3), rows(joined[present].values, 3, 0, 3));
+      expect_near(rows(shared[present].values, 5, 3, 5), List(4, 1000.0));
+    }
+  }
+}
+
 TEST(OnnxContrib, WrongShapesAreSentences) {
   const auto attention = [](const Sizes& q, const Sizes& k, std::int64_t heads) {
     const auto all = [](const Sizes& sizes) {

@@ -1,0 +1,163 @@
+// Attention against caches of which data says how much they hold: what is beyond is not looked at.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/compare.hpp"
+#include "support/random.hpp"
+#include "vkfuse/generation.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Cache {
+  const char* name;
+  std::int64_t batch, heads, key_heads, queries, capacity, size;
+  DType dtype = DType::f32;
+  CachedAttentionOptions options = {};
+  friend void PrintTo(const Cache& cache, std::ostream* out) { *out << cache.name; }
+};
+
+Tensor attention_of(const Cache& c) {
+  const auto input = [&](const char* name, std::int64_t heads, std::int64_t positions) {
+    return Tensor::input(name, c.dtype, {c.batch, heads, positions, c.size});
+  };
+  return cached_attention(input("q", c.heads, c.queries), input("keys", c.key_heads, c.capacity),
+                          input("values", c.key_heads, c.capacity), Tensor::input("starts", DType::i32, {c.batch}),
+                          c.options);
+}
+
+/// Bytes of random floats of a type.
+std::vector<std::byte> numbers(DType dtype, std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < count; ++i) ir::encode(dtype, random.between(-2, 2), bytes);
+  return bytes;
+}
+
+class CachedAttention : public testing::TestWithParam<Cache> {
+ protected:
+  /// Keys and values, with one number in all positions from `held` on.
+  static std::vector<std::byte> cache(const std::vector<std::int32_t>& held, double beyond, std::uint64_t seed) {
+    const Cache& c = GetParam();
+    const auto width = static_cast<std::size_t>(size_of(c.dtype));
+    std::vector<std::byte> bytes = numbers(c.dtype, c.batch * c.key_heads * c.capacity * c.size, seed), number;
+    ir::encode(c.dtype, beyond, number);
+    for (std::size_t i = 0; i < bytes.size() / width; ++i) {
+      const auto row = static_cast<std::int64_t>(i) / c.size;
+      if (row % c.capacity >= held[static_cast<std::size_t>(row / c.capacity / c.key_heads)])
+        std::copy(number.begin(), number.end(), bytes.begin() + static_cast<std::ptrdiff_t>(i * width));
+    }
+    return bytes;
+  }
+};
+
+TEST_P(CachedAttention, IsThatOfWhatIsHeld) {
+  const Cache& c = GetParam();
+  const Executable program = compile_graph(graph_of({attention_of(c)}), {});
+  EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
+  const std::vector<std::byte> q = numbers(c.dtype, c.batch * c.heads * c.queries * c.size, 1);
+  for (const std::int64_t start : {std::int64_t{0}, c.capacity / 3, c.capacity - c.queries}) {
+    std::vector<std::int32_t> starts, held;
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      starts.push_back(static_cast<std::int32_t>(start >= b ? start - b : 0));
+      held.push_back(starts.back() + static_cast<std::int32_t>(c.queries));
+    }
+    const auto result = [&](double beyond) {
+      const std::vector<std::byte> keys = cache(held, beyond, 2), values = cache(held, beyond, 3);
+      const auto outputs = must(program.run(
+          {{"q", HostView(q)}, {"keys", HostView(keys)}, {"values", HostView(values)}, {"starts", HostView(starts)}}));
+      return outputs.at("y").bytes;
+    };
+    const std::vector<std::byte> clean = result(0);
+    for (const std::byte* at = clean.data(); at < clean.data() + clean.size(); at += size_of(c.dtype))
+      ASSERT_TRUE(std::isfinite(ir::decode(c.dtype, at))) << "start " << start;
+    EXPECT_EQ(result(NAN), clean) << "start " << start;
+    EXPECT_EQ(result(INFINITY), clean) << "start " << start;
+  }
+}
+
+/// In one part: what the reference bounds of several, by way of logarithms, decides nothing. Composites has these.
+TEST_P(CachedAttention, IsWhatTheReferenceComputes) {
+  Cache c = GetParam();
+  c.options.part = c.capacity;
+  const ir::Graph graph = graph_of({[&] {
+    const auto input = [&](const char* name, std::int64_t heads, std::int64_t positions) {
+      return Tensor::input(name, c.dtype, {c.batch, heads, positions, c.size});
+    };
+    const Tensor starts = Tensor::input("index" + std::to_string(c.capacity + 6), DType::i32, {c.batch}) - 3;
+    return cached_attention(input("q", c.heads, c.queries), input("keys", c.key_heads, c.capacity),
+                            input("values", c.key_heads, c.capacity), starts, c.options);
+  }()});
+  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+    const Build how{.numerics = numerics};
+    const Executable program = compile_graph(graph, how);
+    for (const std::uint64_t seed : {7U, 8U}) {
+      const Data data = data_for({graph, {}, seed, false});
+      const NamedBytes once = compare_rows(program, graph, data, c.name);
+      EXPECT_TRUE(run_guarded(program, graph, data).outputs == once) << "another run has other bits";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Differential, CachedAttention,
+    testing::Values(Cache{"one_query", 1, 4, 2, 1, 512, 32}, Cache{"unlike_lengths", 3, 4, 4, 1, 64, 16},
+                    Cache{"one_part", 1, 4, 1, 1, 96, 64}, Cache{"a_chunk", 1, 4, 2, 8, 128, 32},
+                    Cache{"halves", 2, 8, 2, 1, 512, 64, DType::f16},
+                    Cache{"a_window", 1, 2, 2, 1, 512, 16, DType::f32, {.window = 40}},
+                    Cache{"a_chunk_with_a_window", 2, 2, 1, 5, 160, 16, DType::f32, {.window = 9, .part = 32}},
+                    Cache{"a_softcap", 1, 2, 1, 1, 512, 16, DType::f16, {.softcap = 2}},
+                    Cache{"all_queries_see_all", 1, 2, 1, 4, 64, 16, DType::f32, {.causal = false}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+/// Of 32,768 positions, 100 are held: a run takes a small part of the time that it takes where all are.
+TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
+  const Cache c{"", 1, 4, 2, 1, 32768, 64};
+  const Executable program = compile_graph(graph_of({attention_of(c)}), {});
+  EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
+  Bindings bindings;
+  const auto give = [&](const char* name, const std::vector<std::byte>& bytes) {
+    bindings.inputs[name] = must(device().allocate(bytes.size()));
+    must(bindings.inputs[name].write(bytes));
+  };
+  give("q", numbers(c.dtype, c.heads * c.size, 1));
+  give("keys", numbers(c.dtype, c.key_heads * c.capacity * c.size, 2));
+  give("values", numbers(c.dtype, c.key_heads * c.capacity * c.size, 3));
+  bindings.inputs["starts"] = must(device().allocate(4));
+  bindings.outputs["y"] = must(device().allocate(static_cast<std::uint64_t>(c.heads * c.size * 4)));
+  const auto time = [&](std::int32_t start) {
+    must(bindings.inputs["starts"].write(std::as_bytes(std::span(&start, 1))));
+    double best = INFINITY;
+    for (int run = 0; run < 5; ++run) {
+      double all = 0;
+      for (const KernelTime& kernel : must(program.profile(bindings))) all += kernel.microseconds;
+      best = std::min(best, all);
+    }
+    return best;
+  };
+  // Of four buffers, which a device of the least limits has, the kernel that skips blocks needs more: scores are
+  // stored.
+  const double few = time(100), all = time(static_cast<std::int32_t>(c.capacity - 1));
+  EXPECT_TRUE(few * 4 < all || has_least_limits()) << few << " us and " << all << " us";
+}
+
+TEST(CachedAttentionErrors, SayWhatWasGiven) {
+  const Tensor q = Tensor::input("q", DType::f32, {1, 4, 1, 8}), cache = Tensor::input("k", DType::f32, {1, 2, 64, 8});
+  const Tensor start = Tensor::input("s", DType::i32, {1});
+  const auto refusal = [](const Tensor& y) { return y.valid() ? std::string() : y.error().message; };
+  EXPECT_EQ(refusal(cached_attention(q, cache, cache, start, {.part = 48})),
+            "'cached_attention' looks at parts of 48 keys, which must be above 1 and divide the capacity 64.");
+  EXPECT_EQ(refusal(cached_attention(q, cache, cache, start.cast(DType::i64))),
+            "'cached_attention' takes a start of i32, or one for each of 1 sequences, but they are i64[1].");
+  EXPECT_EQ(refusal(cached_attention(q, cache, cache, start, {.window = 0})),
+            "'cached_attention' has a window of 1 to 67108864 keys, but it is 0.");
+  const Tensor three = Tensor::input("k3", DType::f32, {1, 3, 64, 8});
+  EXPECT_EQ(refusal(cached_attention(q, three, three, start)),
+            "'cached_attention' of queries f32[1, 4, 1, 8] has keys f32[1, 3, 64, 8] and values f32[1, 3, 64, 8]: "
+            "heads, positions or sizes do not agree.");
+}
+
+}  // namespace
+}  // namespace vkfuse::test
