@@ -1,0 +1,99 @@
+"""What is on the device already: parameters, buffers, and values that one graph keeps for another."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .. import _core
+
+
+class Resident:
+    """Copies on one device of tensors of the host, by their storage. A copy is as good as the version of the tensor that
+    it was made of: what PyTorch writes in place counts the version up."""
+
+    def __init__(self, device: _core.Device) -> None:
+        self._device, self._lock = device, threading.Lock()
+        self._entries: dict[Any, tuple] = {}
+        self._fleeting: list = []  # keys of what lives for one step, which is looked through often
+        self._sweep_at = 256
+        self.uploads = self.hits = 0
+
+    @staticmethod
+    def _key(tensor: torch.Tensor, order: tuple) -> tuple:
+        return (
+            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype, order
+        )  # fmt: skip
+
+    def find(self, tensor: torch.Tensor, order: tuple) -> _core.Array | None:
+        """The copy of a tensor, its axes in this order; None where there is none, or an old one."""
+        if tensor.is_inference():  # has no version
+            return None
+        with self._lock:
+            entry = self._entries.get(self._key(tensor, order))
+            if entry is None or entry[0].expired() or entry[1] != tensor._version:
+                return None
+            self.hits += 1
+            return entry[2]
+
+    def keep(self, tensor: torch.Tensor, order: tuple, array: _core.Array, is_fleeting: bool = False) -> None:
+        """Remembers that this array has the elements of the tensor as they are now."""
+        if tensor.is_inference():
+            return
+        reference, key = StorageWeakRef(tensor.untyped_storage()), self._key(tensor, order)
+        with self._lock:
+            self._entries[key] = (reference, tensor._version, array)
+            if is_fleeting:
+                self._fleeting.append(key)
+            if len(self._entries) >= self._sweep_at:
+                self._entries = {key: one for key, one in self._entries.items() if not one[0].expired()}
+                self._sweep_at = max(256, 2 * len(self._entries))
+
+    def sweep(self) -> None:
+        """Frees copies of what lived for one step and is gone."""
+        with self._lock:
+            kept = []
+            for key in self._fleeting:
+                entry = self._entries.get(key)
+                if entry is not None and entry[0].expired():
+                    del self._entries[key]
+                elif entry is not None:
+                    kept.append(key)
+            self._fleeting = kept
+
+    def upload(self, tensor: torch.Tensor, order: tuple, is_fleeting: bool) -> _core.Array:
+        """The elements on the device: the copy that is there, or a new one, which is kept."""
+        tensor = tensor.detach()
+        found = self.find(tensor, order)
+        if found is not None:
+            return found
+        stored = tensor.permute(order) if tensor.ndim else tensor
+        array = self._device.array(stored.resolve_neg().contiguous())
+        self.uploads += 1
+        self.keep(tensor, order, array, is_fleeting)
+        return array
+
+    def forget(self) -> None:
+        """Frees every copy."""
+        with self._lock:
+            self._entries.clear()
+
+
+_residents: dict[Any, Resident] = {}
+_lock = threading.Lock()
+
+
+def resident(device: _core.Device) -> Resident:
+    """The copies on a device."""
+    with _lock:
+        return _residents.setdefault(device, Resident(device))
+
+
+def forget() -> None:
+    """Frees all copies of tensors on devices. It is needed after elements have been changed where PyTorch does not see
+    it: through `.data`, a NumPy array that shares them, or another library."""
+    for one in list(_residents.values()):
+        one.forget()
