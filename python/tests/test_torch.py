@@ -188,6 +188,28 @@ def test_parameters_cross_once():
         assert uploads() == before + 3
 
 
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_optimisers_are_seen(options):
+    model, x = torch.nn.Embedding(500, 8), torch.tensor([100])
+    call, optimizer = compiled(model), torch.optim.Adam(model.parameters(), lr=0.1, **options)
+    for _ in range(3):
+        optimizer.zero_grad()
+        call(x).square().sum().backward()  # writes to one row
+        optimizer.step()
+        torch.testing.assert_close(call(x), model(x))
+
+
+def test_most_writes_that_are_not_counted_are_seen_and_the_others_can_be_told():
+    model, x = torch.nn.Linear(64, 64), torch.randn(2, 64)
+    call = compiled(model)
+    call(x)
+    model.weight.data.mul_(2)
+    torch.testing.assert_close(call(x), model(x))
+    model.weight.data[20].mul_(2)
+    vkfuse.torch.forget([model.weight])
+    torch.testing.assert_close(call(x), model(x))
+
+
 def test_what_is_saved_for_the_backward_graph_stays():
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
     call, x = compiled(model), torch.randn(3, 8)

@@ -1,4 +1,4 @@
-"""The backend: what torch.compile calls with a graph, and what AOTAutograd calls with its forward and backward graphs."""
+"""The backend: what torch.compile calls with a graph, and AOTAutograd with its forward and backward graphs."""
 
 from __future__ import annotations
 

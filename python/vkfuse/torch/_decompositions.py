@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from ._rules import RULES, aten, find
 
-# Ops whose decomposition is wrong for a graph that is differentiated, or that ask for what no rule can give: the forward
-# pass of attention has a decomposition that does not keep what its backward pass takes, batch norm's reads the numbers
-# of training, and that of a split reads its operand at strides.
+# Ops whose decomposition is wrong for a graph that is differentiated, or that ask for what no rule can give: that of
+# attention does not keep what its backward pass takes, batch norm's reads the numbers of training, and that of a split
+# reads its operand at strides.
 _NEVER = (
     "_scaled_dot_product_flash_attention_for_cpu", "_native_batch_norm_legit_no_training", "split_with_sizes",
 )  # fmt: skip
@@ -38,8 +37,3 @@ def table() -> dict[Any, Any]:
     for op in RULES:
         made.pop(op, None)
     return made
-
-
-def is_random(op: Any) -> bool:
-    """Whether an op draws numbers."""
-    return torch.Tag.nondeterministic_seeded in getattr(op, "tags", ())

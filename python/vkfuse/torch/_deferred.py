@@ -1,5 +1,5 @@
-"""Values that a forward graph keeps for its backward graph. They stay on the device: the tensor that PyTorch holds in the
-meantime has memory that nothing is written to until someone other than a graph of vkfuse reads it."""
+"""Values that a forward graph keeps for its backward graph. They stay on the device: the tensor that PyTorch holds in
+the meantime has memory that nothing is written to until eager reads it as a part of a backward graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _lock = threading.Lock()
 
 def is_possible() -> bool:
     """Not where hooks look at saved tensors, and not where the backward graph becomes a part of another graph."""
-    if torch._C._autograd._saved_tensors_hooks_is_enabled() and torch._C._autograd._top_saved_tensors_default_hooks(True):
+    autograd = torch._C._autograd
+    if autograd._saved_tensors_hooks_is_enabled() and autograd._top_saved_tensors_default_hooks(True):
         return False
     return not torch._dynamo.config.compiled_autograd
 

@@ -9,7 +9,7 @@ import torch
 
 from .. import _core as v
 from ._bounds import within
-from ._dtypes import NotCovered, cast, dtype_of, scalar
+from ._dtypes import NotCovered, cast, computed_in, dtype_of, scalar
 from ._rules import Call, rule
 from ._views import axis_of
 
@@ -110,18 +110,39 @@ def _joined(call: Call, x: v.Tensor, axis: int, indices: v.Tensor, updates: v.Te
     return cast(made, dtype)
 
 
-_REDUCE = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+_REDUCE = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _identity(mode: str, dtype: torch.dtype) -> Any:
+    """What changes nothing that it is joined with."""
+    if mode in ("add", "mul"):
+        return 0 if mode == "add" else 1
+    if dtype.is_floating_point:
+        return -math.inf if mode == "max" else math.inf
+    return torch.iinfo(dtype).min if mode == "max" else torch.iinfo(dtype).max
 
 
 @rule("scatter_reduce.two")
 def scatter_reduce(
     call: Call, x: v.Tensor, axis: int, indices: v.Tensor, updates: v.Tensor, how: str, *, include_self: bool = True
 ) -> v.Tensor:
-    if how not in _REDUCE or not include_self:
-        raise NotCovered(f"It reduces by '{how}'{'' if include_self else ' without what is there'}.")
-    if dtype_of(x) == torch.bool:
-        raise NotCovered("It reduces bools.")
-    return _joined(call, x, axis, indices, updates, _REDUCE[how])
+    dtype, mode = dtype_of(x), _REDUCE.get(how)
+    if mode is None or dtype == torch.bool or (how == "mean" and not dtype.is_floating_point):
+        raise NotCovered(f"It reduces {dtype} by '{how}'.")
+    if include_self and how != "mean":
+        return _scattered(call, x, axis, indices, updates, mode)
+    wide = cast(x, computed_in(dtype))
+    once = scalar(1, torch.int32).broadcast_to(tuple(updates.shape))
+    nothing = scalar(0, torch.int32).broadcast_to(tuple(x.shape))
+    count = _scattered(call, nothing, axis, indices, once, "add")
+    is_met = v.greater(count, scalar(0, torch.int32))
+    start = scalar(_identity(mode, dtype), dtype_of(wide))
+    made = wide if include_self else v.where(is_met, start, wide)
+    made = _scattered(call, made, axis, indices, cast(updates, dtype_of(wide)), mode)
+    if how == "mean":
+        count = v.maximum(v.add(count, scalar(int(include_self), torch.int32)), scalar(1, torch.int32))
+        made = v.div(made, cast(count, dtype_of(wide)))
+    return made
 
 
 def _flat_positions(call: Call, indices: list, nodes: list, sizes: list[int], what: str) -> tuple:

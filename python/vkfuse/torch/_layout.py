@@ -29,7 +29,7 @@ class Layout:
 
 
 def layout_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
-    """What sizes and strides mean. Axes of one element go anywhere, so that they stay where they are if that is dense."""
+    """What sizes and strides mean. Axes of one element go anywhere: they stay where they are if that is dense."""
     rank = len(sizes)
     if 0 in sizes:
         return Layout(sizes, strides, tuple(range(rank)), (), True)

@@ -47,15 +47,15 @@ def mul(a: v.Tensor, b: v.Tensor) -> v.Tensor:
 
 def _floor_quotient(a: v.Tensor, b: v.Tensor) -> v.Tensor:
     """As ATen: from the exact remainder, so that it agrees with it."""
-    zero = scalar(0, dtype_of(a))
+    zero, one = scalar(0, dtype_of(a)), scalar(1, dtype_of(a))
     rest = v.rem(a, b)
     apart = v.logical_and(v.not_equal(rest, zero), v.logical_xor(v.less(b, zero), v.less(rest, zero)))
     if not _is_float(a):
         return v.sub(v.div(a, b), cast(apart, dtype_of(a)))
     quotient = v.div(v.sub(a, rest), b)
-    quotient = v.where(apart, v.sub(quotient, scalar(1, dtype_of(a))), quotient)
+    quotient = v.where(apart, v.sub(quotient, one), quotient)
     down = v.floor(quotient)
-    down = v.where(v.greater(v.sub(quotient, down), scalar(0.5, dtype_of(a))), v.add(down, scalar(1, dtype_of(a))), down)
+    down = v.where(v.greater(v.sub(quotient, down), scalar(0.5, dtype_of(a))), v.add(down, one), down)
     signed_zero = v.mul(v.div(a, b), zero)
     down = v.where(v.equal(quotient, zero), signed_zero, down)
     return v.where(v.equal(b, zero), v.div(a, b), down)
@@ -221,6 +221,19 @@ def shift(call: Call, a: Any, b: Any) -> v.Tensor:
     if compute == torch.uint8:
         last = scalar(0, compute)
     return cast(v.where(beyond, last, v.shift_right(a, b)), result)
+
+
+@rule("round.decimals")
+def round_to(call: Call, x: v.Tensor, *, decimals: int = 0) -> v.Tensor:
+    dtype = dtype_of(x)
+    if decimals == 0:
+        return v.round(x) if dtype.is_floating_point else x
+    if dtype not in (torch.float32, torch.float64):
+        raise NotCovered(f"It rounds {dtype} to {decimals} decimals.")
+    power = scalar(10.0 ** abs(decimals), dtype)
+    if decimals > 0:
+        return v.div(v.round(v.mul(x, power)), power)
+    return v.mul(v.round(v.div(x, power)), power)
 
 
 @rule("where.self")

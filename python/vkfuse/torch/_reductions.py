@@ -55,6 +55,16 @@ def amin(call: Call, x: v.Tensor, axes: Any = None, keep: bool = False) -> v.Ten
     return _largest(x, "min", axes, keep)
 
 
+@rule("max.default")
+def largest(call: Call, x: v.Tensor) -> v.Tensor:
+    return _largest(x, "max", None, False)
+
+
+@rule("min.default")
+def smallest(call: Call, x: v.Tensor) -> v.Tensor:
+    return _largest(x, "min", None, False)
+
+
 @rule("any.default", "any.dim", "any.dims")
 def any_of(call: Call, x: v.Tensor, axes: Any = None, keep: bool = False) -> v.Tensor:
     return _reduce(cast(x, torch.bool), "any", axes, keep)
