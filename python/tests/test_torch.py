@@ -110,6 +110,27 @@ def test_batch_norm_counts():
     torch.testing.assert_close(call(x), twin(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("how", ["plain", "causal", "bools", "floats", "scaled", "no key"])
+def test_attention(how):
+    attend = torch.nn.functional.scaled_dot_product_attention
+    mask = torch.rand(5, 7) > 0.4
+    mask[:, 0] = True
+    if how == "no key":
+        mask[2] = False
+    options = {"plain": {}, "causal": {"is_causal": True}, "bools": {"attn_mask": mask}, "scaled": {"scale": 0.3},
+               "floats": {"attn_mask": torch.randn(5, 7)}, "no key": {"attn_mask": mask}}[how]  # fmt: skip
+    given = [torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 7, 7)]
+    g = torch.randn(2, 3, 5, 8)
+    results = []
+    for call in (attend, compiled(lambda *x: attend(*x, **options))):
+        made = call(*given, **(options if call is attend else {}))
+        results.append([made, *torch.autograd.grad(made, given, g)])
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    told = vkfuse.torch.explain(lambda *x: attend(*x, **options), *given)
+    assert not told.reasons and any("flash" in op for part in told.graphs[0].parts for op in part.ops)
+
+
 def split(x):
     a = (x * 2).sin()
     b = torch.linalg.eigvalsh(a @ a.t())  # of no rule

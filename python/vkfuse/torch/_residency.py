@@ -28,9 +28,9 @@ def _some_bytes(tensor: torch.Tensor) -> bytes:
 
 
 class Resident:
-    """Copies on one device of tensors of the host, by their storage. A copy is good while the tensor has the version that
-    it had: what PyTorch writes in place counts the version up. Some of the bytes are compared as well, as not all that
-    writes counts."""
+    """Copies on one device of tensors of the host, by their storage. A copy is good while the tensor has the version
+    that it had: what PyTorch writes in place counts the version up. Some of the bytes are compared as well, as not all
+    that writes counts."""
 
     def __init__(self, device: _core.Device) -> None:
         self._device, self._lock = device, threading.Lock()
