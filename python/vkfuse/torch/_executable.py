@@ -34,9 +34,7 @@ class Executable:
             log.info("%s: %s runs in eager. %s", graph.name, node.format_node(), reason)
         for step in self.steps:
             if isinstance(step, Program):
-                log.info(
-                    "%s: %d nodes are %d kernels.", graph.name, len(step.part.nodes), step.compiled.kernel_count
-                )
+                log.info("%s: kernels: %d, of %d nodes.", graph.name, step.compiled.kernel_count, len(step.part.nodes))
 
     def _compile(self, reasons: dict) -> bool:
         """Whether every part of ours could be compiled; else more nodes are left to eager."""
@@ -60,7 +58,10 @@ class Executable:
         """The results, in the order of the graph."""
         call = _Run(self, args)
         for step in self.steps:
-            call.compute(step) if isinstance(step, Program) else call.eager(step)
+            if isinstance(step, Program):
+                call.compute(step)
+            else:
+                call.eager(step)
         call.write()
         return call.results()
 

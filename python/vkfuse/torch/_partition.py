@@ -90,8 +90,10 @@ def classify(graph: torch.fx.Graph, sizes: Sizes, refused: dict[torch.fx.Node, s
                 if values[node] is UNKNOWN:
                     reasons[node] = "It is a size that depends on data."
                 continue
-            if node.target is operator.getitem and isinstance(values[node.args[0]], tuple):
-                values[node] = values[node.args[0]][node.args[1]]
+            if node.target is operator.getitem:  # runs where what it is of runs
+                all_of = values[node.args[0]]
+                is_lowered = isinstance(all_of, tuple)
+                values[node] = all_of[node.args[1]] if is_lowered else _value_elsewhere(node, sizes)
                 continue
             try:
                 if node in reasons:
