@@ -2,8 +2,8 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
-#       portability matrices windows onnxruntime, all without one; or sanitizers-quick, the part of the first that CI
-#       runs
+#       portability matrices windows onnxruntime torch, all without one; or sanitizers-quick, the part of the first
+#       that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -225,15 +225,33 @@ onnxruntime() {
   on swiftshader "${cases[@]}" --least 1500  # it has no 64-bit floats
 }
 
+# PyTorch on the package: its tests, PyTorch's own cases of all ops of core ATen, and networks that are trained beside
+# eager. The environment has 1.3 GB (scripts/torch-env.sh).
+torch() {
+  local python=build/torch/bin/python wheel
+  scripts/torch-env.sh build/torch || { failed+=("scripts/torch-env.sh") && return; }
+  scripts/build-wheel.sh || { failed+=("scripts/build-wheel.sh") && return; }
+  wheel=$(ls -t build/wheel/*-cp311-cp311-*_"$(uname -m)".whl | head -n 1)
+  "$python" -m pip -q install --no-deps --force-reinstall "$wheel"
+  "$python" scripts/torch-table.py || failed+=("scripts/torch-table.py")
+  for driver in lavapipe swiftshader; do
+    on $driver "$python" -P -m pytest -q -p no:cacheprovider --rootdir python python/tests/test_torch.py \
+      python/tests/test_torch_cases.py
+  done
+  on lavapipe "$python" python/tests/torch_cases.py run --samples "${VKFUSE_TORCH_SAMPLES:-4}" --least 0.8
+  on lavapipe "$python" python/tests/torch_training.py --steps 100
+  on lavapipe "$python" -P examples/python/train_torch.py
+}
+
 [ $# -gt 0 ] ||
   set -- sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files \
-    portability matrices windows onnxruntime
+    portability matrices windows onnxruntime torch
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
     graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
-    onnxruntime) "$tier" ;;
+    onnxruntime | torch) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

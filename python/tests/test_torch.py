@@ -1,0 +1,310 @@
+"""vkfuse as a backend of torch.compile: what is computed, what is left to eager and why, and what crosses."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 or newer is not installed.")
+
+import vkfuse.torch  # noqa: E402
+from vkfuse.torch import _residency  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    vkfuse.torch.forget()
+    torch.manual_seed(5)
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="vkfuse", **options)
+
+
+def uploads():
+    return sum(one.uploads for one in _residency._residents.values())
+
+
+def check(function, *args, **options):
+    expected = function(*args)
+    torch.testing.assert_close(compiled(function, **options)(*args), expected)
+
+
+def test_import_of_vkfuse_imports_no_torch():
+    code = "import sys, vkfuse; assert 'torch' not in sys.modules; import vkfuse.torch; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_entry_point_is_found():
+    assert "vkfuse" in torch._dynamo.list_backends()
+
+
+def test_forward_and_gradients():
+    model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.GELU(), torch.nn.LayerNorm(7), torch.nn.Linear(7, 3))
+    x = torch.randn(4, 5, requires_grad=True)
+    expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+    made = torch.autograd.grad(compiled(model)(x).square().sum(), [x, *model.parameters()])
+    for one, other in zip(made, expected):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    told = vkfuse.torch.explain(model, x)
+    assert [graph.name for graph in told.graphs] == ["forward", "backward"]
+    assert not told.reasons and not told.breaks
+    assert all(len(graph.parts) == 1 and graph.parts[0].kernels > 0 for graph in told.graphs)
+    assert "fused" in told.graphs[0].parts[0].plan and "forward: " in str(told)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_dtypes_of_results_are_eagers(dtype):
+    x = torch.randn(8, 8).to(dtype)
+    for function in (lambda x: x + 1.5, lambda x: x * torch.ones((), dtype=torch.float64), lambda x: x > 0.1,
+                     lambda x: x.sum(), lambda x: torch.arange(8) * x, lambda x: x.softmax(-1), lambda x: x @ x):
+        check(function, x)  # fmt: skip
+
+
+def test_integers():
+    a, b = torch.arange(-6, 6), torch.tensor([3, -2, 5]).repeat(4)
+    check(lambda a, b: (a + b, a * b, a / b, a // 4, a % 5, a.sum(), a < b, a & b, a ^ 3, a.float(), a.cumsum(0)), a, b)
+    check(lambda a: (a.any(), a.all(), a.sum(), a + 1, ~a, a | True, a.float().mean()), a > 0)
+
+
+def test_strides_are_eagers():
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    for function in (lambda x: x + 1, lambda x: x.transpose(1, 3) * 2, lambda x: torch.relu(x).permute(2, 0, 1, 3),
+                     lambda x: (x.sum(1, keepdim=True) * 2).expand(2, 3, 4, 5)):  # fmt: skip
+        made, expected = compiled(function)(x), function(x)
+        assert made.stride() == expected.stride()
+        torch.testing.assert_close(made, expected)
+
+
+def test_strided_inputs():
+    x = torch.randn(6, 8)
+    for one in (x.t(), x[::2], x[:, 1:3], x[0].expand(4, 8), x[1:]):
+        check(lambda x: x.sin() + 1, one)
+
+
+def test_arguments_that_are_written_to():
+    def step(x, y):
+        x.add_(y)
+        y[1:3].mul_(2)
+        return x.sum()
+
+    x, y = torch.randn(5), torch.randn(5)
+    other = x.clone(), y.clone()
+    expected = step(*other)
+    torch.testing.assert_close(compiled(step)(x, y), expected)
+    torch.testing.assert_close((x, y), other)
+
+
+def test_batch_norm_counts():
+    model, x = torch.nn.BatchNorm1d(4), torch.randn(8, 4) + 2
+    twin = torch.nn.BatchNorm1d(4)
+    call = compiled(model)
+    for _ in range(3):
+        torch.testing.assert_close(call(x), twin(x), rtol=1e-4, atol=1e-5)
+    assert model.num_batches_tracked == 3
+    torch.testing.assert_close(model.running_var, twin.running_var)
+    model.eval(), twin.eval()
+    torch.testing.assert_close(call(x), twin(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["plain", "causal", "bools", "floats", "scaled", "no key"])
+def test_attention(how):
+    attend = torch.nn.functional.scaled_dot_product_attention
+    mask = torch.rand(5, 7) > 0.4
+    mask[:, 0] = True
+    if how == "no key":
+        mask[2] = False
+    options = {"plain": {}, "causal": {"is_causal": True}, "bools": {"attn_mask": mask}, "scaled": {"scale": 0.3},
+               "floats": {"attn_mask": torch.randn(5, 7)}, "no key": {"attn_mask": mask}}[how]  # fmt: skip
+    given = [torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 7, 7)]
+    g = torch.randn(2, 3, 5, 8)
+    results = []
+    for call in (attend, compiled(lambda *x: attend(*x, **options))):
+        made = call(*given, **(options if call is attend else {}))
+        results.append([made, *torch.autograd.grad(made, given, g)])
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    told = vkfuse.torch.explain(lambda *x: attend(*x, **options), *given)
+    assert not told.reasons and any("flash" in op for part in told.graphs[0].parts for op in part.ops)
+
+
+def split(x):
+    a = (x * 2).sin()
+    b = torch.linalg.eigvalsh(a @ a.t())  # of no rule
+    return (b + 1).cos() + a.sum()
+
+
+def test_what_is_not_covered_runs_in_eager_and_the_rest_is_ours(caplog):
+    x = torch.randn(4, 4)
+    with caplog.at_level(logging.INFO, logger="vkfuse.torch"):
+        check(split, x)
+    told = vkfuse.torch.explain(split, x)
+    assert [part.is_ours for part in told.graphs[0].parts] == [True, False, True]
+    assert len(told.reasons) == 1 and "eigh" in str(told.reasons)
+    assert "eigh" in caplog.text and "kernels" in caplog.text
+
+
+def test_complex_numbers_and_unknown_shapes_run_in_eager():
+    check(lambda x: (torch.fft.fft(x).abs() + 1, x + 1), torch.randn(8))
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    try:
+        check(lambda x: (x[x > 0] * 2, x.exp()), torch.randn(16), fullgraph=True)
+    finally:
+        torch._dynamo.config.capture_dynamic_output_shape_ops = False
+
+
+def test_positions_out_of_range_are_errors():
+    table = torch.randn(5, 3)
+    call = compiled(lambda t, i: torch.nn.functional.embedding(i, t))
+    torch.testing.assert_close(call(table, torch.tensor([0, 4])), table[[0, 4]])
+    for wrong in ([5], [-1]):
+        with pytest.raises(IndexError, match="embedding.*out of range.*5 elements"):
+            call(table, torch.tensor(wrong))
+    check(lambda t, i: t[i] + t[:, i % 3][i], table, torch.tensor([-1, -5, 2]))
+
+
+def test_division_of_integers_by_zero_is_an_error():
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(lambda a, b: a // b)(torch.arange(3), torch.tensor([1, 0, 2]))
+
+
+def test_random_numbers_differ_by_call_and_repeat_by_seed():
+    call = compiled(lambda x: torch.nn.functional.dropout(x, 0.25) + torch.rand(4096))
+    x = torch.zeros(4096)
+    torch.manual_seed(1)
+    first, second = call(x), call(x)
+    assert (first == second).float().mean() < 0.01
+    torch.manual_seed(1)
+    assert torch.equal(call(x), first)
+    assert abs(first.mean() - 0.5) < 0.03 and first.min() >= 0 and first.max() < 1
+
+
+def test_dropout_keeps_its_mask_for_the_backward_pass():
+    x = torch.ones(10000, requires_grad=True)
+    made = compiled(lambda x: torch.nn.functional.dropout(x, 0.3))(x)
+    (slope,) = torch.autograd.grad(made.sum(), x)
+    assert torch.equal(made.detach(), slope)
+    assert abs((made == 0).float().mean().item() - 0.3) < 0.02 and abs(made.mean().item() - 1) < 0.03
+
+
+def test_normal_numbers():
+    made = compiled(lambda: torch.randn(20000))()
+    assert abs(made.mean()) < 0.03 and abs(made.std() - 1) < 0.03
+
+
+def test_parameters_cross_once():
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
+    call, x = compiled(model), torch.randn(2, 8)
+    with torch.no_grad():
+        call(x)
+        before = uploads()
+        call(torch.randn(2, 8))
+        assert uploads() == before + 1  # x alone
+        model[0].weight.mul_(2)
+        y = torch.randn(2, 8)
+        torch.testing.assert_close(call(y), model(y))
+        assert uploads() == before + 3
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_optimisers_are_seen(options):
+    model, x = torch.nn.Embedding(500, 8), torch.tensor([100])
+    call, optimizer = compiled(model), torch.optim.Adam(model.parameters(), lr=0.1, **options)
+    for _ in range(3):
+        optimizer.zero_grad()
+        call(x).square().sum().backward()  # writes to one row
+        optimizer.step()
+        torch.testing.assert_close(call(x), model(x))
+
+
+def test_most_writes_that_are_not_counted_are_seen_and_the_others_can_be_told():
+    model, x = torch.nn.Linear(64, 64), torch.randn(2, 64)
+    call = compiled(model)
+    call(x)
+    model.weight.data.mul_(2)
+    torch.testing.assert_close(call(x), model(x))
+    model.weight.data[20].mul_(2)
+    vkfuse.torch.forget([model.weight])
+    torch.testing.assert_close(call(x), model(x))
+
+
+def test_what_is_saved_for_the_backward_graph_stays():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    call, x = compiled(model), torch.randn(3, 8)
+    call(x).sum().backward()
+    x = torch.randn(3, 8)
+    before = uploads()
+    made = call(x)
+    assert uploads() == before + 1
+    slopes = torch.autograd.grad(made, list(model.parameters()), torch.ones(3, 8))
+    assert uploads() == before + 2  # x, and the cotangent
+    for one, other in zip(slopes, torch.autograd.grad(model(x).sum(), list(model.parameters()))):
+        torch.testing.assert_close(one, other)
+
+
+def test_saved_tensors_can_be_looked_at():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    call, x = compiled(model), torch.randn(3, 8)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy().copy(), torch.from_numpy):
+        made = call(x)
+    slopes = torch.autograd.grad(made.sum(), list(model.parameters()))
+    for one, other in zip(slopes, torch.autograd.grad(model(x).sum(), list(model.parameters()))):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_graph_that_is_kept_is_differentiated_twice():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    made = compiled(model)(torch.randn(3, 8)).sum()
+    first = torch.autograd.grad(made, list(model.parameters()), retain_graph=True)
+    for one, other in zip(first, torch.autograd.grad(made, list(model.parameters()))):
+        assert torch.equal(one, other)
+
+
+def test_dynamic_sizes():
+    call = torch.compile(lambda x: (x * 2).softmax(-1).sum(0) * x.shape[0], backend="vkfuse", dynamic=True)
+    for n in (3, 5, 8):
+        x = torch.randn(n, 2 * n)
+        torch.testing.assert_close(call(x), (x * 2).softmax(-1).sum(0) * n)
+
+
+def test_the_optimiser_compiles():
+    model, twin = torch.nn.Linear(6, 4), torch.nn.Linear(6, 4)
+    twin.load_state_dict(model.state_dict())
+    one, other = (torch.optim.AdamW(m.parameters(), lr=torch.tensor(0.01)) for m in (model, twin))
+    step = compiled(lambda: one.step())
+    for i in range(3):
+        x = torch.randn(5, 6)
+        for m in (model, twin):
+            m.zero_grad()
+            m(x).square().mean().backward()
+        step(), other.step()
+        torch.testing.assert_close(model.weight, twin.weight, rtol=1e-4, atol=1e-6)
+
+
+def test_options():
+    x = torch.randn(4)
+    torch.testing.assert_close(compiled(torch.sin, options={"numerics": "strict"})(x), x.sin())
+    with pytest.raises(Exception, match="numerics"):
+        compiled(torch.sin, options={"numerics": "loose"})(x)
+    with pytest.raises(Exception, match="no option 'nonsense'"):
+        compiled(torch.cos, options={"nonsense": 1})(x)
+
+
+def test_threads_share_a_model():
+    import concurrent.futures
+
+    model = torch.nn.Linear(8, 8).eval()
+    call = compiled(model)
+    with torch.no_grad():
+        call(torch.randn(2, 8))
+
+        def one(seed):
+            with torch.no_grad():
+                x = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 8), dtype=np.float32))
+                return torch.allclose(call(x), model(x), rtol=1e-4, atol=1e-5)
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(one, range(32)))

@@ -1,0 +1,217 @@
+"""A graph of AOTAutograd, compiled: programs of vkfuse, and eager between them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.fx.node import map_arg
+
+from .. import _core
+from .._errors import Error
+from . import _deferred
+from ._layout import placed
+from ._log import log
+from ._partition import Part, classify, is_effect, partition, stored_layout
+from ._program import Program, refused_nodes
+from ._residency import resident
+from ._rules import State
+from ._sizes import Sizes, is_symbolic, known_symbols
+
+
+class Executable:
+    """A graph with the sizes of a call."""
+
+    def __init__(self, graph: "Graph", sizes: Sizes) -> None:
+        self.graph, self.sizes = graph, sizes
+        self.reasons: dict[torch.fx.Node, str] = {}
+        self.steps: list[Part | Program] = []
+        nodes = graph.module.graph
+        while not self._compile(classify(nodes, sizes, self.reasons)):
+            pass
+        for node, reason in self.reasons.items():
+            log.info("%s: %s runs in eager. %s", graph.name, node.format_node(), reason)
+        for step in self.steps:
+            if isinstance(step, Program):
+                log.info("%s: kernels: %d, of %d nodes.", graph.name, step.compiled.kernel_count, len(step.part.nodes))
+
+    def _compile(self, reasons: dict) -> bool:
+        """Whether every part of ours could be compiled; else more nodes are left to eager."""
+        self.reasons = reasons
+        parts, state = partition(self.graph.module.graph, reasons), State(self.sizes)
+        self._ours = {node for part in parts if part.is_ours for node in part.nodes}
+        self.steps = []
+        for part in parts:
+            if not part.is_ours:
+                self.steps.append(part)
+                continue
+            try:
+                program = Program(part, self._ours, self.sizes, state, self.graph.device, self.graph.options)
+            except Error as failure:
+                self.reasons.update(refused_nodes(part, self._ours, self.sizes, self.graph.device, failure))
+                return False
+            self.steps.append(program)
+        return True
+
+    def run(self, args: list) -> list:
+        """The results, in the order of the graph."""
+        call = _Run(self, args)
+        for step in self.steps:
+            if isinstance(step, Program):
+                call.compute(step)
+            else:
+                call.eager(step)
+        call.write()
+        return call.results()
+
+
+class _Run:
+    """One call: values by their nodes, as tensors on the host or arrays on the device."""
+
+    def __init__(self, executable: Executable, args: list) -> None:
+        self._of, self._graph, self._sizes = executable, executable.graph, executable.sizes
+        self._resident = resident(self._graph.device)
+        self._resident.sweep()
+        self._host: dict[torch.fx.Node, Any] = dict(zip(self._graph.placeholders, args))
+        self._host.update(self._graph.attributes)
+        self._device: dict[torch.fx.Node, _core.Array] = {}
+
+    def _number_or_host(self, node: torch.fx.Node) -> Any:
+        value = node.meta.get("val")
+        if node not in self._host and is_symbolic(value):
+            return self._sizes.number(value)
+        return self.host(node)
+
+    def host(self, node: torch.fx.Node) -> Any:
+        """A value as PyTorch has it, with the strides that it has there."""
+        if node not in self._host:
+            layout = stored_layout(node, self._sizes, True)
+            stored = torch.from_dlpack(self._device[node])
+            self._host[node] = placed(stored, layout)
+        elif isinstance(self._host[node], torch.Tensor):
+            _deferred.fill(self._host[node])
+        return self._host[node]
+
+    def _on_device(self, node: torch.fx.Node) -> _core.Array:
+        if node not in self._device:
+            layout = stored_layout(node, self._sizes, False)
+            is_fleeting = node not in self._graph.kept
+            self._device[node] = self._resident.upload(self._host[node], layout.order, is_fleeting)
+        return self._device[node]
+
+    def compute(self, program: Program) -> None:
+        """A program of ours."""
+        made = program.submit({name: self._on_device(node) for name, node in program.inputs.items()})
+        for i, node in enumerate(program.part.outputs):
+            self._device[node] = made[f"y{i}"]
+
+    def eager(self, part: Part) -> None:
+        """Nodes as PyTorch runs them."""
+        for node in part.nodes:
+            args, kwargs = map_arg((node.args, node.kwargs), self._number_or_host)
+            self._host[node] = node.target(*args, **kwargs)
+
+    def write(self) -> None:
+        """What the graph writes to its arguments. The device has it already."""
+        for node in self._graph.effects:
+            target, source = node.args[0], node.args[1]
+            tensor = self._host[target]
+            with torch.no_grad():
+                tensor.copy_(self.host(source))
+            array = self._device.get(source)
+            order = stored_layout(target, self._sizes, False).order
+            if array is not None and source in self._of._ours and self._lies_as(source, target):
+                self._resident.keep(tensor.detach(), order, array, target not in self._graph.kept)
+            self._host[node] = tensor
+
+    def _lies_as(self, source: torch.fx.Node, target: torch.fx.Node) -> bool:
+        one, other = stored_layout(source, self._sizes, True), stored_layout(target, self._sizes, False)
+        same = source.meta["val"].dtype == target.meta["val"].dtype
+        return same and not one.repeated and (one.sizes, one.order) == (other.sizes, other.order)
+
+    def results(self) -> list:
+        made = []
+        for i, one in enumerate(self._graph.returned):
+            if isinstance(one, torch.fx.Node) and i >= self._graph.first_saved and self._may_stay(one):
+                made.append(self._stay(one))
+            elif isinstance(one, torch.fx.Node):
+                made.append(self._number_or_host(one))
+            else:
+                made.append(one)
+        return made
+
+    def _may_stay(self, node: torch.fx.Node) -> bool:
+        """Whether a value that is saved for the backward graph can stay on the device."""
+        return node not in self._host and node in self._device and _deferred.is_possible()
+
+    def _stay(self, node: torch.fx.Node) -> torch.Tensor:
+        layout = stored_layout(node, self._sizes, True)
+        if layout.repeated or not layout.is_dense or 0 in layout.sizes:
+            return self.host(node)
+        tensor = torch.empty_strided(layout.sizes, layout.strides, dtype=node.meta["val"].dtype)
+        self._resident.keep(tensor, layout.order, self._device[node], True)
+        _deferred.mark(tensor, layout, self._device[node])
+        self._host[node] = tensor
+        return tensor
+
+
+class Graph:
+    """A graph of AOTAutograd, which is compiled for the sizes of its first call, and of others as they come."""
+
+    def __init__(self, module: torch.fx.GraphModule, device: _core.Device, options: dict, kept: set[int],
+                 first_saved: int, name: str) -> None:  # fmt: skip
+        self.module, self.device, self.options, self.name = module, device, options, name
+        nodes = list(module.graph.nodes)
+        self.placeholders = [node for node in nodes if node.op == "placeholder"]
+        self.kept = {node for i, node in enumerate(self.placeholders) if i in kept}
+        self.attributes = {}
+        for node in nodes:
+            if node.op == "get_attr":
+                self.attributes[node] = value = _attribute(module, node.target)
+                if isinstance(value, torch.Tensor):
+                    node.meta.setdefault("val", value)
+                self.kept.add(node)
+        self.effects = [node for node in nodes if is_effect(node)]
+        (self.returned,) = nodes[-1].args
+        self.first_saved = first_saved
+        self.is_symbolic = any(is_symbolic(size) for node in self.placeholders for size in _sizes_of(node))
+        self._executables: dict[Any, Executable] = {}
+        self._lock = threading.RLock()
+
+    def compile(self) -> None:
+        """For the sizes that it has; not of a graph with symbolic ones."""
+        self.executable([None] * len(self.placeholders))
+
+    def executable(self, args: list) -> Executable:
+        """What runs these arguments, compiled if their sizes are new."""
+        numbers = known_symbols(self.placeholders, args) if self.is_symbolic else {}
+        key = tuple(numbers.items())
+        found = self._executables.get(key)
+        if found is None:
+            with self._lock:
+                found = self._executables.get(key)
+                if found is None:
+                    found = self._executables[key] = Executable(self, Sizes(numbers))
+        return found
+
+    @property
+    def executables(self) -> list[Executable]:
+        """One for each set of sizes that was called so far."""
+        return list(self._executables.values())
+
+    def __call__(self, args: list) -> list:
+        given = list(args)
+        args.clear()
+        return self.executable(given).run(given)
+
+
+def _attribute(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _sizes_of(node: torch.fx.Node) -> list:
+    value = node.meta.get("val")
+    return [value] if is_symbolic(value) else list(value.shape) if isinstance(value, torch.Tensor) else []

@@ -1,0 +1,130 @@
+"""What is on the device already: parameters, buffers, and values that one graph keeps for another."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from .. import _core
+
+
+_WINDOW, _WINDOWS = 64, 4
+
+
+def _some_bytes(tensor: torch.Tensor) -> bytes:
+    """A few windows of a tensor's memory, spread evenly."""
+    size = tensor.untyped_storage().nbytes() - tensor.storage_offset() * tensor.element_size()
+    if size <= _WINDOW * _WINDOWS:
+        return ctypes.string_at(tensor.data_ptr(), size) if size > 0 else b""
+    last = size - _WINDOW
+    return b"".join(
+        ctypes.string_at(tensor.data_ptr() + last * i // (_WINDOWS - 1), _WINDOW) for i in range(_WINDOWS)
+    )
+
+
+class Resident:
+    """Copies on one device of tensors of the host, by their storage. A copy is good while the tensor has the version
+    that it had: what PyTorch writes in place counts the version up. Some of the bytes are compared as well, as not all
+    that writes counts."""
+
+    def __init__(self, device: _core.Device) -> None:
+        self._device, self._lock = device, threading.Lock()
+        self._entries: dict[Any, tuple] = {}
+        self._fleeting: list = []  # keys of what lives for one step, which is looked through often
+        self._sweep_at = 256
+        self.uploads = self.hits = 0
+
+    @staticmethod
+    def _key(tensor: torch.Tensor, order: tuple) -> tuple:
+        return (
+            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype, order
+        )  # fmt: skip
+
+    def find(self, tensor: torch.Tensor, order: tuple) -> _core.Array | None:
+        """The copy of a tensor, its axes in this order; None where there is none, or an old one."""
+        if tensor.is_inference():  # has no version
+            return None
+        with self._lock:
+            entry = self._entries.get(self._key(tensor, order))
+            if entry is None or entry[0].expired() or entry[1:3] != (tensor._version, _some_bytes(tensor)):
+                return None
+            self.hits += 1
+            return entry[3]
+
+    def keep(self, tensor: torch.Tensor, order: tuple, array: _core.Array, is_fleeting: bool = False) -> None:
+        """Remembers that this array has the elements of the tensor as they are now."""
+        if tensor.is_inference():
+            return
+        reference, key = StorageWeakRef(tensor.untyped_storage()), self._key(tensor, order)
+        with self._lock:
+            self._entries[key] = (reference, tensor._version, _some_bytes(tensor), array)
+            if is_fleeting:
+                self._fleeting.append(key)
+            if len(self._entries) >= self._sweep_at:
+                self._entries = {key: one for key, one in self._entries.items() if not one[0].expired()}
+                self._sweep_at = max(256, 2 * len(self._entries))
+
+    def sweep(self) -> None:
+        """Frees copies of what lived for one step and is gone."""
+        with self._lock:
+            kept = []
+            for key in self._fleeting:
+                entry = self._entries.get(key)
+                if entry is not None and entry[0].expired():
+                    del self._entries[key]
+                elif entry is not None:
+                    kept.append(key)
+            self._fleeting = kept
+
+    def upload(self, tensor: torch.Tensor, order: tuple, is_fleeting: bool) -> _core.Array:
+        """The elements on the device: the copy that is there, or a new one, which is kept."""
+        tensor = tensor.detach()
+        found = self.find(tensor, order)
+        if found is not None:
+            return found
+        stored = tensor.permute(order) if tensor.ndim else tensor
+        array = self._device.array(stored.resolve_neg().contiguous())
+        self.uploads += 1
+        self.keep(tensor, order, array, is_fleeting)
+        return array
+
+    def forget(self, tensors: Any = None) -> None:
+        """Frees the copies of these tensors, or all."""
+        storages = None if tensors is None else {one.untyped_storage()._cdata for one in tensors}
+        with self._lock:
+            self._entries = {
+                key: one for key, one in self._entries.items() if storages is not None and key[0] not in storages
+            }
+
+
+_residents: dict[Any, Resident] = {}
+_lock = threading.Lock()
+
+
+def resident(device: _core.Device) -> Resident:
+    """The copies on a device."""
+    with _lock:
+        return _residents.setdefault(device, Resident(device))
+
+
+def forget(tensors: Any = None) -> None:
+    """Frees the copies of these tensors on devices, or all. It is needed after elements have been changed where PyTorch
+    does not count it: through `.data`, a NumPy array that shares them, or another library."""
+    tensors = None if tensors is None else list(tensors)
+    for one in list(_residents.values()):
+        one.forget(tensors)
+
+
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Fused optimisers write to parameters and do not count their versions up."""
+    fused = [one for group in optimizer.param_groups if group.get("fused") for one in group["params"]]
+    if fused:
+        forget(fused)
+
+
+register_optimizer_step_post_hook(_after_step)
