@@ -4,7 +4,6 @@
 #include <set>
 
 #include "runtime/host_run.hpp"
-#include "runtime/transfer.hpp"
 
 namespace vkfuse::bench {
 
@@ -14,15 +13,9 @@ using vulkan::Access;
 using vulkan::Buffer;
 using vulkan::BufferKind;
 
-// Of one upload: bounds the staging memory.
-constexpr std::uint64_t kChunk = std::uint64_t{64} << 20;
-
 Result<Buffer> upload_pool(runtime::Context& context, std::span<const std::byte> pool) {
   VKF_TRY(buffer, Buffer::create(context.device(), pool.size(), BufferKind::device));
-  for (std::uint64_t at = 0; at < pool.size(); at += kChunk) {
-    VKF_CHECK_OK(runtime::upload(context.device(), buffer, at,
-                                 pool.subspan(at, std::min<std::uint64_t>(kChunk, pool.size() - at))));
-  }
+  VKF_CHECK_OK(context.transfer().upload(buffer, 0, pool));
   return buffer;
 }
 

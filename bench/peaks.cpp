@@ -8,7 +8,6 @@
 #include "api/tensor_node.hpp"
 #include "batch.hpp"
 #include "interrupt.hpp"
-#include "runtime/transfer.hpp"
 #include "runtime/two_buffer_kernel.hpp"
 #include "vulkan/command_buffer.hpp"
 
@@ -35,8 +34,8 @@ class Runner {
     VKF_TRY(to, vulkan::Buffer::create(device, std::uint64_t{most} * 4, vulkan::BufferKind::device));
     std::vector<std::uint32_t> input = kernel.input;
     if (spoiled) --input.front();
-    VKF_CHECK_OK(runtime::upload(device, from, 0, std::as_bytes(std::span(input))));
-    Runner runner(device, std::move(pipeline), std::move(from), std::move(to));
+    VKF_CHECK_OK(session.context->transfer().upload(from, 0, std::as_bytes(std::span(input))));
+    Runner runner(session.context->opened(), std::move(pipeline), std::move(from), std::move(to));
     runner.most_ = most;
     runner.expected_ = kernel.expected;
     return runner;
@@ -71,7 +70,7 @@ class Runner {
   /// What the last run stored, if it is wrong.
   Result<std::string> fault(std::uint32_t workgroups) {
     std::vector<std::uint32_t> got(workgroups);
-    VKF_CHECK_OK(runtime::download(device_, to_, 0, std::as_writable_bytes(std::span(got))));
+    VKF_CHECK_OK(transfer_->download(to_, 0, std::as_writable_bytes(std::span(got))));
     for (std::uint32_t i = 0; i < workgroups; ++i) {
       if (got[i] != expected_)
         return fmt::format("Workgroup {} of {} stored {} instead of {}.", i, workgroups, got[i], expected_);
@@ -82,11 +81,15 @@ class Runner {
   [[nodiscard]] std::uint32_t most() const { return most_; }
 
  private:
-  Runner(std::shared_ptr<vulkan::Device> device, vulkan::ComputePipeline pipeline, vulkan::Buffer from,
-         vulkan::Buffer to)
-      : device_(std::move(device)), pipeline_(std::move(pipeline)), from_(std::move(from)), to_(std::move(to)) {}
+  Runner(runtime::OpenDevice& opened, vulkan::ComputePipeline pipeline, vulkan::Buffer from, vulkan::Buffer to)
+      : device_(opened.device()),
+        transfer_(&opened.transfer()),
+        pipeline_(std::move(pipeline)),
+        from_(std::move(from)),
+        to_(std::move(to)) {}
 
   std::shared_ptr<vulkan::Device> device_;
+  runtime::Transfer* transfer_;  ///< the context's, which the session keeps
   vulkan::ComputePipeline pipeline_;
   vulkan::Buffer from_, to_;
   std::uint32_t most_ = 0;

@@ -7,7 +7,6 @@
 #include "reference/evaluation.hpp"
 #include "reference/output_comparison.hpp"
 #include "reference/tolerance.hpp"
-#include "runtime/transfer.hpp"
 
 namespace vkfuse::bench {
 
@@ -124,7 +123,7 @@ Result<double> run_once(const Bound& bound, const BufferSet& set) {
 Result<std::vector<std::byte>> whole_output(const Bound& bound, const Expected::Samples& samples,
                                             const BufferSet& set) {
   std::vector<std::byte> bytes(samples.elements * static_cast<std::size_t>(size_of(samples.dtype)));
-  VKF_CHECK_OK(runtime::download(bound.context().device(), *set.outputs.find(samples.output)->second.buffer, 0, bytes));
+  VKF_CHECK_OK(bound.context().transfer().download(*set.outputs.find(samples.output)->second.buffer, 0, bytes));
   return bytes;
 }
 
@@ -169,8 +168,8 @@ Result<reference::Comparison> compare_output(const Bound& bound, const Expected:
   std::span<std::byte> left = got;
   for (std::int64_t start : samples.starts) {
     const std::size_t bytes = static_cast<std::size_t>(samples.length) * width;
-    VKF_CHECK_OK(runtime::download(bound.context().device(), *range.buffer, static_cast<std::uint64_t>(start) * width,
-                                   left.first(bytes)));
+    VKF_CHECK_OK(bound.context().transfer().download(*range.buffer, static_cast<std::uint64_t>(start) * width,
+                                                     left.first(bytes)));
     left = left.subspan(bytes);
   }
   return reference::compare(samples.dtype, got, samples.column);

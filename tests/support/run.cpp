@@ -286,7 +286,7 @@ Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& o
   return verdict;
 }
 
-OutputMemory HostMemory::giver() {
+OutputMemory ResultMemory::giver() {
   return
       [this](std::string_view name, DType dtype, std::span<const std::int64_t> sizes) -> Result<std::span<std::byte>> {
         VKF_TRY(bytes, byte_count(dtype, sizes));
@@ -296,7 +296,7 @@ OutputMemory HostMemory::giver() {
       };
 }
 
-void HostMemory::expect(const NamedBytes& outputs) const {
+void ResultMemory::expect(const NamedBytes& outputs) const {
   for (const auto& [name, bytes] : outputs) {
     std::vector<std::byte> wanted = bytes;
     wanted.resize(bytes.size() + kGuardBytes, kGuard);

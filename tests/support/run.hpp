@@ -45,7 +45,7 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
                        Placement placement = Placement::own_buffers);
 
 /// Memory that a run is given for its outputs: poison, and guards after it.
-class HostMemory {
+class ResultMemory {
  public:
   OutputMemory giver();
   /// Throws unless these are the outputs, and no guard changed.
@@ -62,7 +62,7 @@ NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const 
 /// The same of any program with Executable's run().
 template <typename Program>
 NamedBytes run_both_ways(const Program& program, const Inputs& inputs) {
-  HostMemory memory;
+  ResultMemory memory;
   must(program.run(inputs, memory.giver()));
   NamedBytes outputs;
   for (auto& [name, tensor] : must(program.run(inputs))) outputs.emplace(name, std::move(tensor.bytes));
