@@ -8,16 +8,10 @@ a token of each step and does nothing else. docs/generation.md says what happens
 """
 
 import argparse
-import pathlib
-import sys
 import time
 
-# Beside this file lies another module of that name, which speaks to the C interface.
-here = pathlib.Path(__file__).resolve().parent
-sys.path = [folder for folder in sys.path if pathlib.Path(folder or ".").resolve() != here]
-
-import numpy as np  # noqa: E402
-import vkfuse  # noqa: E402
+import numpy as np
+import vkfuse
 
 
 def options(arguments=None):
