@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 or newer is not installed.")
 
 import vkfuse.torch  # noqa: E402
-from vkfuse.torch import _residency  # noqa: E402
+from vkfuse.torch import _bounds, _residency  # noqa: E402
+from vkfuse.torch._sizes import Sizes  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -308,3 +309,65 @@ def test_threads_share_a_model():
 
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             assert all(pool.map(one, range(32)))
+
+
+def test_a_result_that_views_another_shares_its_memory():
+    def f(x):
+        y = x + 1
+        return y, y[1], y.t()
+
+    with torch.no_grad():
+        whole, row, turned = compiled(f)(torch.zeros(3, 2))
+    whole.add_(1)
+    torch.testing.assert_close(row, torch.full((2,), 2.0))
+    torch.testing.assert_close(turned, torch.full((2, 3), 2.0))
+
+
+def test_saved_values_stay_right_when_copies_are_forgotten():
+    x = torch.randn(64, 64, requires_grad=True)
+    loss = compiled(lambda x: (x.sin() * x.exp()).sum())(x)
+    vkfuse.torch.forget()
+    loss.backward()
+    wanted = (x.cos() * x.exp() + x.sin() * x.exp()).detach()
+    torch.testing.assert_close(x.grad, wanted)
+
+
+def test_memory_that_others_write_is_read_again():
+    buffer = np.zeros(10000, np.float32)
+    f = compiled(lambda x: x * 2)
+    given = torch.from_numpy(buffer)
+    f(given)
+    buffer[5000] = 3
+    assert f(given)[5000] == 6
+    # Two parameters of one memory count their versions by themselves.
+    a = torch.nn.Parameter(torch.zeros(10000))
+    b = torch.nn.Parameter(a.data)
+    with torch.no_grad():
+        a[5000] += 1
+        assert f(a)[5000] == 2
+        b[6000] += 1
+        assert f(b)[6000] == 2
+
+
+def test_imaginary_parts_of_conjugates():
+    z = torch.randn(8, dtype=torch.complex64)
+    f = compiled(lambda x: x * 1)
+    torch.testing.assert_close(f(z.imag), z.imag)
+    torch.testing.assert_close(f(z.conj().imag), -z.imag)
+
+
+def test_full_of_bools():
+    x = torch.zeros(2)
+    assert not compiled(lambda x: x.new_full((4,), False, dtype=torch.bool))(x).any()
+
+
+def test_ranges_of_positions_end_where_a_dtype_does():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def last(function):
+        nodes = list(make_fx(function, tracing_mode="fake")(torch.zeros(1)).graph.nodes)
+        return _bounds.within(nodes[-1].args[0], Sizes({}))
+
+    assert last(lambda x: torch.arange(100).to(torch.int8)) == (0, 99)
+    assert last(lambda x: torch.arange(300).to(torch.int8)) is None
+    assert last(lambda x: torch.arange(300).to(torch.bool)) is None

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._errors import Unsupported
 from ._jit import _flatten, _unflatten
 
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "all_finite", "clip_by_global_norm", "moving_average", "next_loss_scale"]
@@ -41,6 +42,17 @@ def _alike(key: Any, nested: Any, what: str) -> list:
     return leaves
 
 
+def _numpy_dtype(array: Any) -> np.dtype:
+    name = str(array.dtype)
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise Unsupported("NumPy has no bfloat16, which a state would have: install ml_dtypes.") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 class _Optimizer:
     """An optimiser: what it is made with are numbers that a compiled step has inside."""
 
@@ -53,13 +65,15 @@ class _Optimizer:
     def init(self, params: Any) -> dict:
         """The state before the first step: NumPy zeros, as many for each parameter as the optimiser needs."""
         key, leaves = _leaves(params, "parameters")
-        zeros = [tuple(np.zeros(p.shape, np.dtype(str(p.dtype))) for _ in range(self._state_count())) for p in leaves]
+        zeros = [tuple(np.zeros(p.shape, _numpy_dtype(p)) for _ in range(self._state_count())) for p in leaves]
         return {"step": np.float32(0), "states": _unflatten(key, iter(zeros))}
 
     def step(self, params: Any, gradients: Any, state: dict, rate: Any) -> tuple[Any, dict]:
         """The parameters and the state after a step; neither is changed."""
         key, leaves = _leaves(params, "parameters")
         slopes = _alike(key, gradients, "gradients")
+        if not isinstance(state, dict) or not {"step", "states"} <= state.keys():
+            raise TypeError("The state is no dict of 'step' and 'states': init() makes it.")
         states: list = []
         _flatten(state["states"], states)
         each = self._state_count()

@@ -43,7 +43,7 @@ Result<void> check_window(const Buffer& buffer, std::uint64_t offset, std::size_
 Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
-    if (state_->buffer.is_mapped()) VKF_CHECK_OK(state_->context->device()->wait_idle());
+    VKF_CHECK_OK(state_->context->device()->wait_idle());  // a host program may use the buffer in other ways
     return state_->context->transfer().upload(state_->buffer, state_->offset + offset, bytes);
   });
 }

@@ -15,6 +15,7 @@ template <typename Work>
 void work_side_by_side(std::size_t items, const Work& work) {
   const std::size_t most = std::min<std::size_t>(items, std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::thread> helpers;
+  helpers.reserve(most);  // nothing is thrown once threads run
   try {
     for (std::size_t i = 1; i < most; ++i) helpers.emplace_back(work);
   } catch (const std::system_error&) {

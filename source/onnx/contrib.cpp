@@ -266,12 +266,14 @@ bool has_shared_cache(const NodeContext& node, std::int64_t past) {
   if (node.shared_caches()) return true;
   if (!node.has(GroupQuery::kTotal) || !node.value(GroupQuery::kTotal).known) return false;
   const auto total = node.known_list(GroupQuery::kTotal, "total_sequence_length");
-  return total && total->size() == 1 && total->front() <= past;
+  return total && total->size() == 1 && total->front() >= 1 && total->front() <= past;
 }
 
 /// New rows go where each sequence ends: its last key is the last of them, but in a prompt, which begins at 0.
 Result<Outputs> attention_in_caches(const NodeContext& node, const GroupQuery& in, const QueriesKeysValues& plain) {
   VKF_CHECK_OK(check_rank(node, GroupQuery::kLastKey, 1));
+  if (!node.has(GroupQuery::kPastValue)) return invalid("There is a past_key and no past_value.");
+  VKF_CHECK_OK(check_rank(node, GroupQuery::kPastValue, 4));
   VKF_TRY(queries, static_size(plain.q.shape(), 2));
   const Tensor last = node.tensor(GroupQuery::kLastKey).cast(DType::i32);
   const Tensor starts = op("max", last - static_cast<double>(queries - 1), 0);

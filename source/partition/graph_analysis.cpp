@@ -85,10 +85,12 @@ GraphAnalysis::GraphAnalysis(const ir::Graph& of, SymbolValues sizes, std::vecto
       operands(of.size()),
       between(of.size()) {
   for (const ir::Output& output : graph.outputs()) is_output[output.value] = true;
-  // What rows are written into has to be in memory.
+  // What rows are written into has to be in memory, where no other value is.
+  std::vector<bool> is_base(graph.size(), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->role == ops::Role::update_rows) is_materialized[graph.node(id).operands[0]] = true;
+    if (graph.node(id).op->role == ops::Role::update_rows) is_base[graph.node(id).operands[0]] = true;
   }
+  for (NodeId id = 0; id < graph.size(); ++id) is_materialized[id] = is_materialized[id] || is_base[id];
   // Each node copies what is between it and what is computed: of long chains of views, one now and then is stored.
   constexpr std::size_t kMostBetween = 256;
   VisitedSet listed(graph.size()), passed(graph.size()), visited(graph.size());
@@ -97,7 +99,7 @@ GraphAnalysis::GraphAnalysis(const ir::Graph& of, SymbolValues sizes, std::vecto
   for (NodeId id = 0; id < graph.size(); ++id) {
     see_through(id, listed, passed);
     if (between[id].size() >= kMostBetween && graph.node(id).op->cls == ops::OpClass::view) is_materialized[id] = true;
-    is_alias[id] = lies_elsewhere(id, escapes, visited);
+    is_alias[id] = !is_base[id] && lies_elsewhere(id, escapes, visited);
     is_computed[id] = live[id] && !is_free(id) && !segment::is_literal(graph, id) && !segment::is_resident(graph, id);
     if (!is_computed[id]) continue;
     for (NodeId operand : operands[id]) users[operand].push_back(id);

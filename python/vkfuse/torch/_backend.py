@@ -19,6 +19,12 @@ from ._executable import Graph
 watched: contextvars.ContextVar[list | None] = contextvars.ContextVar("vkfuse_torch_watched", default=None)
 
 
+@functools.lru_cache(maxsize=None)
+def _device_of(name: Any) -> _core.Device:
+    """One for each name, as what is on a device is known by the object."""
+    return _core.Device(name)
+
+
 def _metadata() -> Any:
     context = torch._guards.TracingContext.try_get()
     return None if context is None else context.fw_metadata
@@ -56,7 +62,7 @@ def backend(module: torch.fx.GraphModule, examples: list, *, options: dict | Non
     options.pop("mode", None)
     device = options.pop("device", None)
     if device is not None and not isinstance(device, _core.Device):
-        device = _core.Device(device)
+        device = _device_of(device)
     device = device or _default.default_device()
     _check_options(device, options)
     compiler = functools.partial(_compile, device=device, options=options, seen=watched.get())

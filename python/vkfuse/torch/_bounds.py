@@ -11,7 +11,7 @@ from ._rules import aten
 
 _SAME = {
     aten.view.default, aten.expand.default, aten.permute.default, aten.unsqueeze.default, aten.alias.default,
-    aten.clone.default, aten.slice.Tensor, aten.select.int, aten.squeeze.dim, aten.squeeze.dims, aten._to_copy.default,
+    aten.clone.default, aten.slice.Tensor, aten.select.int, aten.squeeze.dim, aten.squeeze.dims,
     aten.repeat.default, aten.flip.default, aten._unsafe_view.default,
 }  # fmt: skip
 _DEPTH = 32
@@ -90,7 +90,17 @@ def _clamp(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
     return least, most
 
 
+def _converted(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
+    """Integers that the other dtype holds; others wrap around."""
+    dtype, x = node.meta["val"].dtype, of(node.args[0])
+    if x is None or dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
+        return None
+    limits = torch.iinfo(dtype)
+    return x if limits.min <= x[0] and x[1] <= limits.max else None
+
+
 _RULES = {
+    aten._to_copy.default: _converted,
     aten.arange.start_step: _arange, aten.arange.default: _arange, aten.arange.start: _arange,
     aten.full.default: _full, aten.scalar_tensor.default: _full, aten.add.Tensor: _add, aten.sub.Tensor: _sub,
     aten.mul.Tensor: _mul, aten.where.self: _where, aten.minimum.default: _minimum, aten.clamp.default: _clamp,

@@ -23,13 +23,31 @@ def is_possible() -> bool:
     return not torch._dynamo.config.compiled_autograd
 
 
-def mark(tensor: torch.Tensor, layout: Layout, array: _core.Array) -> None:
-    """The elements of this tensor are on the device alone."""
+def sweep() -> None:
+    """Frees what was kept for tensors that are gone."""
     with _lock:
         for key in [key for key, one in _waiting.items() if one[0].expired()]:
             del _waiting[key]
+
+
+def mark(tensor: torch.Tensor, layout: Layout, array: _core.Array) -> None:
+    """The elements of this tensor are on the device alone."""
+    with _lock:
         storage = tensor.untyped_storage()
         _waiting[storage._cdata] = (StorageWeakRef(storage), layout, array)
+
+
+def array_of(tensor: torch.Tensor, layout: Layout) -> _core.Array | None:
+    """The elements on the device, where they are there alone, in this layout. In another one, they are brought to the
+    host."""
+    with _lock:
+        found = _waiting.get(tensor.untyped_storage()._cdata)
+    if found is None or found[0].expired():
+        return None
+    if (found[1].sizes, found[1].order) == (layout.sizes, layout.order):
+        return found[2]
+    fill(tensor)
+    return None
 
 
 def fill(tensor: torch.Tensor) -> None:

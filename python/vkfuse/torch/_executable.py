@@ -73,6 +73,7 @@ class _Run:
         self._of, self._graph, self._sizes = executable, executable.graph, executable.sizes
         self._resident = resident(self._graph.device)
         self._resident.sweep()
+        _deferred.sweep()
         self._host: dict[torch.fx.Node, Any] = dict(zip(self._graph.placeholders, args))
         self._host.update(self._graph.attributes)
         self._device: dict[torch.fx.Node, _core.Array] = {}
@@ -96,8 +97,11 @@ class _Run:
     def _on_device(self, node: torch.fx.Node) -> _core.Array:
         if node not in self._device:
             layout = stored_layout(node, self._sizes, False)
-            is_fleeting = node not in self._graph.kept
-            self._device[node] = self._resident.upload(self._host[node], layout.order, is_fleeting)
+            use = "kept" if node in self._graph.kept else "saved" if self._graph.name == "backward" else "input"
+            waiting = _deferred.array_of(self._host[node], layout)
+            if waiting is None:
+                waiting = self._resident.upload(self._host[node], layout.order, use)
+            self._device[node] = waiting
         return self._device[node]
 
     def compute(self, program: Program) -> None:
@@ -136,10 +140,19 @@ class _Run:
             if isinstance(one, torch.fx.Node) and i >= self._graph.first_saved and self._may_stay(one):
                 made.append(self._stay(one))
             elif isinstance(one, torch.fx.Node):
-                made.append(self._number_or_host(one))
+                base = self._graph.bases.get(one)
+                made.append(self._number_or_host(one) if base is None else self._view(one, base))
             else:
                 made.append(one)
         return made
+
+    def _view(self, node: torch.fx.Node, base: torch.fx.Node) -> torch.Tensor:
+        """A result that shares the memory of another one, as in eager."""
+        whole, of, view = self.host(base), base.meta["val"], node.meta["val"]
+        if whole.stride() != of.stride():
+            return self.host(node)
+        offset = whole.storage_offset() + view.storage_offset() - of.storage_offset()
+        return whole.as_strided(view.shape, view.stride(), offset)
 
     def _may_stay(self, node: torch.fx.Node) -> bool:
         """Whether a value that is saved for the backward graph can stay on the device."""
@@ -175,6 +188,7 @@ class Graph:
         self.effects = [node for node in nodes if is_effect(node)]
         (self.returned,) = nodes[-1].args
         self.first_saved = first_saved
+        self.bases = _shared_bases([one for one in self.returned[:first_saved] if isinstance(one, torch.fx.Node)])
         self.is_symbolic = any(is_symbolic(size) for node in self.placeholders for size in _sizes_of(node))
         self._executables: dict[Any, Executable] = {}
         self._lock = threading.RLock()
@@ -204,6 +218,34 @@ class Graph:
         given = list(args)
         args.clear()
         return self.executable(given).run(given)
+
+
+def _shared_bases(returned: list) -> dict:
+    """Of results that are views of one memory, those that lie in the largest of them, and which that is."""
+    groups: dict[Any, list] = {}
+    for node in dict.fromkeys(returned):
+        value = node.meta.get("val")
+        if node.op == "call_function" and isinstance(value, torch.Tensor) and not is_symbolic(value):
+            plain = value.layout == torch.strided and not any(is_symbolic(size) for size in value.shape)
+            if plain and value.numel() > 0:
+                groups.setdefault((value.untyped_storage()._cdata, value.dtype), []).append(node)
+    bases = {}
+    for nodes in groups.values():
+        base = max(nodes, key=lambda one: one.meta["val"].numel())
+        first, last = _span(base.meta["val"])
+        if last - first + 1 != base.meta["val"].numel():
+            continue
+        for node in nodes:
+            begin, end = _span(node.meta["val"])
+            if node is not base and first <= begin and end <= last:
+                bases[node] = base
+    return bases
+
+
+def _span(value: torch.Tensor) -> tuple[int, int]:
+    """The first and the last element of the memory that a tensor reads."""
+    first = value.storage_offset()
+    return first, first + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
 
 
 def _attribute(module: Any, path: str) -> Any:

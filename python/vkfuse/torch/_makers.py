@@ -12,8 +12,13 @@ from ._dtypes import cast, full, name_of, operand, scalar
 from ._rules import Call, rule
 
 
-@rule("full.default", "full_like.default", "new_full.default", "fill.Scalar")
+@rule("full.default", "full_like.default", "fill.Scalar")
 def filled(call: Call, shape: Any, value: Any, *args: Any, **options: Any) -> v.Tensor:
+    return full(call.shape(), value, call.dtype())
+
+
+@rule("new_full.default")
+def new_filled(call: Call, x: v.Tensor, shape: Any, value: Any, **options: Any) -> v.Tensor:
     return full(call.shape(), value, call.dtype())
 
 

@@ -114,6 +114,8 @@ def _power(a: v.Tensor, exponent: float) -> v.Tensor | None:
 @rule("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(call: Call, a: Any, b: Any) -> v.Tensor:
     compute, result = promoted(call.fakes[:2], DEFAULT)
+    if not (compute.is_floating_point or compute == torch.bool) and not (is_number(b) and b >= 0):
+        raise NotCovered("Integers to a negative power are an error in eager, and a kernel would give a number.")
     made = _power(operand(a, compute), b) if is_number(b) else None
     if made is None and compute == torch.bool:
         made = v.logical_or(operand(a, compute), v.logical_not(operand(b, compute)))

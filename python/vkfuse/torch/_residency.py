@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from typing import Any
 
 import torch
@@ -35,36 +36,45 @@ class Resident:
     def __init__(self, device: _core.Device) -> None:
         self._device, self._lock = device, threading.Lock()
         self._entries: dict[Any, tuple] = {}
-        self._fleeting: list = []  # keys of what lives for one step, which is looked through often
+        self._fleeting: dict[Any, None] = {}  # keys of what lives for one step, which is looked through often
         self._sweep_at = 256
         self.uploads = self.hits = 0
 
     @staticmethod
     def _key(tensor: torch.Tensor, order: tuple) -> tuple:
         return (
-            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype, order
+            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype,
+            tensor.is_neg(), order,
         )  # fmt: skip
 
-    def find(self, tensor: torch.Tensor, order: tuple) -> _core.Array | None:
-        """The copy of a tensor, its axes in this order; None where there is none, or an old one."""
+    def find(self, tensor: torch.Tensor, order: tuple, use: str = "input") -> _core.Array | None:
+        """The copy of a tensor, its axes in this order; None where there is none, or an old one. What was uploaded is
+        good for a parameter ("kept") that is that tensor, as another one of the same memory may count versions by
+        itself; for a backward graph, whose tensors autograd looks after ("saved"); and not for another input, as NumPy
+        or a file may share its memory."""
         if tensor.is_inference():  # has no version
             return None
         with self._lock:
             entry = self._entries.get(self._key(tensor, order))
             if entry is None or entry[0].expired() or entry[1:3] != (tensor._version, _some_bytes(tensor)):
                 return None
+            uploaded = entry[4]
+            if uploaded is not None and use != "saved" and (use != "kept" or uploaded() is not tensor):
+                return None
             self.hits += 1
             return entry[3]
 
-    def keep(self, tensor: torch.Tensor, order: tuple, array: _core.Array, is_fleeting: bool = False) -> None:
-        """Remembers that this array has the elements of the tensor as they are now."""
+    def keep(self, tensor: torch.Tensor, order: tuple, array: _core.Array, is_fleeting: bool = False,
+             uploaded: Any = None) -> None:  # fmt: skip
+        """Remembers that this array has the elements of the tensor as they are now. `uploaded` refers to the tensor
+        whose elements were copied there; without it, the device computed them."""
         if tensor.is_inference():
             return
         reference, key = StorageWeakRef(tensor.untyped_storage()), self._key(tensor, order)
         with self._lock:
-            self._entries[key] = (reference, tensor._version, _some_bytes(tensor), array)
+            self._entries[key] = (reference, tensor._version, _some_bytes(tensor), array, uploaded)
             if is_fleeting:
-                self._fleeting.append(key)
+                self._fleeting[key] = None
             if len(self._entries) >= self._sweep_at:
                 self._entries = {key: one for key, one in self._entries.items() if not one[0].expired()}
                 self._sweep_at = max(256, 2 * len(self._entries))
@@ -72,25 +82,25 @@ class Resident:
     def sweep(self) -> None:
         """Frees copies of what lived for one step and is gone."""
         with self._lock:
-            kept = []
+            kept: dict[Any, None] = {}
             for key in self._fleeting:
                 entry = self._entries.get(key)
                 if entry is not None and entry[0].expired():
                     del self._entries[key]
                 elif entry is not None:
-                    kept.append(key)
+                    kept[key] = None
             self._fleeting = kept
 
-    def upload(self, tensor: torch.Tensor, order: tuple, is_fleeting: bool) -> _core.Array:
-        """The elements on the device: the copy that is there, or a new one, which is kept."""
-        tensor = tensor.detach()
-        found = self.find(tensor, order)
+    def upload(self, tensor: torch.Tensor, order: tuple, use: str) -> _core.Array:
+        """The elements on the device: the copy that is there, or a new one, which is kept. `use` as for find()."""
+        found = self.find(tensor, order, use)
         if found is not None:
             return found
-        stored = tensor.permute(order) if tensor.ndim else tensor
+        plain = tensor.detach()
+        stored = plain.permute(order) if plain.ndim else plain
         array = self._device.array(stored.resolve_neg().contiguous())
         self.uploads += 1
-        self.keep(tensor, order, array, is_fleeting)
+        self.keep(plain, order, array, use != "kept", weakref.ref(tensor))
         return array
 
     def forget(self, tensors: Any = None) -> None:

@@ -192,7 +192,8 @@ Necessary MaskConditions::not_above_zero(const Expr& expr) const {
   Necessary necessary;
   const index::Interval interval = index::interval_of(expr);
   if (interval.low <= -kFarthestPosition || interval.high >= kFarthestPosition) return necessary;
-  necessary.never = interval.low > 0;
+  // Data may be anything: the interval is that of positions.
+  necessary.never = interval.low > 0 && !index::depends_on_data(expr);
   if (interval.high <= 0) return necessary;
   const Plane plane = Floor(m_, k_, batch_).of(expr);
   const std::int64_t steps = std::abs(plane.along_k);
