@@ -103,7 +103,7 @@ using Outputs = std::map<std::string, HostTensor, std::less<>>;
 
 /// Gives memory of the host for a result: asked once for each output, by the thread that runs, when its sizes are known
 /// and before its elements are. The memory has as many bytes as the tensor, must stay alive until the run returns, and
-/// overlaps neither an input nor other results; an empty span leaves the result out. An error ends the run, which
+/// does not overlap that of other results; an empty span leaves the result out. An error ends the run, which
 /// returns it.
 using OutputMemory = std::function<Result<std::span<std::byte>>(std::string_view name, DType dtype,
                                                                 std::span<const std::int64_t> sizes)>;

@@ -465,7 +465,7 @@ typedef struct vkf_host_output {
 } vkf_host_output;
 
 /* Uploads, runs, waits, downloads. Outputs that are not named are computed and dropped. If a `capacity` is too small
- * nothing runs, and the error says how many bytes that output takes. The memory of outputs overlaps neither inputs nor
+ * nothing runs, and the error says how many bytes that output takes. The memory of an output does not overlap that of
  * other outputs; after another error nothing in particular is in it. */
 VKF_API vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
                            vkf_host_output* outputs, size_t output_count);

@@ -1,4 +1,7 @@
 // Runs that take inputs from the host, and give results back to it.
+#include <algorithm>
+#include <functional>
+
 #include "api/states.hpp"
 #include "base/host_memory.hpp"
 #include "index/arithmetic.hpp"
@@ -128,8 +131,20 @@ Result<Outputs> Executable::run(const Inputs& inputs) const {
   });
 }
 
+namespace {
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const std::less<const std::byte*> before;
+  return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+}
+
+}  // namespace
+
 Result<void> Executable::run(const Inputs& inputs, const OutputMemory& memory) const {
   return api::guarded([&]() -> Result<void> {
+    // What lies in an input is written when all else has been read.
+    std::vector<std::pair<std::span<std::byte>, std::vector<std::byte>>> late;
+    late.reserve(state_->program->plan().graph.outputs().size());
     std::vector<std::span<std::byte>> left;
     const std::span<const ir::Output> named = state_->program->plan().graph.outputs();
     const ResultSink sink{[&](std::size_t output, const HostTensor& type, std::uint64_t bytes) -> Result<void> {
@@ -138,6 +153,11 @@ Result<void> Executable::run(const Inputs& inputs, const OutputMemory& memory) c
                             if (!given.empty() && given.size() != bytes)
                               return invalid("Output '{}' takes {} bytes, and memory of {} is given for it.", name,
                                              bytes, given.size());
+                            const auto lies_in = [&](const auto& input) { return overlap(given, input.second.bytes); };
+                            if (std::ranges::any_of(inputs, lies_in)) {
+                              late.emplace_back(given, zero_bytes(bytes));
+                              given = late.back().second;
+                            }
                             left.push_back(given);
                             return {};
                           },
@@ -147,7 +167,9 @@ Result<void> Executable::run(const Inputs& inputs, const OutputMemory& memory) c
                             copy_bytes(piece, to.data());
                             to = to.subspan(piece.size());
                           }};
-    return run_into(*state_, inputs, sink);
+    VKF_CHECK_OK(run_into(*state_, inputs, sink));
+    for (const auto& [to, bytes] : late) copy_bytes(bytes, to.data());
+    return {};
   });
 }
 

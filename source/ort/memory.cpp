@@ -64,7 +64,7 @@ Result<void*> Blocks::allocate(const Device& device, std::size_t bytes) {
   return address;
 }
 
-void Blocks::free(void* address) {
+void Blocks::free(void* address) noexcept try {
   const std::scoped_lock lock(mutex_);
   const auto found = used_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == used_.end()) return;
@@ -74,6 +74,8 @@ void Blocks::free(void* address) {
   idle_bytes_ += block.reserved;
   idle_.emplace(key, std::pair(reinterpret_cast<std::uintptr_t>(address), std::move(block)));
   if (idle_bytes_ > kMostIdle) drop_idle_locked();
+} catch (const std::exception&) {
+  // There is no memory to remember the block: it is gone, and its addresses stay taken.
 }
 
 std::optional<Blocks::Window> Blocks::find(const void* address) const {

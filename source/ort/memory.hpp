@@ -24,7 +24,7 @@ class Blocks {
 
   /// The address of at least `bytes` on a device, a multiple of a page.
   Result<void*> allocate(const Device& device, std::size_t bytes);
-  void free(void* address);
+  void free(void* address) noexcept;
   /// Gives the memory of freed blocks back to their devices.
   void drop_idle();
 

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "support/compare.hpp"
 #include "support/random.hpp"
+#include "vkfuse/contractions.hpp"
 #include "vkfuse/generation.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -141,6 +144,32 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
   // stored.
   const double few = time(100), all = time(static_cast<std::int32_t>(c.capacity - 1));
   EXPECT_TRUE(few * 4 < all || has_least_limits()) << few << " us and " << all << " us";
+}
+
+/// Lengths that are negative see all keys: what is beyond them is no reason to leave a block out.
+TEST(CachedAttentionMasks, MayJoinAConditionOfDataByOr) {
+  const Tensor q = Tensor::input("q", DType::f32, {2, 4, 16}), k = Tensor::input("k", DType::f32, {2, 512, 16});
+  const Tensor v = Tensor::input("v", DType::f32, {2, 512, 16});
+  const Tensor length = Tensor::input("length", DType::i32, {2}).reshape({2, 1, 1});
+  const Tensor key = Tensor::iota(DType::i32, {1, 1, 512}, 2), query = Tensor::iota(DType::i32, {1, 4, 1}, 1);
+  const Tensor zero = Tensor::scalar_int(DType::i32, 0);
+  const Tensor hidden = Tensor::scalar(DType::f32, -std::numeric_limits<double>::infinity());
+  const Tensor masks[] = {logical_or(le(key - query, length), lt(length, zero)),
+                          logical_or(ge(key - query - 5000, length), lt(key, Tensor::scalar_int(DType::i32, 10)))};
+  for (const Tensor& mask : masks) {
+    const Tensor scores = select(mask, matmul(q, k.transpose()), hidden);
+    const ir::Graph graph = graph_of({matmul(softmax(scores), v)});
+    const Executable program = compile_graph(graph, {});
+    for (const std::vector<std::int32_t>& lengths : {std::vector<std::int32_t>{-1, 300}, {-6000, -1}, {511, 0}}) {
+      Data data;
+      data.inputs = {{"q", numbers(DType::f32, 128, 3)},
+                     {"k", numbers(DType::f32, 16384, 4)},
+                     {"v", numbers(DType::f32, 16384, 5)}};
+      const auto bytes = std::as_bytes(std::span(lengths));
+      data.inputs["length"] = {bytes.begin(), bytes.end()};
+      compare_with_reference(program, graph, data, fmt::format("lengths {}, {}", lengths[0], lengths[1]));
+    }
+  }
 }
 
 TEST(CachedAttentionErrors, SayWhatWasGiven) {

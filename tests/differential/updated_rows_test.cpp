@@ -157,6 +157,52 @@ TEST(UpdatedRowsOfSymbols, AreWrittenAtEverySize) {
   }
 }
 
+/// Rows for a base that has room for some at other sizes, and beside them another result of the same kernel.
+TEST(UpdatedRowsOfSymbols, WriteNothingWhereTheBaseIsEmpty) {
+  const Tensor base = Tensor::input("base", DType::f32, {3, Dim::any("room", {.max = 900}), 40});
+  const Tensor rows = exp(Tensor::input("rows", DType::f32, {3, 2, 40}));
+  const ir::Graph graph = graph_of({base.update_rows(integers("index", 5, {3}, 1), rows, 1), rows});
+  const Executable program = compile_graph(graph, {});
+  for (const std::int64_t room : {0, 1, 5}) {
+    const Data data = data_for({graph, {{"room", room}}, 5, false});
+    compare_with_reference(program, graph, data, fmt::format("room for {}", room));
+  }
+}
+
+/// What rows are written into is a literal only after it was computed, or is a result that views another buffer.
+TEST(UpdatedRowsOfOthers, AreWrittenIntoMemory) {
+  const auto made = [](const char* nodes) {
+    return must(ir::parse(fmt::format("graph \"g\" {{\n  %0 = input \"index9\" : i32[]\n{}}}", nodes)));
+  };
+  compare(made(R"(  %1 = constant {7} : f32[1]
+  %2 = input "r" : f32[1]
+  %3 = neg %1 : f32[1]
+  %4 = update_rows axis=0 circular=true %3 %0 %2 : f32[1]
+  output "u" = %4
+)"),
+          "a literal");
+  compare(made(R"(  %1 = input "x" : f32[32]
+  %2 = input "rows" : f32[2, 4]
+  %3 = reshape %1 : f32[8, 4]
+  %4 = update_rows axis=0 circular=false %3 %0 %2 : f32[8, 4]
+  output "v" = %3
+  output "u" = %4
+)"),
+          "a view of an input that is a result");
+  compare(made(R"(  %1 = input "x" : f32[3, 8, 4]
+  %2 = input "rows" : f32[3, 2, 4]
+  %3 = update_rows axis=1 circular=true %1 %0 %2 : f32[3, 8, 4]
+  %4 = reshape %3 : f32[24, 4]
+  %5 = constant {3} : i32[]
+  %6 = reshape %2 : f32[6, 4]
+  %7 = update_rows axis=0 circular=false %4 %5 %6 : f32[24, 4]
+  output "a" = %3
+  output "b" = %4
+  output "c" = %7
+)"),
+          "a view of a result");
+}
+
 TEST(UpdatedRowsErrors, SayWhatWasGiven) {
   const Tensor base = Tensor::input("base", DType::f32, {4, 6, 8}), start = Tensor::input("at", DType::i32, {});
   const auto refusal = [&](const Tensor& starts, const Shape& rows, int axis, bool circular = false) {

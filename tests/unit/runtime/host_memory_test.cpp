@@ -57,6 +57,18 @@ TEST(HostMemory, OfAnotherSizeIsRefusedBeforeAnythingRuns) {
   }
 }
 
+TEST(HostMemory, MayBeThatOfAnInput) {
+  const Tensor x = Tensor::input("x", DType::f32, {4});
+  const Executable program = must(compile(device(), {-x, x.reshape({2, 2})}));
+  Floats given{1, 2, 3, 4}, view(4);
+  must(program.run({{"x", HostView(given)}},
+                   [&](std::string_view name, DType, std::span<const std::int64_t>) -> Result<std::span<std::byte>> {
+                     return std::as_writable_bytes(std::span(name == "y1" ? given : view));
+                   }));
+  EXPECT_EQ(given, (Floats{-1, -2, -3, -4}));
+  EXPECT_EQ(view, (Floats{1, 2, 3, 4}));
+}
+
 TEST(HostMemory, ErrorsOfTheCallerAreReturned) {
   const Executable program = must(compile(device(), {-Tensor::input("x", DType::f32, {4})}));
   const Floats given{1, 2, 3, 4};
