@@ -246,7 +246,9 @@ Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordi
   const auto& how = std::get<ir::UpdatePayload>(update.payload);
   const auto axis = static_cast<std::size_t>(how.axis);
   Sizes sizes = *resolve(update.type.shape, symbols_);
-  const std::int64_t held = sizes[axis];  // 0: no row is written
+  // Other stores of the kernel may have elements where there is no row, or no place for one.
+  const bool writes =
+      !has_no_elements(sizes) && !has_no_elements(*resolve(graph_.node(update.operands[2]).type.shape, symbols_));
   for (std::int64_t& size : sizes) size = std::max<std::int64_t>(size, 1);
   const auto start = static_cast<index::DataId>(requests_[request].value.operands[1]);
   const std::int64_t starts = VKF_PLANT(update_past_the_end, how.circular, true) ? sizes[axis] : sizes[axis] + 1;
@@ -254,7 +256,7 @@ Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordi
   coordinates[axis] = how.circular ? index::floor_mod(row, sizes[axis]) : row;
   Store store{0, node, index::linearize(coordinates, sizes), saturating_product(sizes)};
   store.base = update.operands[0];
-  if (!how.circular || held == 0) store.predicates.push_back({{{row, held}}});
+  if (!how.circular || !writes) store.predicates.push_back({{{row, writes ? sizes[axis] : 0}}});
   return store;
 }
 

@@ -169,6 +169,16 @@ TEST(UpdatedRowsOfSymbols, WriteNothingWhereTheBaseIsEmpty) {
   }
 }
 
+/// Beside another result that has as many elements as the base.
+TEST(UpdatedRowsOfOthers, WriteNothingWhereThereAreNoRows) {
+  for (const bool circular : {false, true}) {
+    const Tensor base = Tensor::input("base", DType::f32, {2, 4, 3}),
+                 rows = Tensor::input("rows", DType::f32, {2, 0, 3});
+    const Tensor written = base.update_rows(integers("index", 5, {2}, 1), rows, 1, circular);
+    compare(graph_of({Tensor::input("x", DType::f32, {2, 4, 3}).cumprod(1), written}), "no rows");
+  }
+}
+
 /// What rows are written into is a literal only after it was computed, or is a result that views another buffer.
 TEST(UpdatedRowsOfOthers, AreWrittenIntoMemory) {
   const auto made = [](const char* nodes) {

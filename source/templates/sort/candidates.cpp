@@ -241,7 +241,9 @@ void choose_sort_chunks(const Problem& problem, Schedule& schedule) {
 
 }  // namespace
 
-Result<Schedule> best_sort(const Problem& problem) {
+namespace {
+
+Result<Schedule> sort_schedule(const Problem& problem) {
   Schedule schedule;
   const auto& params = schedule.params.emplace<SortParams>();
   choose_sort_chunks(problem, schedule);
@@ -264,6 +266,17 @@ Result<Schedule> best_sort(const Problem& problem) {
   VKF_CHECK_OK(check_limits(problem.graph, problem.loops, problem.target, without_scratch));
   model(problem.graph, problem.loops, problem.target, schedule);
   return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> best_sort(const Problem& problem) {
+  Result<Schedule> made = sort_schedule(problem);
+  if (made || !problem.tuning.block) return made;
+  // The blocks that are asked for may need scratch memory, for which there is no buffer left.
+  schedule::Tuning tuning = problem.tuning;
+  tuning.block.reset();
+  return sort_schedule({problem.graph, problem.loops, problem.target, tuning});
 }
 
 }  // namespace vkfuse::schedule
