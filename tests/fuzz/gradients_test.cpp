@@ -49,7 +49,7 @@ std::pair<Case, Way> draw_both_ways(std::uint64_t seed, int& drawn) {
 
 TEST(Fuzz, GradientsOfGraphs) {
   int drawn = 0;
-  run_cases({"Fuzz.GradientsOfGraphs", 1, 80, [&](std::uint64_t seed) { return draw_both_ways(seed, drawn); }});
+  run_cases({"Fuzz.GradientsOfGraphs", 1, 100, [&](std::uint64_t seed) { return draw_both_ways(seed, drawn); }});
   if (number_in("VKFUSE_SEED") || number_in("VKFUSE_FUZZ_CASES")) return;
   EXPECT_GE(drawn, 40);
 }
