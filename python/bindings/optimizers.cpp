@@ -36,35 +36,54 @@ nb::object in_turn(const std::vector<Tensor>& operands, const Make& make) {
   return make();
 }
 
+/// A parameter, its gradient and its states, as an optimiser takes them.
+struct Stepped {
+  Stepped(nb::handle p, nb::handle g, nb::handle before)
+      : parameter(to_tensor(p, nullptr)), gradient(to_tensor(g, nullptr)), states(tensors_of(before)) {}
+
+  /// A number in the parameter's dtype, or a tensor.
+  [[nodiscard]] Tensor number(nb::handle object) const { return to_tensor(object, &parameter); }
+  /// What `make` makes of them and of these numbers.
+  template <typename Make>
+  [[nodiscard]] nb::object by(const std::vector<Tensor>& numbers, const Make& make) const {
+    std::vector<Tensor> all = numbers;
+    all.insert(all.end(), {parameter, gradient});
+    return in_turn(all, [&] { return object_of(make()); });
+  }
+
+  Tensor parameter, gradient;
+  std::vector<Tensor> states;
+};
+
 void bind_steps(nb::module_& module) {
   module.def(
       "_sgd",
       [](nb::handle parameter, nb::handle gradient, nb::handle states, nb::handle rate, double momentum, bool nesterov,
          double weight_decay) {
-        const Tensor p = to_tensor(parameter, nullptr), g = to_tensor(gradient, nullptr), r = to_tensor(rate, &p);
-        const std::vector<Tensor> before = tensors_of(states);
-        return in_turn({p, g, r}, [&] { return object_of(sgd(p, g, before, r, {momentum, nesterov, weight_decay})); });
+        const Stepped s(parameter, gradient, states);
+        const SgdOptions options{momentum, nesterov, weight_decay};
+        const Tensor r = s.number(rate);
+        return s.by({r}, [&] { return sgd(s.parameter, s.gradient, s.states, r, options); });
       },
       "What SGD of vkfuse.optimizers is made of.");
   module.def(
       "_adamw",
       [](nb::handle parameter, nb::handle gradient, nb::handle states, nb::handle rate, nb::handle step, double beta1,
          double beta2, double epsilon, double weight_decay) {
-        const Tensor p = to_tensor(parameter, nullptr), g = to_tensor(gradient, nullptr);
-        const AdamwPace pace{to_tensor(rate, &p), to_tensor(step, &p)};
-        const std::vector<Tensor> before = tensors_of(states);
-        return in_turn({p, g, pace.rate, pace.step}, [&] {
-          return object_of(adamw(p, g, before, pace, {beta1, beta2, epsilon, weight_decay}));
-        });
+        const Stepped s(parameter, gradient, states);
+        const AdamwPace pace{s.number(rate), s.number(step)};
+        const AdamwOptions options{beta1, beta2, epsilon, weight_decay};
+        return s.by({pace.rate, pace.step}, [&] { return adamw(s.parameter, s.gradient, s.states, pace, options); });
       },
       "What AdamW of vkfuse.optimizers is made of.");
   module.def(
       "_lion",
       [](nb::handle parameter, nb::handle gradient, nb::handle states, nb::handle rate, double beta1, double beta2,
          double weight_decay) {
-        const Tensor p = to_tensor(parameter, nullptr), g = to_tensor(gradient, nullptr), r = to_tensor(rate, &p);
-        const std::vector<Tensor> before = tensors_of(states);
-        return in_turn({p, g, r}, [&] { return object_of(lion(p, g, before, r, {beta1, beta2, weight_decay})); });
+        const Stepped s(parameter, gradient, states);
+        const LionOptions options{beta1, beta2, weight_decay};
+        const Tensor r = s.number(rate);
+        return s.by({r}, [&] { return lion(s.parameter, s.gradient, s.states, r, options); });
       },
       "What Lion of vkfuse.optimizers is made of.");
 }

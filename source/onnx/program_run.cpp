@@ -414,22 +414,6 @@ Result<Part> run_parts(State& state, Run& run, Part part) {
   }
 }
 
-/// To memory of the host.
-Result<void> run_into(State& state, const Inputs& inputs, const OutputMemory& memory) {
-  Watcher nobody;
-  Run run(state, nobody);
-  for (const Port& port : state.inputs) VKF_CHECK_OK(run.give(port, inputs));
-  VKF_TRY(first, first_part_of(state, run));
-  if (is_one_program(*first)) return run_one_program(*first, run.held(), memory);
-  VKF_TRY(last, run_parts(state, run, first));
-  for (const auto& [name, place] : last->import.part().results) {
-    const Held& held = run.held().at(place);
-    VKF_TRY(given, memory(name, held.dtype, held.sizes));
-    VKF_CHECK_OK(run.copy_to(place, given));
-  }
-  return {};
-}
-
 /// One program, whose results go to buffers of the caller where that has some; results that are one of the program
 /// twice, or wanted on the host, are copied afterwards.
 Result<void> run_one_placed(Run& run, const ProgramPart& part, const ResultPlaces& places) {
@@ -452,12 +436,14 @@ Result<void> run_one_placed(Run& run, const ProgramPart& part, const ResultPlace
   return {};
 }
 
-Result<void> run_placed(State& state, const RunInputs& inputs, const ResultPlaces& places) {
+/// A run with these inputs: what `run_one` makes of it where one program serves, else part by part.
+template <typename Given, typename RunOne>
+Result<void> run_to(State& state, const Given& inputs, const ResultPlaces& places, const RunOne& run_one) {
   Watcher nobody;
   Run run(state, nobody);
   for (const Port& port : state.inputs) VKF_CHECK_OK(run.give(port, inputs));
   VKF_TRY(first, first_part_of(state, run));
-  if (is_one_program(*first)) return run_one_placed(run, *first, places);
+  if (is_one_program(*first)) return run_one(run, *first);
   VKF_TRY(last, run_parts(state, run, first));
   for (const auto& [name, stored] : last->import.part().results) {
     const Held& held = run.held().at(stored);
@@ -497,11 +483,22 @@ Result<vkfuse::Outputs> OnnxProgram::run(const Inputs& inputs) const {
 }
 
 Result<void> OnnxProgram::run(const Inputs& inputs, const OutputMemory& memory) const {
-  return guarded("a run", [&] { return run_into(*state_, inputs, memory); });
+  const ResultPlaces places = [&](std::string_view name, DType dtype,
+                                  std::span<const std::int64_t> sizes) -> Result<ResultPlace> {
+    VKF_TRY(given, memory(name, dtype, sizes));
+    return ResultPlace(given);
+  };
+  return guarded("a run", [&] {
+    return run_to(*state_, inputs, places,
+                  [&](Run& run, const ProgramPart& part) { return run_one_program(part, run.held(), memory); });
+  });
 }
 
 Result<void> OnnxProgram::run_placed(const RunInputs& inputs, const ResultPlaces& places) const {
-  return guarded("a run", [&] { return onnx::run_placed(*state_, inputs, places); });
+  return guarded("a run", [&] {
+    return run_to(*state_, inputs, places,
+                  [&](Run& run, const ProgramPart& part) { return run_one_placed(run, part, places); });
+  });
 }
 
 Result<std::vector<KernelTime>> OnnxProgram::profile(const Inputs& inputs) const {

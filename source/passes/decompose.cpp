@@ -192,8 +192,6 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, std::span<const N
   return w.done(sorts ? scatter_by_sorting(w, of) : scatter_by_comparing(w, of));
 }
 
-}  // namespace
-
 /// Rows that are written into a number of the kernel's text, which is in no buffer. Nothing for other updates.
 std::optional<Result<NodeId>> update_of_literal(ir::Graph& graph, const ir::Node& node,
                                                 std::span<const NodeId> operands) {
@@ -211,14 +209,14 @@ std::optional<Result<NodeId>> update_of_literal(ir::Graph& graph, const ir::Node
   return w.done(w.op("select", {w.reshape(is_first, w.type(base).shape), rows, base}));
 }
 
-Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
+/// The graph with what `write` makes of the ops of a class; nothing where they stay.
+template <typename Write>
+Result<ir::Graph> with_written(const ir::Graph& graph, ops::OpClass cls, const Write& write) {
   Rewriter rewriter(graph);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
-    const std::vector<NodeId> operands = rewriter.mapped(id);
     std::optional<Result<NodeId>> written;
-    if (node.op->cls == ops::OpClass::scatter) written = scatter(rewriter.graph(), node, operands, most_comparisons);
-    if (node.op->cls == ops::OpClass::update) written = update_of_literal(rewriter.graph(), node, operands);
+    if (node.op->cls == cls) written = write(rewriter.graph(), node, rewriter.mapped(id));
     if (!written) {
       VKF_CHECK_OK(rewriter.keep(id));
       continue;
@@ -228,6 +226,24 @@ Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
     rewriter.alias(id, *made);
   }
   return rewriter.finish();
+}
+
+}  // namespace
+
+Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons) {
+  return with_written(graph, ops::OpClass::scatter,
+                      [&](ir::Graph& made, const ir::Node& node, const std::vector<NodeId>& operands) {
+                        return scatter(made, node, operands, most_comparisons);
+                      });
+}
+
+Result<ir::Graph> write_out_updates(const ir::Graph& graph) {
+  const auto is_update = [](const ir::Node& node) { return node.op->cls == ops::OpClass::update; };
+  if (std::ranges::none_of(graph.nodes(), is_update)) return graph;
+  return with_written(graph, ops::OpClass::update,
+                      [](ir::Graph& made, const ir::Node& node, const std::vector<NodeId>& operands) {
+                        return update_of_literal(made, node, operands);
+                      });
 }
 
 }  // namespace vkfuse::passes

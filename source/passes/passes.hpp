@@ -21,6 +21,9 @@ inline constexpr double kMostScatterComparisons = 1 << 24;
 /// Ops that have no kernel of their own, written in terms of others: scatter.
 Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons = kMostScatterComparisons);
 
+/// Rows that are written into a literal of one element, as a choice between the two: a literal is in no buffer.
+Result<ir::Graph> write_out_updates(const ir::Graph& graph);
+
 /// Ops whose operands are all literals of one element become literals. Not only to save work: drivers
 /// fold them too, more exactly than the device computes, and then fused and unfused runs differ.
 Result<ir::Graph> fold_literals(const ir::Graph& graph);

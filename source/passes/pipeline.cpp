@@ -20,14 +20,11 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"drop_identities",
        [&](const ir::Graph& one) {
          return options.identities ? drop_identities(one) : one;
-       }},                                 // before folding: literals come through
-      {"fold_literals", fold_literals},    // before merging: it makes equal literals
-      {"decompose",
-       [&](const ir::Graph& one) {
-         return decompose(one, options.most_scatter_comparisons);
-       }},  // again: rows are written into what has become a literal
-      {"name_positions", name_positions},  // after folding: where positions begin may have been computed
-      {"name_means", name_means},          // after folding: the number of elements may have been computed
+       }},                                       // before folding: literals come through
+      {"fold_literals", fold_literals},          // before merging: it makes equal literals
+      {"write_out_updates", write_out_updates},  // after folding: it makes literals
+      {"name_positions", name_positions},        // after folding: where positions begin may have been computed
+      {"name_means", name_means},                // after folding: the number of elements may have been computed
       {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},
       {"store_operands", store_operands},      // after the last pass that drops copies
       {"separate_outputs", separate_outputs},  // last: the views must not be merged away

@@ -120,6 +120,7 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
   const Cache c{"", 1, 4, 2, 1, 32768, 64};
   const Executable program = compile_graph(graph_of({attention_of(c)}), {});
   EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
+  if (has_least_limits()) GTEST_SKIP() << "The kernel that skips blocks needs more than four buffers.";
   Bindings bindings;
   const auto give = [&](const char* name, const std::vector<std::byte>& bytes) {
     bindings.inputs[name] = must(device().allocate(bytes.size()));
@@ -140,10 +141,8 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
     }
     return best;
   };
-  // Of four buffers, which a device of the least limits has, the kernel that skips blocks needs more: scores are
-  // stored.
   const double few = time(100), all = time(static_cast<std::int32_t>(c.capacity - 1));
-  EXPECT_TRUE(few * 4 < all || has_least_limits()) << few << " us and " << all << " us";
+  EXPECT_LT(few * 4, all) << few << " us and " << all << " us";
 }
 
 /// Lengths that are negative see all keys: what is beyond them is no reason to leave a block out.

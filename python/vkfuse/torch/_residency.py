@@ -38,7 +38,7 @@ class Resident:
         self._entries: dict[Any, tuple] = {}
         self._fleeting: dict[Any, None] = {}  # keys of what lives for one step, which is looked through often
         self._sweep_at = 256
-        self.uploads = self.hits = 0
+        self.uploads = 0
 
     @staticmethod
     def _key(tensor: torch.Tensor, order: tuple) -> tuple:
@@ -61,7 +61,6 @@ class Resident:
             uploaded = entry[4]
             if uploaded is not None and use != "saved" and (use != "kept" or uploaded() is not tensor):
                 return None
-            self.hits += 1
             return entry[3]
 
     def keep(self, tensor: torch.Tensor, order: tuple, array: _core.Array, is_fleeting: bool = False,
@@ -119,7 +118,9 @@ _lock = threading.Lock()
 def resident(device: _core.Device) -> Resident:
     """The copies on a device."""
     with _lock:
-        return _residents.setdefault(device, Resident(device))
+        if device not in _residents:
+            _residents[device] = Resident(device)
+        return _residents[device]
 
 
 def forget(tensors: Any = None) -> None:

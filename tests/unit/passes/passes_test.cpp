@@ -193,11 +193,15 @@ TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
 }
 
 TEST(Passes, ChangeNoValueOfRandomGraphs) {
-  const std::pair<const char*, Pass> all[] = {
-      {"remove_dead", passes::remove_dead},      {"decompose", scatters_compared},
-      {"decompose by sorting", scatters_sorted}, {"drop_identities", passes::drop_identities},
-      {"fold_literals", passes::fold_literals},  {"canonicalize", in_one_order},
-      {"canonicalize where it is", once_each},   {"separate_outputs", passes::separate_outputs}};
+  const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},
+                                              {"decompose", scatters_compared},
+                                              {"decompose by sorting", scatters_sorted},
+                                              {"drop_identities", passes::drop_identities},
+                                              {"fold_literals", passes::fold_literals},
+                                              {"canonicalize", in_one_order},
+                                              {"canonicalize where it is", once_each},
+                                              {"separate_outputs", passes::separate_outputs},
+                                              {"write_out_updates", passes::write_out_updates}};
   CaseOptions options;
   options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;
   options.every_class = true;
