@@ -15,7 +15,8 @@ namespace vkfuse::runtime {
 
 /// Copies of one device. Staging memory is kept from copy to copy: in each direction two blocks, as large as the
 /// largest copy and at most 32 MiB, of which one is filled or read by the host while the device copies the other.
-/// Thread-safe; copies of several threads in one direction follow each other.
+/// Thread-safe; copies of several threads in one direction follow each other. No run's memory counts this: 128 MiB at
+/// most, until the device is closed.
 class Transfer {
  public:
   explicit Transfer(std::shared_ptr<vulkan::Device> device) : device_(std::move(device)) {}
