@@ -244,6 +244,11 @@ void AnyGenerator::scatter(const OpRow& row, NodeId from) {
 }
 
 void AnyGenerator::update_rows(const OpRow& row, NodeId from) {
+  if (random_.chance(20)) {  // a cache of one element that is a number of the text
+    const auto& number = std::get<ir::ConstantPayload>(graph_.node(add_literal(dtype(from))).payload);
+    const Shape ones(1 + random_.below(3), Dim(1));
+    from = note(must(graph_.add_constant({dtype(from), ones}, number.bytes)), {8, true, true});
+  }
   if (!has_axis(from)) return;
   const int axis = any_axis(from);
   const auto at = static_cast<std::size_t>(axis);

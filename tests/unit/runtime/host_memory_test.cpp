@@ -63,7 +63,7 @@ TEST(HostMemory, MayBeThatOfAnInput) {
   Floats given{1, 2, 3, 4}, view(4);
   must(program.run({{"x", HostView(given)}},
                    [&](std::string_view name, DType, std::span<const std::int64_t>) -> Result<std::span<std::byte>> {
-                     return std::as_writable_bytes(std::span(name == "y0" ? given : view));
+                     return std::as_writable_bytes(std::span(name == "y" ? given : view));
                    }));
   EXPECT_EQ(given, (Floats{-1, -2, -3, -4}));
   EXPECT_EQ(view, (Floats{1, 2, 3, 4}));
