@@ -68,7 +68,7 @@ check() {
   local wheel=$1 size
   size=$(stat -c %s "$wheel")
   [ "$size" -lt $limit ] || { echo "$wheel has $size bytes, and $limit are the limit." >&2 && exit 1; }
-  if [[ $wheel == *-abi3-* ]] && ! unzip -l "$wheel" | grep -q 'vkfuse/_core\.abi3\.so$'; then
+  if [[ $wheel == *-abi3-* && $(unzip -Z1 "$wheel") != *vkfuse/_core.abi3.so* ]]; then
     echo "$wheel has no module of the stable ABI." >&2 && exit 1
   fi
   echo "$wheel: $size bytes"

@@ -17,6 +17,11 @@ uint f32_to_u32(float x) {
   return x >= 4294967296.0 ? 0xffffffffu : uint(x);
 }
 
+// Sign-extends, for compilers that take a comparison of int64_t(x) for one that has the same result for every x.
+int64_t i64_from_i32(int x) {
+  return packInt2x32(ivec2(x, x >> 31));
+}
+
 int64_t f32_to_i64(float x) {
   if (f32_is_nan(x)) return int64_t(0);
   if (x >= 9223372036854775808.0) return 0x7fffffffffffffffL;

@@ -81,21 +81,21 @@ class Traced:
             return self._function(*args, **kwargs)
         if program is None:  # nothing is computed
             return _unflatten(form, iter(()))
-        results = program(**{f"x{i}": leaf for i, leaf in enumerate(leaves) if f"x{i}" in program_inputs(program)})
+        results = program(**_inputs_of(program, leaves))
         return _unflatten(form, iter(results.values()))
 
     def compile(self, *args: Any, **kwargs: Any) -> _core.Program:
         """The program for arguments like these; nothing is run."""
-        program, _, _ = self._find(args, kwargs)
-        if program is _INLINE:
-            raise TypeError("Tensors have no program of their own: give compile() arrays.")
-        if program is None:
-            raise _errors.InvalidArgument("The function returns no tensor: there is nothing to compile.")
-        return program
+        return self._program(args, kwargs)[0]
 
     def plan(self, *args: Any, **kwargs: Any) -> str:
         """The plan, as text, for arguments like these."""
         return self.compile(*args, **kwargs).plan()
+
+    def profile(self, *args: Any, **kwargs: Any) -> list:
+        """Runs the program for these arguments, and gives the times of its kernels, as Program.profile() does."""
+        program, leaves = self._program(args, kwargs)
+        return program.profile(**_inputs_of(program, leaves))
 
     @property
     def cached(self) -> int:
@@ -109,6 +109,15 @@ class Traced:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def _program(self, args: tuple, kwargs: dict) -> tuple:
+        """The program and the leaves of the arguments, where there is a program."""
+        program, _, leaves = self._find(args, kwargs)
+        if program is _INLINE:
+            raise TypeError("Only arrays have a program, and an argument is a tensor.")
+        if program is None:
+            raise _errors.InvalidArgument("The function returns no tensor: there is nothing to compile.")
+        return program, leaves
 
     def _find(self, args: tuple, kwargs: dict) -> tuple:
         leaves: list = []
@@ -185,6 +194,11 @@ def _names(program: Any) -> frozenset:
 def program_inputs(program: Any) -> frozenset:
     """Names of the inputs that are read: what a function does not use is no input of its program."""
     return _names(program)
+
+
+def _inputs_of(program: Any, leaves: list) -> dict:
+    names = program_inputs(program)
+    return {f"x{i}": leaf for i, leaf in enumerate(leaves) if f"x{i}" in names}
 
 
 def jit(function: Callable | None = None, *, device: _core.Device | None = None, static: Any = (), **options: Any):

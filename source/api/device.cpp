@@ -114,9 +114,8 @@ Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, s
     return make_error(ErrorCode::out_of_memory, "A buffer of {} bytes does not fit the device '{}', which has {} left.",
                       bytes, context->device()->info().name, left);
   }
-  VKF_TRY(buffer, vulkan::Buffer::create(context->device(), bytes, vulkan::BufferKind::device,
-                                         static_cast<std::uint64_t>(each)));
-  return Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), bytes, 0}));
+  VKF_TRY(buffer, context->make_buffer(bytes, static_cast<std::uint64_t>(each)));
+  return Buffer(std::make_shared<Buffer::State>(context, std::move(buffer), bytes));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Attention against a cache whose length is data, as the ops a person would write. Every mask compares positions with a
 // start: by that the attention template knows which blocks of keys there are (templates/attention/mask_conditions.cpp).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "api/composites.hpp"
 #include "api/tensor_node.hpp"
+#include "index/arithmetic.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -13,8 +15,8 @@ namespace vkfuse {
 namespace {
 
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 26;  ///< of a cache: positions and their sums are i32
-constexpr std::int64_t kPart = 256;
 constexpr std::int64_t kMostQueriesInParts = 16;
+constexpr std::int64_t kMostInOne = 256;  ///< keys that one workgroup is done with as soon as two and a join
 
 /// CacheSizes of the operands, all but the batch numbers.
 struct CacheSizes {
@@ -43,11 +45,36 @@ Result<void> check_shapes(const Tensor& q, const Tensor& keys, const Tensor& val
   return {};
 }
 
+/// Parts enough to keep a large GPU busy, but not so short that joining them takes long (bench/results/
+/// h100-generation.txt). Longer ones only for many sequences: of a long cache few keys may have been written.
+std::int64_t wanted_part(const CacheSizes& sizes) {
+  constexpr std::int64_t kMostParts = 1024, kShortest = 128, kLongest = 256, kLongestOfMany = 512, kMany = 64;
+  const std::int64_t caches =
+      sizes.key_heads * (sizes.batch.is_symbol() ? 1 : std::max<std::int64_t>(sizes.batch.size(), 1));
+  const std::int64_t even = index::saturating_mul(caches, sizes.capacity) / kMostParts;
+  return std::clamp(even, kShortest, caches >= kMany ? kLongestOfMany : kLongest);
+}
+
+/// The number near `wanted`, by their ratio, that divides the capacity and by which blocks of keys are whole; the
+/// capacity where there is none.
+std::int64_t divisor_near(std::int64_t wanted, std::int64_t capacity) {
+  constexpr std::int64_t kBlock = 16, kFarthest = 2;
+  std::int64_t best = capacity;
+  double least = kFarthest;
+  for (std::int64_t part = kBlock; part <= kFarthest * wanted && part < capacity; part += kBlock) {
+    const double ratio = static_cast<double>(std::max(part, wanted)) / static_cast<double>(std::min(part, wanted));
+    if (capacity % part != 0 || ratio > least) continue;
+    best = part;
+    least = ratio;
+  }
+  return best;
+}
+
 Result<std::int64_t> part_of(const CacheSizes& sizes, const CachedAttentionOptions& options) {
-  if (!options.part)
-    return sizes.capacity > kPart && sizes.capacity % kPart == 0 && sizes.queries <= kMostQueriesInParts
-               ? kPart
-               : sizes.capacity;
+  if (!options.part) {
+    const bool in_parts = sizes.queries <= kMostQueriesInParts && sizes.capacity > kMostInOne;
+    return in_parts ? divisor_near(wanted_part(sizes), sizes.capacity) : sizes.capacity;
+  }
   if (*options.part < 2 || sizes.capacity % *options.part != 0)
     return invalid("'cached_attention' looks at parts of {} keys, which must be above 1 and divide the capacity {}.",
                    *options.part, sizes.capacity);

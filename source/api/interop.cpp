@@ -60,7 +60,7 @@ Result<Buffer> Device::wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::u
       return invalid("A buffer is wrapped with {} bytes from offset {}, which no buffer has.", bytes, offset);
     if (vk_buffer == 0 || bytes == 0) return invalid("A VkBuffer to wrap is null or has {} bytes.", bytes);
     VKF_TRY(buffer, vulkan::Buffer::wrap(device, vk_buffer, offset + bytes));
-    return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes, offset}));
+    return Buffer(std::make_shared<Buffer::State>(state_->context, std::move(buffer), bytes, offset));
   });
 }
 

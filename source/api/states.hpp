@@ -18,6 +18,13 @@ struct Buffer::State {
   vulkan::Buffer buffer;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;  ///< where they begin, in a host's buffer
+
+  State(std::shared_ptr<runtime::Context> on, vulkan::Buffer memory, std::uint64_t used, std::uint64_t from = 0)
+      : context(std::move(on)), buffer(std::move(memory)), bytes(used), offset(from) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// Whoever used it last is done with it.
+  ~State() { context->memory().spares()->keep(std::move(buffer)); }
 };
 
 struct Device::State {

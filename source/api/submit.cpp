@@ -198,9 +198,10 @@ class Recorder {
     for (ir::NodeId value : donations.outputs) {
       if (made.count(value) != 0) continue;
       VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
-      VKF_TRY(buffer, program_->make_buffer(value, bindings_.symbols, vulkan::BufferKind::device));
-      made[value] = Buffer(std::make_shared<Buffer::State>(
-          Buffer::State{context, std::move(buffer), static_cast<std::uint64_t>(bytes)}));
+      VKF_TRY(each, program_->piece_bytes(value, bindings_.symbols));
+      VKF_TRY(buffer, context->make_buffer(static_cast<std::uint64_t>(bytes), each));
+      made[value] =
+          Buffer(std::make_shared<Buffer::State>(context, std::move(buffer), static_cast<std::uint64_t>(bytes)));
       VKF_CHECK_OK(bind_one("output", "", value, made[value]));
     }
     for (const ir::Output& output : graph_.outputs()) {

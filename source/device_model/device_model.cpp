@@ -58,10 +58,12 @@ std::vector<DriverEntry> driver_entries() {
            .workarounds = {.folds_nan_away = true,
                            // Of 65,535, some of which count twice.
                            .leaves_loops_after =
-                               VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max())}},
+                               VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max()),
+                           .loses_widened_comparisons = VKF_PLANT(widened_by_a_conversion, true, false)}},
+          {.name = "Intel open-source Mesa driver", .workarounds = {.loses_widened_comparisons = true}},
           {.name = "V3DV Mesa", .register_arrays = false},
           // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
-          {.name = "radv", .workarounds = {}, .shared_memory_bytes = 65536 - 256}};
+          {.name = "radv", .workarounds = {.loses_widened_comparisons = true}, .shared_memory_bytes = 65536 - 256}};
 }
 
 DriverEntry driver_of(std::string_view name) {

@@ -31,7 +31,12 @@ Code expression(const ops::OpRow& row, DType dtype, const Dialect& dialect, std:
 }
 
 Code cast_expression(DType from, DType to, const Dialect& dialect, const Code& operand) {
-  return filled(ops::cast_expression(from, to, dialect.native_int64, "{0}"), dialect, std::span(&operand, 1));
+  const bool widens = dialect.native_int64 && ops::register_type_of(from) == ops::RegisterType::i32 && is_integer(to) &&
+                      size_of(to) == 8;
+  const std::string pattern = widens && dialect.widens_by_halves
+                                  ? (to == DType::i64 ? "i64_from_i32({0})" : "uint64_t(i64_from_i32({0}))")
+                                  : ops::cast_expression(from, to, dialect.native_int64, "{0}");
+  return filled(pattern, dialect, std::span(&operand, 1));
 }
 
 Code bitcast_expression(DType from, DType to, const Dialect& dialect, const Code& operand) {

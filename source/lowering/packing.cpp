@@ -79,8 +79,11 @@ Code wide_bits(DType dtype, const Code& value, const Dialect& dialect) {
 }  // namespace
 
 Dialect dialect_of(const Target& target) {
-  return {target.caps.arithmetic.int64, target.has(FeatureTier::float16) && target.caps.arithmetic.float16,
-          target.caps.float_controls.exp_of_nan, target.caps.float_controls.keep_nan_f32};
+  return {.native_int64 = target.caps.arithmetic.int64,
+          .native_f16 = target.has(FeatureTier::float16) && target.caps.arithmetic.float16,
+          .native_exp = target.caps.float_controls.exp_of_nan,
+          .keeps_nan = target.caps.float_controls.keep_nan_f32,
+          .widens_by_halves = target.workarounds.loses_widened_comparisons};
 }
 
 Code group_type(RegisterType register_type, int count, const Dialect& dialect) {

@@ -16,6 +16,7 @@ struct Dialect {
   bool native_exp = false;        ///< exponentials of NaN are NaN
   bool keeps_nan = false;         ///< by an execution mode, which keeps it in f32
   bool few_exponentials = false;  ///< see ops::Native
+  bool widens_by_halves = false;  ///< see DriverWorkarounds::loses_widened_comparisons
   [[nodiscard]] ops::Native native() const {
     ops::Native native(native_int64, native_exp);
     native.few_exponentials = few_exponentials;

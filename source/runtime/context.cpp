@@ -94,8 +94,21 @@ Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::In
 Context::Context(const std::shared_ptr<vulkan::Device>& device, std::size_t index, const Caps& caps,
                  const DeviceOptions& options, std::uint64_t memory_limit)
     : opened_(device, index, caps, options), tiers_(opened_), kernels_(opened_), memory_(device, memory_limit) {
+  device->keep_spare_memory([spares = std::weak_ptr<SpareBuffers>(memory_.spares())] {
+    const auto kept = spares.lock();
+    return kept && kept->forget();
+  });
   const char* const requested = std::getenv("VKFUSE_SELF_CHECK");
   self_checks_ = options.self_check.value_or(requested != nullptr && std::string_view(requested) == "1");
+}
+
+Result<vulkan::Buffer> Context::make_buffer(std::uint64_t bytes, std::uint64_t each) {
+  if (each == 0 || bytes <= each) {
+    const std::uint64_t padded = std::max<std::uint64_t>((bytes + 15) / 16, 1) * 16;
+    if (auto spare = memory_.spares()->take(padded)) return *std::move(spare);
+  }
+  memory_.make_room(bytes);
+  return vulkan::Buffer::create(device(), bytes, vulkan::BufferKind::device, each);
 }
 
 Result<std::shared_ptr<Context>> Context::over(const std::shared_ptr<vulkan::Device>& device, std::size_t index,

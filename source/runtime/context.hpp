@@ -38,6 +38,8 @@ class Context {
   [[nodiscard]] FeatureTiers& tiers() { return tiers_; }
   [[nodiscard]] KernelCache& kernels() { return kernels_; }
   [[nodiscard]] const MemoryBudget& memory() const { return memory_; }
+  /// Device memory for `bytes`, in pieces of `each` where that is above 0 and below: a spare buffer or a new one.
+  Result<vulkan::Buffer> make_buffer(std::uint64_t bytes, std::uint64_t each);
   [[nodiscard]] Constants& constants() { return constants_; }
   /// Of those who measure schedules in the background.
   [[nodiscard]] StoppableMutex& searches() { return searches_; }

@@ -95,7 +95,10 @@ Result<void> Program::check_memory(const Specialization& specialization, const p
                            expected_placement(device, vulkan::BufferKind::upload).heap;
   if (ports && shared_heap) needed += use.staging;
   const std::uint64_t left = context_->memory().left(vulkan::BufferKind::device);
-  if (needed <= left) return {};
+  if (needed <= left) {
+    context_->memory().make_room(needed);
+    return {};
+  }
   return make_error(ErrorCode::out_of_memory,
                     "A run of '{}' needs {} bytes of device memory ({} of intermediate values, {} of constants{}), and "
                     "the device '{}' has {} left.",

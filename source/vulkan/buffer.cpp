@@ -91,6 +91,12 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
                       "A buffer of {} bytes is beyond the {} bytes that the device '{}' allocates at once.", bytes,
                       limit, device->info().name);
   }
+  Result<Buffer> made = make(device, bytes, kind);
+  const bool short_of_memory = !made && made.error().code == ErrorCode::out_of_memory;
+  return short_of_memory && device->free_spare_memory() ? make(device, bytes, kind) : std::move(made);
+}
+
+Result<Buffer> Buffer::make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
   Buffer buffer;
   buffer.size_ = std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};

@@ -37,6 +37,7 @@ class HeapShare {
     return *this;
   }
   ~HeapShare();
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   std::shared_ptr<const Device> device_;
@@ -61,6 +62,8 @@ class Buffer {
   static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// Bytes that were allocated for it alone, in one piece. 0: it is in pieces, or in memory of the host program.
+  [[nodiscard]] std::uint64_t allocated() const { return share_.bytes(); }
   /// Of each piece but the last; 0: there is one.
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
   [[nodiscard]] std::span<const Buffer> pieces() const {
@@ -85,6 +88,7 @@ class Buffer {
  private:
   using Memory = Handle<VkDeviceMemory, &DeviceFunctions::FreeMemory>;
 
+  static Result<Buffer> make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
   Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind);
   Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type);
   Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,

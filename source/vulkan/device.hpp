@@ -123,6 +123,10 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] bool maps_device_memory() const { return map_device_memory_; }
   /// The host's, or an empty one.
   [[nodiscard]] const Allocator& allocator() const { return allocator_; }
+  /// What frees memory that is kept for later, and says whether there was any: called where memory is short. Set before
+  /// the first buffer is made.
+  void keep_spare_memory(std::function<bool()> free) { free_spare_memory_ = std::move(free); }
+  [[nodiscard]] bool free_spare_memory() const { return free_spare_memory_ && free_spare_memory_(); }
   /// The buffers of this device that are alive, by heap.
   [[nodiscard]] std::uint64_t allocated(std::uint32_t heap) const { return allocated_[heap]; }
   void count_allocated(std::uint32_t heap, std::uint64_t bytes) const { allocated_[heap] += bytes; }
@@ -149,6 +153,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   bool owned_ = true;
   Allocator allocator_;
+  std::function<bool()> free_spare_memory_;
   mutable std::array<std::atomic<std::uint64_t>, VK_MAX_MEMORY_HEAPS> allocated_{};
 
   mutable QueueMutex own_mutex_;

@@ -247,7 +247,17 @@ class Generator {
     if (is_float(type) && !is_float(to) && !known_[from].leaf && (bits || known_[from].lattice)) from = add_input(type);
     Known known{is_float(type) && !bits ? known_[from].magnitude : kWild, false,
                 !is_float(type) || known_[from].lattice};
-    note(must(graph_.add(ops::row(bits ? "bitcast" : "cast"), {from}, to)), known);
+    const NodeId made = note(must(graph_.add(ops::row(bits ? "bitcast" : "cast"), {from}, to)), known);
+    if (!bits && is_integer(type) && is_integer(to) && size_of(type) < 8 && size_of(to) == 8 && random_.chance(50))
+      compare_with_literal(made);
+  }
+
+  /// Compilers know what a number may be that was made wider.
+  void compare_with_literal(NodeId from) {
+    std::vector<NodeId> operands = {from, add_literal(dtype(from))};
+    if (random_.chance(50)) std::swap(operands[0], operands[1]);
+    const OpRow& row = ops::row(random_.pick(std::vector<const char*>{"lt", "le", "gt", "ge"}));
+    note(must(graph_.add(row, operands)), known_of(row, operands));
   }
 
   /// Floats are brought into the row's domain where they may be far outside.

@@ -8,27 +8,12 @@
 #include <thread>
 
 #include "support/environment.hpp"
+#include "unit/runtime/faults.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
 namespace {
-
-/// Faults in what is called from now on; taken out again at the end.
-class Faults {
- public:
-  explicit Faults(const Device& device)
-      : calls_(const_cast<vulkan::DeviceFunctions&>(device.state()->context->device()->functions())) {
-    calls_.faults = &plan;
-  }
-  ~Faults() { calls_.faults = nullptr; }
-  Faults(const Faults&) = delete;
-  Faults& operator=(const Faults&) = delete;
-  vulkan::FaultPlan plan;
-
- private:
-  vulkan::DeviceFunctions& calls_;
-};
 
 const std::vector<float>& data() {
   static const std::vector<float> values = ramp(600);
@@ -93,6 +78,7 @@ TEST(Lost, EveryCallMayFindNoMemoryAndTheDeviceGoesOn) {
   }
   EXPECT_GT(failed, calls / 2);
   EXPECT_NEAR(must(whole_flow(own)), expected_sum(), 1);
+  own.state()->context->memory().spares()->forget();
   EXPECT_EQ(own.state()->context->device()->allocated(0), 0u) << "nothing is left of runs that failed";
 }
 
