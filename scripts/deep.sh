@@ -217,18 +217,20 @@ portability() {
 # The cross-build for Windows, its tests and the quick benchmark, under Wine.
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
-# Programs of several ranks: 1,000 random programs under random shardings, and ranks that are killed at 20 places.
+# Programs of several ranks: 1,000 random programs under random shardings, jobs of both MPIs on both drivers, and ranks
+# that are killed at 20 places.
 devices() {
+  local mpi job
   need libopenmpi-dev openmpi-bin libmpich-dev mpich
   release
   for driver in lavapipe swiftshader; do
     VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-1000} on $driver build/release/tests/vkfuse-test-parallel \
       --gtest_filter=ShardingFuzz.*
-  done
-  for mpi in openmpi mpich; do
-    for part in runs faults; do
-      VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on lavapipe tests/parallel/mpi/$part.sh $mpi "$(command -v mpiexec.$mpi)" \
-        "build/release/tests/parallel/vkfuse-job-$mpi"
+    VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-parallel --gtest_filter=-ShardingFuzz.*
+    for mpi in openmpi mpich; do
+      job=build/release/tests/parallel/vkfuse-job-$mpi
+      on $driver tests/parallel/mpi/runs.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
+      VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on $driver tests/parallel/mpi/faults.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
     done
   done
 }

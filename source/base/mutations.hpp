@@ -77,7 +77,7 @@
   X(halves_rounded_each_time, parallel, "Collectives.HalvesAreAddedUp*")                     \
   X(gathered_along_the_first_axis, parallel, "Collectives.OfEveryKind*")                     \
   X(means_of_parts_added, parallel, "Sharding.ReductionsAlongTheDividedAxis*")               \
-  X(part_of_the_first_rank, parallel, "Sharding.*")                                          \
+  X(part_of_the_first_rank, parallel, "Edges.RandomNumbersAre*")                             \
   X(late_deadline, parallel, "Faults.ARankThatIsGone*")                                      \
   X(digest_of_the_count, parallel, "Faults.AnotherProgramIsAnError*")                        \
   X(run_of_another_program, parallel, "Faults.RunsOfOtherPrograms*")

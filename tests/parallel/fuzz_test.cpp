@@ -45,7 +45,7 @@ ir::Graph annotated(const ir::Graph& graph, const std::vector<int>& mesh, Random
 }
 
 const std::vector<std::vector<int>>& meshes() {
-  static const std::vector<std::vector<int>> all = {{2}, {2}, {4}, {2, 2}};
+  static const std::vector<std::vector<int>> all = {{2}, {2}, {3}, {4}, {2, 2}};
   return all;
 }
 

@@ -47,38 +47,59 @@ JoinedJob joined(const Job& job) {
   return made;
 }
 
-/// Whether two references of one value agree within both bounds, where both are decided.
-std::string differs(const std::string& name, DType dtype, const reference::Column& one,
-                    const reference::Column& other) {
-  const std::size_t count = is_float(dtype) ? one.value.size() : one.integer.size();
+/// Which elements of a value a rank has, in the order in which it has them.
+std::vector<std::size_t> elements_of_part(const Sizes& sizes, const parallel::Layout& layout,
+                                          const std::vector<int>& mesh, int rank) {
+  std::vector<std::size_t> elements = {0};
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const int over = layout[axis];
+    const std::int64_t part = over < 0 ? sizes[axis] : sizes[axis] / mesh[static_cast<std::size_t>(over)];
+    const std::int64_t first = over < 0 ? 0 : part * parallel::coordinate_of(mesh, over, rank);
+    std::vector<std::size_t> finer;
+    for (const std::size_t element : elements) {
+      for (std::int64_t i = first; i < first + part; ++i)
+        finer.push_back(element * static_cast<std::size_t>(sizes[axis]) + static_cast<std::size_t>(i));
+    }
+    elements = std::move(finer);
+  }
+  return elements;
+}
+
+/// Whether two references of one value agree within both bounds, where both are decided: element i of `part` is element
+/// elements[i] of `whole`.
+std::string differs(DType dtype, const reference::Column& whole, std::span<const std::size_t> elements,
+                    const reference::Column& part) {
+  const std::size_t count = is_float(dtype) ? part.value.size() : part.integer.size();
+  if (count != elements.size()) return fmt::format("There are {} elements and not {}.", count, elements.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const double bound = one.bound[i] + other.bound[i];
+    const std::size_t at = elements[i];
+    const double bound = whole.bound[at] + part.bound[i];
     if (!std::isfinite(bound)) continue;
     if (!is_float(dtype)) {
-      if (one.integer[i] == other.integer[i]) continue;
-      return fmt::format("Element {} of '{}' is {} on one rank and {} over ranks.", i, name, one.integer[i],
-                         other.integer[i]);
+      if (whole.integer[at] == part.integer[i]) continue;
+      return fmt::format("Element {} is {} on one rank and {} over ranks.", at, whole.integer[at], part.integer[i]);
     }
-    const double a = one.value[i], b = other.value[i];
+    const double a = whole.value[at], b = part.value[i];
     if ((std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= bound) continue;
-    return fmt::format("Element {} of '{}' is {} on one rank and {} over ranks, with bounds of {} together.", i, name,
-                       a, b, bound);
+    return fmt::format("Element {} is {} on one rank and {} over ranks, with bounds of {} together.", at, a, b, bound);
   }
   return {};
 }
 
-/// A divided program is the program: outputs that are whole are those of one rank.
+/// A divided program is the program: each rank has its part of what one rank has.
 void compare_with_one_rank(const Job& job, const JoinedJob& over, const std::string& what) {
-  const auto one = expected(job.graph(0), job.data_of(0));
+  const ir::Graph& graph = job.graph(0);
+  const auto one = expected(graph, job.data_of(0));
   const auto all = expected(over.graph, over.data);
-  for (const ir::Output& output : job.graph(0).outputs()) {
+  for (const ir::Output& output : graph.outputs()) {
+    const TensorType& type = graph.node(output.value).type;
+    const Sizes sizes = must(resolve(type.shape, over.data.symbols));
     for (int rank = 0; rank < job.ranks; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
-      const parallel::Layout& layout = over.sharded[at].outputs.at(output.name);
-      if (std::any_of(layout.begin(), layout.end(), [](int axis) { return axis >= 0; })) continue;
-      const std::string wrong = differs(output.name, job.graph(0).node(output.value).type.dtype, one.at(output.name),
-                                        all.at(parallel::name_on(output.name, at)));
-      EXPECT_EQ(wrong, "") << what << ", rank " << rank << "\n" << ir::print(job.graph(0));
+      const auto elements = elements_of_part(sizes, over.sharded[at].outputs.at(output.name), job.mesh, rank);
+      const std::string wrong =
+          differs(type.dtype, one.at(output.name), elements, all.at(parallel::name_on(output.name, at)));
+      EXPECT_EQ(wrong, "") << what << ", rank " << rank << ", output '" << output.name << "'\n" << ir::print(graph);
     }
   }
 }

@@ -71,7 +71,7 @@ struct JobResult {
 JobResult run_job(const Job& job);
 
 /// Runs, and adds a test failure for whatever is wrong: an error, an element outside the bound of the reference over
-/// all ranks, and, of a divided program, a reference over ranks that is not the reference of one.
+/// all ranks, and, of a divided program, a reference over ranks whose parts are not those of the reference of one.
 JobResult check_job(const Job& job, const std::string& what);
 
 }  // namespace vkfuse::test

@@ -2,7 +2,7 @@
 # Jobs that lose a rank: a rank that is killed at random places, that hangs, that has another program. Under MPICH every
 # survivor has the error, which names the rank; under OpenMPI the whole job ends and says so. No process is left.
 #   usage: faults.sh openmpi|mpich MPIEXEC JOB
-#   VKFUSE_DEATHS=N      places at which a rank is killed (3)
+#   VKFUSE_DEATHS=N      places at which a rank is killed (2)
 set -euo pipefail
 . "$(dirname "$0")/mpi.sh"
 
@@ -26,7 +26,7 @@ expect_one_death() {
   rm -f "$VKFUSE_DEATH"
 }
 
-deaths=${VKFUSE_DEATHS:-3}
+deaths=${VKFUSE_DEATHS:-2}
 for ((i = 0; i < deaths; ++i)); do
   ms=$((RANDOM % 150))
   launch 3 die "$ms" 400
