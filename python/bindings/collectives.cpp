@@ -2,6 +2,7 @@
 
 #include "vkfuse/collectives.hpp"
 #include "bind.hpp"
+#include "device.hpp"
 
 namespace vkfuse::python {
 

@@ -92,7 +92,9 @@ Result<void> agree(Transport& transport, const std::vector<std::string>& lines,
 
 Result<void> agree_about_run(Transport& transport, const RunOf& run, std::chrono::steady_clock::time_point deadline) {
   const std::string symbols = symbols_text(run.symbols);
-  const Words own = VKF_PLANT(run_of_another_program, (Words{run.program, digest(symbols)}), (Words{0, 0}));
+  // Not the digest of any lines: another rank may be compiling.
+  const std::uint64_t how = digest("a run with " + symbols);
+  const Words own = VKF_PLANT(run_of_another_program, (Words{run.program, how}), (Words{0, 0}));
   VKF_TRY(all, gather(transport, own, two_words(transport), deadline));
   const std::optional<std::size_t> other = other_than(transport, all);
   if (!other) return {};

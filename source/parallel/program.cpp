@@ -226,6 +226,14 @@ Result<void> check_mesh(const State& state) {
                  state.transport->size());
 }
 
+/// Ranks that count along other meshes have other parts, whatever they exchange.
+std::vector<std::string> lines_of(const State& state) {
+  std::vector<std::string> lines = parallel::collective_lines(state.cut);
+  if (state.mesh.empty()) return lines;
+  for (std::string& line : lines) line += fmt::format(", over a mesh of [{}]", fmt::join(state.mesh, ", "));
+  return lines;
+}
+
 Result<void> prepare(State& state, const ParallelOptions& options) {
   // No rank waits for a value that nothing reads.
   VKF_TRY(live, passes::remove_dead(state.graph));
@@ -241,8 +249,7 @@ Result<void> prepare(State& state, const ParallelOptions& options) {
   state.cut = std::move(cut);
   VKF_CHECK_OK(check_groups(state));
   // Before anything is compiled: a mistake is known at once.
-  VKF_CHECK_OK(
-      parallel::agree(*state.transport, parallel::collective_lines(state.cut), after(options.compile_timeout)));
+  VKF_CHECK_OK(parallel::agree(*state.transport, lines_of(state), after(options.compile_timeout)));
   VKF_CHECK_OK(compile_parts(state, options.compile));
   // Runs begin when the last rank has compiled, so that their timeout is of runs alone.
   return parallel::agree(*state.transport, {"compiled"}, after(options.compile_timeout));

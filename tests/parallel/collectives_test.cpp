@@ -71,7 +71,10 @@ TEST(Collectives, GroupsAreThoseOfTheDocument) {
 }
 
 TEST(Collectives, OfEveryDtype) {
-  for (const DType dtype : {DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::u8, DType::u32}) {
+  std::vector<DType> dtypes = {DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
+                               DType::i64, DType::u8,   DType::u16, DType::u32, DType::u64};
+  if (target().caps.arithmetic.float64) dtypes.push_back(DType::f64);
+  for (const DType dtype : dtypes) {
     for (const Join join : {Join::sum, Join::max, Join::min}) {
       check_collective(std::string(name_of(dtype)), dtype, 2, [&](const Tensor& x) {
         return all_reduce(x, join, {2, 1});

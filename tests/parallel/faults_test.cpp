@@ -191,6 +191,19 @@ TEST(Faults, OfOtherShapesOrNumbersOfCollectives) {
   for (const std::string& error : counts) EXPECT_NE(error.find("number 1 differs"), std::string::npos) << error;
 }
 
+/// The collectives are equal, the meshes are not.
+TEST(Faults, OfOtherMeshes) {
+  const auto errors = on_ranks<std::string>(4, [](int rank, std::shared_ptr<Transport> transport) {
+    ParallelOptions options = short_options();
+    options.mesh.sizes = rank == 3 ? std::vector<int>{1, 4} : std::vector<int>{4, 1};
+    const Tensor x = Tensor::input("x", DType::f32, {4, 8});
+    const auto made = compile_parallel(device(), transport, {shard(x, 0, rank == 3 ? 1 : 0).sum({0})}, options);
+    return made ? std::string() : made.error().text();
+  });
+  for (const std::string& error : errors) EXPECT_NE(error.find("another program"), std::string::npos) << error;
+  EXPECT_NE(errors[3].find("over a mesh of [1, 4]"), std::string::npos) << errors[3];
+}
+
 TEST(Faults, ARankThatDoesNotCompileTellsTheOthers) {
   const auto errors = errors_of(
       2,
