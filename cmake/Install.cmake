@@ -9,10 +9,16 @@ foreach(program vkfuse-command vkfuse-bench)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
-# Without the importer its headers are not there either.
+if(TARGET vkfuse_mpi_shared)
+  install(TARGETS vkfuse_mpi_shared EXPORT vkfuseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+# Without the importer its headers are not there either, nor is that of MPI without its library.
 set(left_out)
+if(NOT TARGET vkfuse_mpi_shared)
+  set(left_out PATTERN "mpi.hpp" EXCLUDE)
+endif()
 if(NOT TARGET vkfuse_onnx)
-  set(left_out PATTERN "onnx.h" EXCLUDE PATTERN "onnx.hpp" EXCLUDE)
+  list(APPEND left_out PATTERN "onnx.h" EXCLUDE PATTERN "onnx.hpp" EXCLUDE)
 endif()
 install(DIRECTORY include/vkfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${left_out})

@@ -34,6 +34,8 @@ declare -A allowed=(
   [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment
          passes ir ops index base os"
   [autodiff]="api ir ops base os"
+  [parallel]="api passes ir ops base os"
+  [mpi]="base os"
   [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"
   [onnx_c]="onnx c os base"
@@ -82,6 +84,7 @@ only 'vulkan/' vulkan
 only 'unistd\.h|fcntl\.h|signal\.h|dlfcn\.h|link\.h|dirent\.h|pthread\.h|sys/|mach|windows\.h|io\.h|psapi\.h' os
 only 'shaderc/|spirv-tools/|spirv_cross' spirv
 only 'onnxruntime' ort
+only 'mpi\.h' mpi
 
 # Code is put together and never read back (docs/design.md, "Code"): no search in text, and no text but by those that
 # assemble a kernel. Exempt are format strings and words while they become code, names that users chose, and the user's

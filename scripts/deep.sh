@@ -2,8 +2,8 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
-#       portability matrices windows onnxruntime torch, all without one; or sanitizers-quick, the part of the first
-#       that CI runs
+#       portability matrices windows onnxruntime torch devices, all without one; or sanitizers-quick, the part of the
+#       first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -217,6 +217,24 @@ portability() {
 # The cross-build for Windows, its tests and the quick benchmark, under Wine.
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
+# Programs of several ranks: 1,000 random programs under random shardings, jobs of both MPIs on both drivers, and ranks
+# that are killed at 20 places.
+devices() {
+  local mpi job
+  need libopenmpi-dev openmpi-bin libmpich-dev mpich
+  release
+  for driver in lavapipe swiftshader; do
+    VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-1000} on $driver build/release/tests/vkfuse-test-parallel \
+      --gtest_filter=ShardingFuzz.*
+    VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-parallel --gtest_filter=-ShardingFuzz.*
+    for mpi in openmpi mpich; do
+      job=build/release/tests/parallel/vkfuse-job-$mpi
+      on $driver tests/parallel/mpi/runs.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
+      VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on $driver tests/parallel/mpi/faults.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
+    done
+  done
+}
+
 # All of ONNX's cases through ONNX Runtime with our provider, from the wheel in an empty environment.
 onnxruntime() {
   scripts/test-wheel.sh sample || { failed+=("scripts/test-wheel.sh") && return; }
@@ -245,13 +263,13 @@ torch() {
 
 [ $# -gt 0 ] ||
   set -- sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files \
-    portability matrices windows onnxruntime torch
+    portability matrices windows onnxruntime torch devices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
     graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
-    onnxruntime | torch) "$tier" ;;
+    onnxruntime | torch | devices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -36,7 +36,7 @@ esac
 if [ -z "${PROGRAMS-}" ]; then
   need "${build_packages[@]}" libgtest-dev "$driver_package"
   cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-  cmake --build --preset release -j "$jobs" --target vkfuse-faulty-{unit,differential,fuzz} >/dev/null
+  cmake --build --preset release -j "$jobs" --target vkfuse-faulty-{unit,differential,fuzz,parallel} >/dev/null
   PROGRAMS=build/release/tests
 fi
 icd=$(icd_of "$DRIVER")

@@ -13,6 +13,8 @@ if apt-cache show chromium-common >/dev/null 2>&1; then
 fi
 need "${build_packages[@]}" libgtest-dev python3-numpy clang clang-format "${driver_packages[@]}"
 need python3-dev python3-venv curl unzip  # the wheel
+# Jobs of several processes run by both; without one, its tests are left out, with a note.
+need libopenmpi-dev openmpi-bin libmpich-dev mpich
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
 # A processor that has no such compiler or no Wine leaves windows/sample out, with a note.

@@ -8,6 +8,7 @@
 //     Result<Outputs> out = program->run({{"x", HostView(data, {rows, 4096})}});
 #pragma once
 
+#include "vkfuse/collectives.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/custom.hpp"

@@ -72,6 +72,7 @@ NB_MODULE(_core, module) {
   bind_tensor(module);
   bind_functions(module);
   bind_optimizers(module);
+  bind_collectives(module);
   bind_program(module);
   bind_stream(module);
   bind_onnx(module);

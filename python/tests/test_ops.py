@@ -217,3 +217,26 @@ def test_composites_refuse_what_they_do_not_have():
     ):
         with pytest.raises((vkfuse.Error, TypeError), match=words):
             run(call, x)
+
+
+def test_collectives_of_one_rank_are_their_operand(rng):
+    x = rng.normal(size=(4, 6)).astype(np.float32)
+
+    def every(x):
+        y = vkfuse.all_reduce(x, 1)
+        y = vkfuse.all_reduce_mean(vkfuse.all_reduce(y, 1, "max"), 1)
+        y = vkfuse.all_gather(vkfuse.reduce_scatter(y, 0, 1, join="min"), 1, 1)
+        y = vkfuse.broadcast_from(vkfuse.all_to_all(y, 0, 1, 1), 0, 1)
+        return vkfuse.replicate(vkfuse.shard(vkfuse.send_receive(y, [0]), 0, 0) * 2)
+
+    np.testing.assert_array_equal(run(every, x), x * 2)
+
+
+def test_collectives_refuse_what_one_device_cannot_compute():
+    x = np.ones((4, 6), np.float32)
+    with pytest.raises(vkfuse.Error, match="between 2 ranks"):
+        run(lambda x: vkfuse.all_gather(x, 0, 2), x)
+    with pytest.raises(vkfuse.Error, match="4 is not a multiple of 3"):
+        run(lambda x: vkfuse.reduce_scatter(x, 0, 3), x)
+    with pytest.raises(ValueError, match="no way to join 'mean'"):
+        run(lambda x: vkfuse.all_reduce(x, 2, "mean"), x)

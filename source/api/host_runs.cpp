@@ -8,10 +8,9 @@
 
 namespace vkfuse {
 
-namespace {
+namespace api {
 
-/// The sizes of a host input: given, static, or with one symbol that follows from the byte count.
-Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::string& name, const HostView& view) {
+Result<std::vector<std::int64_t>> host_sizes(const TensorType& type, const std::string& name, const HostView& view) {
   if (!view.sizes.empty() || type.shape.empty()) return view.sizes;
   std::int64_t known = size_of(type.dtype);
   std::size_t symbols = 0;
@@ -37,6 +36,10 @@ Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::st
   return sizes;
 }
 
+}  // namespace api
+
+namespace {
+
 struct Prepared {
   SymbolValues symbols;
   std::map<ir::NodeId, std::span<const std::byte>> bytes;
@@ -52,7 +55,7 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
     if (given == inputs.end())
       return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
     ++used;
-    VKF_TRY(one, sizes_of(graph.node(id).type, name, given->second));
+    VKF_TRY(one, api::host_sizes(graph.node(id).type, name, given->second));
     sizes[name] = std::move(one);
   }
   if (used != inputs.size()) {

@@ -54,8 +54,9 @@ std::span<const GradientRow> position_rows();
 std::span<const GradientRow> reduction_rows();
 std::span<const GradientRow> contraction_rows();
 std::span<const GradientRow> other_rows();
+std::span<const GradientRow> collective_rows();
 
-/// Of every row of ops::table() and ops::custom_rows(); a broken invariant for others.
+/// Of every row of ops::table(), ops::custom_rows() and ops::collective_rows(); a broken invariant for others.
 const GradientRow& row_of(const ops::OpRow& op);
 
 /// The table of docs/gradients.md.

@@ -11,8 +11,8 @@ namespace {
 const std::map<std::string_view, const GradientRow*>& by_name() {
   static const std::map<std::string_view, const GradientRow*> rows = [] {
     std::map<std::string_view, const GradientRow*> made;
-    for (const auto family :
-         {elementwise_rows(), view_rows(), position_rows(), reduction_rows(), contraction_rows(), other_rows()}) {
+    for (const auto family : {elementwise_rows(), view_rows(), position_rows(), reduction_rows(), contraction_rows(),
+                              other_rows(), collective_rows()}) {
       for (const GradientRow& row : family) {
         check(made.emplace(row.op, &row).second, "two gradients are of one op");
         check((row.kind == Kind::rule) == (row.rule != nullptr), "a gradient has a rule or the reason why it has none");
@@ -41,6 +41,7 @@ std::string rules_markdown() {
   };
   for (const ops::OpRow& op : ops::table()) add(op);
   for (const ops::OpRow& op : ops::custom_rows()) add(op);
+  for (const ops::OpRow& op : ops::collective_rows()) add(op);
   return text;
 }
 

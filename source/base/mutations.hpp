@@ -73,7 +73,15 @@
   X(views_never_stored, unit, "Partition.ViewsAreStored*")                                   \
   X(loops_left_early, differential, "*LongLoops*")                                           \
   X(name_inside_a_name, unit, "Code.AFunctionWhoseNameEndsLike*")                            \
-  X(wrong_tier_in_use, unit, "*SelfTest.FindsIt*/shuffles*")
+  X(wrong_tier_in_use, unit, "*SelfTest.FindsIt*/shuffles*")                                 \
+  X(member_joined_twice, parallel, "Collectives.OfEveryDtype")                               \
+  X(halves_rounded_each_time, parallel, "Collectives.HalvesAreAddedUp*")                     \
+  X(gathered_along_the_first_axis, parallel, "Collectives.OfEveryKind*")                     \
+  X(means_of_parts_added, parallel, "Sharding.ReductionsAlongTheDividedAxis*")               \
+  X(part_of_the_first_rank, parallel, "Edges.RandomNumbersAre*")                             \
+  X(late_deadline, parallel, "Faults.ARankThatIsGone*")                                      \
+  X(digest_of_the_count, parallel, "Faults.AnotherProgramIsAnError*")                        \
+  X(run_of_another_program, parallel, "Faults.RunsOfOtherPrograms*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

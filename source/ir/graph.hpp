@@ -131,9 +131,49 @@ struct KernelPayload {
   std::vector<std::int64_t> tile;  ///< elements of the result that a workgroup is for, along each axis
   friend bool operator==(const KernelPayload&, const KernelPayload&) = default;
 };
-using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload,
-                             AxisPayload, SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload,
-                             ScatterPayload, UpdatePayload, DotPayload, CustomPayload, KernelPayload>;
+/// The ranks that a collective is between: `ranks` of them, each `stride` after the one before. A job of more ranks has
+/// several groups; rank r is member r / stride % ranks of its own.
+struct RankGroup {
+  int ranks = 1;
+  int stride = 1;
+  friend bool operator==(const RankGroup&, const RankGroup&) = default;
+};
+/// `all_reduce_sum` and the like.
+struct AllReducePayload : RankGroup {
+  friend bool operator==(const AllReducePayload&, const AllReducePayload&) = default;
+};
+/// `all_gather` and `reduce_scatter_sum` and the like: the axis that is put together or divided.
+struct GatherRanksPayload : RankGroup {
+  int axis = 0;
+  friend bool operator==(const GatherRanksPayload&, const GatherRanksPayload&) = default;
+};
+/// `all_to_all`: part i along the axis `split` goes to member i, and the parts that arrive are put together along
+/// `concat`.
+struct AllToAllPayload : RankGroup {
+  int split = 0;
+  int concat = 0;
+  friend bool operator==(const AllToAllPayload&, const AllToAllPayload&) = default;
+};
+/// `broadcast_from`: the member whose value all have.
+struct BroadcastFromPayload : RankGroup {
+  int root = 0;
+  friend bool operator==(const BroadcastFromPayload&, const BroadcastFromPayload&) = default;
+};
+/// `send_receive`: member i gets the value of member from[i], or zeros where that is -1.
+struct SendReceivePayload : RankGroup {
+  std::vector<int> from;
+  friend bool operator==(const SendReceivePayload&, const SendReceivePayload&) = default;
+};
+/// `shard`: for each axis of the value, the axis of the mesh that it is divided over, or -1.
+struct ShardPayload {
+  std::vector<int> mesh_axes;
+  friend bool operator==(const ShardPayload&, const ShardPayload&) = default;
+};
+using Payload =
+    std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload, AxisPayload,
+                 SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload, UpdatePayload,
+                 DotPayload, CustomPayload, KernelPayload, AllReducePayload, GatherRanksPayload, AllToAllPayload,
+                 BroadcastFromPayload, SendReceivePayload, ShardPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;
@@ -193,6 +233,9 @@ Result<void> verify(const Graph& graph);
 
 /// Appends a node like `node` with other operands: how a pass copies what it keeps.
 Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> operands);
+
+/// The group of a collective; null for any other op.
+const RankGroup* group_of(const Node& node);
 
 /// The axes of an operand of `dot` that are neither batch axes nor contracted, ascending.
 std::vector<int> free_axes(std::span<const int> batch, std::span<const int> contract, std::size_t rank);

@@ -79,6 +79,27 @@ template <>
 inline constexpr std::tuple kAttributes<KernelPayload>{
     Attribute{"name", &KernelPayload::name}, Attribute{"code", &KernelPayload::code},
     Attribute{"workgroup", &KernelPayload::workgroup}, Attribute{"tile", &KernelPayload::tile}};
+template <>
+inline constexpr std::tuple kAttributes<AllReducePayload>{Attribute{"ranks", &RankGroup::ranks},
+                                                          Attribute{"stride", &RankGroup::stride}};
+template <>
+inline constexpr std::tuple kAttributes<GatherRanksPayload>{Attribute{"ranks", &RankGroup::ranks},
+                                                            Attribute{"stride", &RankGroup::stride},
+                                                            Attribute{"axis", &GatherRanksPayload::axis}};
+template <>
+inline constexpr std::tuple kAttributes<AllToAllPayload>{
+    Attribute{"ranks", &RankGroup::ranks}, Attribute{"stride", &RankGroup::stride},
+    Attribute{"split", &AllToAllPayload::split}, Attribute{"concat", &AllToAllPayload::concat}};
+template <>
+inline constexpr std::tuple kAttributes<BroadcastFromPayload>{Attribute{"ranks", &RankGroup::ranks},
+                                                              Attribute{"stride", &RankGroup::stride},
+                                                              Attribute{"root", &BroadcastFromPayload::root}};
+template <>
+inline constexpr std::tuple kAttributes<SendReceivePayload>{Attribute{"ranks", &RankGroup::ranks},
+                                                            Attribute{"stride", &RankGroup::stride},
+                                                            Attribute{"from", &SendReceivePayload::from}};
+template <>
+inline constexpr std::tuple kAttributes<ShardPayload>{Attribute{"mesh_axes", &ShardPayload::mesh_axes}};
 
 /// Calls visit(name, member) for every attribute of a payload, which may be const, in the order of its row.
 template <typename AnyPayload, typename Visit>
@@ -120,6 +141,15 @@ Result<Shape> pad_shape(const Call& call);
 Result<Shape> concat_shape(const Call& call);
 Result<Shape> unfold_shape(const Call& call);
 Result<Shape> slice_assign_shape(const Call& call);
+
+// Of what ranks do together, in collectives.cpp.
+Result<Shape> same_on_ranks_shape(const Call& call);
+Result<Shape> all_gather_shape(const Call& call);
+Result<Shape> reduce_scatter_shape(const Call& call);
+Result<Shape> all_to_all_shape(const Call& call);
+Result<Shape> broadcast_from_shape(const Call& call);
+Result<Shape> send_receive_shape(const Call& call);
+Result<Shape> shard_shape(const Call& call);
 
 // Of ops whose code the user gives, in custom.cpp.
 Result<Shape> custom_shape(const Call& call);

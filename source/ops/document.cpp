@@ -104,6 +104,15 @@ std::string table_markdown() {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types),
                         signature_text(row), row.doc);
   }
+  text +=
+      "\n## Between ranks\n\n`ranks=N stride=N` name the group: ranks that are `stride` apart, N of them; a job of "
+      "more ranks\nhas several groups side by side. [parallel.md](parallel.md) says how programs of several ranks "
+      "run.\n\n"
+      "| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
+  for (const OpRow& row : collective_rows()) {
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types),
+                        signature_text(row), row.doc);
+  }
   return text;
 }
 

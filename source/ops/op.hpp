@@ -29,6 +29,8 @@ enum class OpClass : std::uint8_t {
   scatter,      ///< writes rows at positions that are data
   update,       ///< replaces rows where data says: of what it is written into, a kernel touches those alone
   opaque,       ///< whatever a kernel that the user wrote does with whole operands
+  collective,   ///< a value of several ranks: no kernel computes it, programs are cut there
+  annotation,   ///< says how a value is laid out over ranks; the value itself is the operand
 };
 
 /// How a reduction or scan folds: the elementwise row that joins two partial results, and what it starts
@@ -258,7 +260,10 @@ std::span<const OpRow> table();
 /// Rows of ops whose meaning is in their nodes: code that the user gives. They are in no sweep, and so not in table().
 std::span<const OpRow> custom_rows();
 
-/// The row of that name, those of custom_rows() too, or null.
+/// Rows of what ranks do together, and of annotations. No kernel computes them, and so they are not in table().
+std::span<const OpRow> collective_rows();
+
+/// The row of that name, those of custom_rows() and collective_rows() too, or null.
 const OpRow* find(std::string_view name);
 
 /// The row of that name; a broken invariant if there is none. For names written in our own code.

@@ -53,6 +53,9 @@ std::vector<OpRow> joined() {
 std::map<std::string_view, const OpRow*> indexed() {
   std::map<std::string_view, const OpRow*> by_name;
   for (const OpRow& row : custom_rows()) check(by_name.emplace(row.name, &row).second, "two op rows have one name");
+  for (const OpRow& row : collective_rows()) {
+    check(by_name.emplace(row.name, &row).second, "two op rows have one name");
+  }
   for (const OpRow& row : table()) check(by_name.emplace(row.name, &row).second, "two op rows have one name");
   return by_name;
 }

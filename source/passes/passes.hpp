@@ -18,6 +18,10 @@ Result<ir::Graph> remove_dead(const ir::Graph& graph);
 /// updates are sorted by their rows.
 inline constexpr double kMostScatterComparisons = 1 << 24;
 
+/// Annotations are their operands, and so are collectives of one rank. Any other collective is an error: a program of
+/// several ranks is cut at them before (docs/parallel.md).
+Result<ir::Graph> drop_single_ranks(const ir::Graph& graph);
+
 /// Ops that have no kernel of their own, written in terms of others: scatter.
 Result<ir::Graph> decompose(const ir::Graph& graph, double most_comparisons = kMostScatterComparisons);
 

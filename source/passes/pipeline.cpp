@@ -12,7 +12,8 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
     Pass pass;
   };
   const Step steps[] = {
-      {"remove_dead", remove_dead},  // first: the others then look at less
+      {"drop_single_ranks", drop_single_ranks},  // before all: no other pass knows what is between ranks
+      {"remove_dead", remove_dead},              // early: the others then look at less
       {"decompose",
        [&](const ir::Graph& one) {
          return decompose(one, options.most_scatter_comparisons);

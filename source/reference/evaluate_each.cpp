@@ -127,6 +127,7 @@ Result<std::shared_ptr<const Dense>> Evaluation::computed(ir::NodeId id) {
     case ops::OpClass::elementwise:
     case ops::OpClass::convert:
     case ops::OpClass::generate:
+    case ops::OpClass::annotation:
     case ops::OpClass::view: value = by_blocks(id); break;
     case ops::OpClass::reduce: value = reduced(id); break;
     default: {

@@ -93,6 +93,10 @@ Result<void> Planner::reach(std::span<const Request> requests, const InputBindin
           "is not validated.",
           kernel->name);
     }
+    if (node.op->cls == ops::OpClass::collective) {
+      return unsupported("'{}' is a value of several ranks, and the reference of one rank has no value for it.",
+                         node.op->name);
+    }
     VKF_TRY(resolved, resolve(node.type.shape, input_bindings.symbols));
     VKF_TRY(elements, element_count(resolved));
     plan_.sizes[id] = std::move(resolved);

@@ -68,7 +68,8 @@ void Reader::read(ir::NodeId id, std::span<const std::int64_t> indices, Block& i
         put(node.type.dtype, i, generated_element(node, sizes_[id], indices[i]), into);
       return;
     default:
-      check(node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert,
+      check(node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert ||
+                node.op->cls == ops::OpClass::annotation,
             "the reference holds what it does not compute again");
       return read_elementwise(id, indices, into);
   }

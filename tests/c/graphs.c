@@ -197,7 +197,43 @@ static void test_refused(void) {
   vkf_graph_free(graph);
 }
 
+/* Collectives by name, with what their rules refuse. */
+static void test_collectives(void) {
+  vkf_graph* graph = NULL;
+  char* text = NULL;
+  vkf_value x, sum, all, moved, divided;
+  const vkf_dim shape[2] = {{4, NULL, 0, 0, 0}, {6, NULL, 0, 0, 0}};
+  const int64_t from[2] = {-1, 0}, mesh_axes[2] = {-1, 0}, senders[2] = {0, 0};
+  const vkf_attribute two = vkf_attribute_integer("ranks", 2);
+  const vkf_attribute gather[] = {two, vkf_attribute_integer("axis", 1)};
+  const vkf_attribute send[] = {two, vkf_attribute_integers("from", from, 2)};
+  const vkf_attribute twice[] = {two, vkf_attribute_integers("from", senders, 2)};
+  const vkf_attribute layout = vkf_attribute_integers("mesh_axes", mesh_axes, 2);
+  const vkf_attribute three[] = {vkf_attribute_integer("ranks", 3), vkf_attribute_integer("axis", 0)};
+  OK(vkf_graph_create("ranks", &graph));
+  OK(vkf_input(graph, "x", &(vkf_type){VKF_F32, shape, 2}, &x));
+  OK(vkf_apply(graph, &(vkf_op){"all_reduce_sum", &two, 1}, &x, 1, &sum));
+  OK(vkf_apply(graph, &(vkf_op){"all_gather", gather, 2}, &sum, 1, &all));
+  OK(vkf_apply(graph, &(vkf_op){"send_receive", send, 2}, &all, 1, &moved));
+  OK(vkf_apply(graph, &(vkf_op){"shard", &layout, 1}, &moved, 1, &divided));
+  REFUSED(vkf_apply(graph, &(vkf_op){"send_receive", twice, 2}, &x, 1, &moved), VKF_INVALID_ARGUMENT,
+          "'send_receive' has member 0 send twice.");
+  REFUSED(vkf_apply(graph, &(vkf_op){"reduce_scatter_sum", three, 2}, &x, 1, &moved), VKF_INVALID_ARGUMENT,
+          "4 is not a multiple of 3.");
+  OK(vkf_output(graph, "y", divided));
+  OK(vkf_graph_text(graph, &text));
+  CHECK(text != NULL && strcmp(text,
+                               "graph \"ranks\" {\n  %0 = input \"x\" : f32[4, 6]\n"
+                               "  %1 = all_reduce_sum ranks=2 stride=1 %0 : f32[4, 6]\n"
+                               "  %2 = all_gather ranks=2 stride=1 axis=1 %1 : f32[4, 12]\n"
+                               "  %3 = send_receive ranks=2 stride=1 from=[-1, 0] %2 : f32[4, 12]\n"
+                               "  %4 = shard mesh_axes=[-1, 0] %3 : f32[4, 12]\n  output \"y\" = %4\n}\n") == 0);
+  vkf_string_free(text);
+  vkf_graph_free(graph);
+}
+
 void test_graphs(void) {
   test_building();
+  test_collectives();
   test_refused();
 }

@@ -1,0 +1,172 @@
+#include "parallel/cut.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/structured.hpp"
+
+namespace vkfuse::parallel {
+
+namespace {
+
+using ir::NodeId;
+using ops::OpClass;
+
+/// Those of one rank are values of its own, which a pass drops.
+bool is_collective(const ir::Node& node) {
+  return node.op->cls == OpClass::collective && ir::group_of(node)->ranks > 1;
+}
+
+/// One that no input of the user's has: "%12", with more signs where a name begins like that.
+std::string prefix_for(const ir::Graph& graph) {
+  std::string prefix = "%";
+  for (const NodeId id : graph.inputs()) {
+    while (std::get<ir::InputPayload>(graph.node(id).payload).name.starts_with(prefix)) prefix += '%';
+  }
+  return prefix;
+}
+
+class Cutter {
+ public:
+  explicit Cutter(const ir::Graph& graph) : graph_(graph), prefix_(prefix_for(graph)) {}
+
+  Result<Cut> run() {
+    find_levels();
+    Cut cut;
+    cut.steps.resize(static_cast<std::size_t>(last_));
+    roots_.resize(static_cast<std::size_t>(last_) + 1);
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (is_collective(graph_.node(id))) add_step(cut, id);
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      need(output.value);
+      cut.outputs.push_back({output.name, value_name(output.value), graph_.node(output.value).type});
+    }
+    cut.parts.resize(roots_.size());
+    // Later parts tell earlier ones what to store.
+    for (std::size_t k = roots_.size(); k-- > 0;) {
+      VKF_TRY(part, build_part(static_cast<int>(k)));
+      cut.parts[k] = std::move(part);
+    }
+    return cut;
+  }
+
+ private:
+  /// The part in which a value is known: results of collectives in the part after them.
+  void find_levels() {
+    levels_.assign(graph_.size(), 0);
+    free_.assign(graph_.size(), false);
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const ir::Node& node = graph_.node(id);
+      for (const NodeId operand : node.operands) levels_[id] = std::max(levels_[id], levels_[operand]);
+      if (is_collective(node)) ++levels_[id];
+      last_ = std::max(last_, levels_[id]);
+      const OpClass cls = node.op->cls;
+      const auto is_free = [&](NodeId operand) { return free_[operand]; };
+      free_[id] = cls == OpClass::constant || cls == OpClass::generate ||
+                  (cls == OpClass::view && std::all_of(node.operands.begin(), node.operands.end(), is_free));
+    }
+  }
+
+  [[nodiscard]] std::string value_name(NodeId id) const {
+    const auto* input = std::get_if<ir::InputPayload>(&graph_.node(id).payload);
+    return input != nullptr ? input->name : fmt::format("{}{}", prefix_, id);
+  }
+
+  /// Whether a value is given to parts: an input of the graph, or the result of a collective.
+  [[nodiscard]] bool is_given(NodeId id) const {
+    return graph_.node(id).op->cls == OpClass::input || is_collective(graph_.node(id));
+  }
+
+  /// The value is stored by the part that computes it.
+  void need(NodeId id) {
+    if (!is_given(id)) roots_[static_cast<std::size_t>(levels_[id])].insert(id);
+  }
+
+  void add_step(Cut& cut, NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    const NodeId operand = node.operands.front();
+    need(operand);
+    cut.steps[static_cast<std::size_t>(levels_[id] - 1)].push_back(
+        {{node.op, {}, node.type, node.payload}, graph_.node(operand).type, value_name(operand), value_name(id), id});
+  }
+
+  Result<ir::Graph> build_part(int level) {
+    ir::Graph part;
+    part.name = fmt::format("{} part {}", graph_.name, level);
+    std::map<NodeId, NodeId> made;
+    for (const NodeId root : std::set<NodeId>(roots_[static_cast<std::size_t>(level)])) {
+      VKF_CHECK_OK(append(part, root, level, made));
+      VKF_CHECK_OK(part.add_output(value_name(root), made.at(root)));
+    }
+    return part;
+  }
+
+  /// With what it needs, without recursion: graphs are deep.
+  Result<void> append(ir::Graph& part, NodeId root, int level, std::map<NodeId, NodeId>& made) {
+    std::vector<NodeId> open = {root};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      if (made.contains(id)) {
+        open.pop_back();
+        continue;
+      }
+      const ir::Node& node = graph_.node(id);
+      if (is_given(id) || (levels_[id] < level && !free_[id])) {
+        need(id);
+        VKF_TRY(input, part.add_input(value_name(id), node.type));
+        made[id] = input;
+        continue;
+      }
+      const std::size_t before = open.size();
+      for (const NodeId operand : node.operands) {
+        if (!made.contains(operand)) open.push_back(operand);
+      }
+      if (open.size() != before) continue;
+      std::vector<NodeId> operands;
+      for (const NodeId operand : node.operands) operands.push_back(made.at(operand));
+      VKF_TRY(copy, ir::append_copy(part, node, std::move(operands)));
+      made[id] = copy;
+    }
+    return {};
+  }
+
+  const ir::Graph& graph_;
+  std::string prefix_;
+  std::vector<int> levels_;
+  std::vector<bool> free_;
+  int last_ = 0;
+  std::vector<std::set<NodeId>> roots_;
+};
+
+std::string attributes_of(const ir::Node& node) {
+  std::string text;
+  ir::each_attribute(node.payload, [&](std::string_view name, const auto& value) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::vector<int>>) {
+      text += fmt::format(" {}=[{}]", name, fmt::join(value, ", "));
+    } else if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, int>) {
+      text += fmt::format(" {}={}", name, value);
+    }
+  });
+  return text;
+}
+
+}  // namespace
+
+Result<Cut> cut_at_collectives(const ir::Graph& graph) {
+  VKF_CHECK_OK(ir::verify(graph));
+  return Cutter(graph).run();
+}
+
+std::vector<std::string> collective_lines(const Cut& cut) {
+  std::vector<std::string> lines;
+  for (const std::vector<Step>& steps : cut.steps) {
+    for (const Step& step : steps)
+      lines.push_back(
+          fmt::format("{}{} of {}", step.node.op->name, attributes_of(step.node), to_text(step.operand_type)));
+  }
+  return lines;
+}
+
+}  // namespace vkfuse::parallel

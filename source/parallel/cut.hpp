@@ -1,0 +1,40 @@
+// A program of one rank, cut at its collectives: parts that one device runs, and what is between them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::parallel {
+
+/// A collective, by the names of the values that it reads and makes.
+struct Step {
+  ir::Node node;  ///< without operands
+  TensorType operand_type;
+  std::string operand, result;
+  ir::NodeId id = 0;  ///< of the node in the whole graph
+};
+
+/// A graph cut in parts. Part k runs before the collectives of steps[k], of which part k + 1 and later ones read the
+/// results. Values that cross are inputs and outputs of the parts under one name each. A part whose graph has no
+/// outputs computes nothing.
+struct Cut {
+  std::vector<ir::Graph> parts;
+  std::vector<std::vector<Step>> steps;  ///< one fewer than parts
+  struct Result {
+    std::string name;   ///< of the output
+    std::string value;  ///< which value it is
+    TensorType type;
+  };
+  std::vector<Result> outputs;
+};
+
+/// Each value is computed in the first part that can, but literals, positions and views of them, which every part that
+/// reads them has for itself.
+vkfuse::Result<Cut> cut_at_collectives(const ir::Graph& graph);
+
+/// Every collective in the order in which ranks run them, one line each: what ranks must agree about.
+std::vector<std::string> collective_lines(const Cut& cut);
+
+}  // namespace vkfuse::parallel

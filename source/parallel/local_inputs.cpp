@@ -1,0 +1,98 @@
+#include "parallel/local_inputs.hpp"
+
+#include <cstring>
+
+#include "api/program.hpp"
+#include "base/error.hpp"
+
+namespace vkfuse::parallel {
+
+namespace {
+
+/// The symbols of a shape as these sizes have them.
+Result<void> note_symbols(const std::string& name, const TensorType& type, const Sizes& sizes, SymbolValues& symbols) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Dim& dim = type.shape[i];
+    if (!dim.is_symbol()) continue;
+    const auto [known, is_new] = symbols.emplace(dim.name(), sizes[i]);
+    if (is_new || known->second == sizes[i]) continue;
+    return invalid("Input '{}' is [{}], but {} is {} in another input.", name, fmt::join(sizes, ", "), dim.name(),
+                   known->second);
+  }
+  return {};
+}
+
+Result<Sizes> sizes_of(const std::string& name, const TensorType& type, const HostView& view) {
+  VKF_TRY(sizes, api::host_sizes(type, name, view));
+  if (sizes.size() != type.shape.size())
+    return invalid("Input '{}' is [{}], but its type is {}.", name, fmt::join(sizes, ", "), to_text(type));
+  return sizes;
+}
+
+/// Part `at` of `parts` along an axis.
+struct Part {
+  std::size_t axis = 0;
+  std::int64_t parts = 1, at = 0;
+};
+
+/// The bytes of a part; `sizes` become its sizes.
+std::vector<std::byte> bytes_of_part(std::span<const std::byte> whole, const Part& along, DType dtype, Sizes& sizes) {
+  const auto [axis, parts, at] = along;
+  std::size_t outer = 1, run = static_cast<std::size_t>(size_of(dtype));
+  sizes[axis] /= parts;
+  for (std::size_t i = 0; i < sizes.size(); ++i) (i < axis ? outer : run) *= static_cast<std::size_t>(sizes[i]);
+  std::vector<std::byte> part(outer * run);
+  for (std::size_t o = 0; o < outer; ++o) {
+    const std::size_t from = o * static_cast<std::size_t>(parts) + static_cast<std::size_t>(at);
+    if (run > 0) std::memcpy(part.data() + o * run, whole.data() + from * run, run);
+  }
+  return part;
+}
+
+Result<std::vector<std::byte>> checked(const std::string& name, const TensorType& type, const HostView& view,
+                                       const Sizes& sizes, const SymbolValues& symbols) {
+  VKF_TRY(expected, resolve(type.shape, symbols));
+  VKF_TRY(bytes, byte_count(type.dtype, expected));
+  if (expected != sizes || static_cast<std::int64_t>(view.bytes.size()) != bytes) {
+    return invalid("Input '{}' is [{}] in {} bytes, but {} takes [{}] in {} bytes.", name, fmt::join(sizes, ", "),
+                   view.bytes.size(), to_text(type), fmt::join(expected, ", "), bytes);
+  }
+  return std::vector<std::byte>(view.bytes.begin(), view.bytes.end());
+}
+
+}  // namespace
+
+Result<LocalInputs> local_inputs(const ir::Graph& graph, const Sharded& sharded, const std::vector<int>& mesh, int rank,
+                                 const Inputs& inputs) {
+  LocalInputs local;
+  std::map<std::string, Sizes> sizes;
+  for (const ir::NodeId id : graph.inputs()) {
+    const TensorType& type = graph.node(id).type;
+    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(type));
+    VKF_TRY(one, sizes_of(name, type, given->second));
+    VKF_CHECK_OK(note_symbols(name, type, one, local.symbols));
+    sizes[name] = std::move(one);
+  }
+  for (const auto& entry : inputs) {
+    if (!sizes.contains(entry.first)) return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
+  }
+  for (const ir::NodeId id : graph.inputs()) {
+    const TensorType& type = graph.node(id).type;
+    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+    Sizes& own = sizes[name];
+    VKF_TRY(bytes, checked(name, type, inputs.find(name)->second, own, local.symbols));
+    const auto layout = sharded.inputs.find(name);
+    for (std::size_t axis = 0; layout != sharded.inputs.end() && axis < own.size(); ++axis) {
+      const int over = layout->second[axis];
+      if (over < 0) continue;
+      const Part along{axis, mesh[static_cast<std::size_t>(over)], coordinate_of(mesh, over, rank)};
+      bytes = bytes_of_part(bytes, along, type.dtype, own);
+    }
+    local.values.emplace(name, std::move(bytes));
+  }
+  return local;
+}
+
+}  // namespace vkfuse::parallel

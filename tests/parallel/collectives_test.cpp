@@ -1,0 +1,220 @@
+// Every collective on the device, between every kind of group, against the reference over ranks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "parallel/exchange.hpp"
+#include "parallel/join.hpp"
+#include "parallel/ranks.hpp"
+#include "support/fuzz.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// Maths before and after, so that kernels write what is sent and read what has arrived.
+Tensor between(const Tensor& x, const std::function<Tensor(const Tensor&)>& collective) {
+  const Tensor scale = Tensor::scalar(x.dtype(), 2);
+  return collective(x * scale + x) * scale;
+}
+
+void check_collective(const std::string& what, DType dtype, int ranks,
+                      const std::function<Tensor(const Tensor&)>& collective) {
+  const Tensor x = Tensor::input("x", dtype, {8, 12});
+  const ir::Graph graph = graph_of({between(x, collective)});
+  const JobResult made = check_job(job_of(graph, ranks), what);
+  EXPECT_EQ(made.collectives, 1) << what;
+}
+
+constexpr Ranks kGroups[] = {{2, 1}, {2, 2}, {4, 1}};
+
+TEST(Collectives, OfEveryKindBetweenEveryGroup) {
+  for (const Ranks group : kGroups) {
+    const std::string of = fmt::format("{} ranks, {} apart", group.count, group.stride);
+    for (const Join join : {Join::sum, Join::max, Join::min}) {
+      check_collective("all_reduce, " + of, DType::f32, 4, [&](const Tensor& x) { return all_reduce(x, join, group); });
+      for (const int axis : {0, 1}) {
+        check_collective("reduce_scatter, " + of, DType::f32, 4,
+                         [&](const Tensor& x) { return reduce_scatter(x, join, axis, group); });
+      }
+    }
+    for (const int axis : {0, 1}) {
+      check_collective("all_gather, " + of, DType::f32, 4, [&](const Tensor& x) { return all_gather(x, axis, group); });
+      check_collective("all_to_all, " + of, DType::f32, 4,
+                       [&](const Tensor& x) { return all_to_all(x, axis, 1 - axis, group); });
+      check_collective("all_to_all of one axis, " + of, DType::f32, 4,
+                       [&](const Tensor& x) { return all_to_all(x, axis, axis, group); });
+    }
+    check_collective("broadcast, " + of, DType::f32, 4, [&](const Tensor& x) { return broadcast_from(x, 1, group); });
+    std::vector<int> from(static_cast<std::size_t>(group.count), -1);
+    for (int i = 1; i < group.count; ++i) from[static_cast<std::size_t>(i)] = i - 1;
+    check_collective("send_receive, " + of, DType::f32, 4,
+                     [&](const Tensor& x) { return send_receive(x, from, group); });
+    check_collective("mean, " + of, DType::f32, 4, [&](const Tensor& x) { return all_reduce_mean(x, group); });
+  }
+}
+
+/// The reference over ranks takes its groups from the same function: here they are written down.
+TEST(Collectives, GroupsAreThoseOfTheDocument) {
+  const auto ranks = [](ir::RankGroup group, int rank, int job) {
+    return must(parallel::members_of(group, rank, job)).ranks;
+  };
+  EXPECT_EQ(ranks({2, 4}, 0, 8), (std::vector<int>{0, 4}));
+  EXPECT_EQ(ranks({2, 4}, 7, 8), (std::vector<int>{3, 7}));
+  EXPECT_EQ(ranks({2, 1}, 3, 4), (std::vector<int>{2, 3}));
+  EXPECT_EQ(ranks({2, 2}, 3, 4), (std::vector<int>{1, 3}));
+  EXPECT_EQ(ranks({2, 2}, 5, 8), (std::vector<int>{5, 7}));
+  EXPECT_EQ(ranks({3, 2}, 9, 12), (std::vector<int>{7, 9, 11}));
+  EXPECT_EQ(must(parallel::members_of({3, 2}, 9, 12)).self, 1);
+  EXPECT_FALSE(parallel::members_of({2, 2}, 0, 6).ok());
+}
+
+TEST(Collectives, OfEveryDtype) {
+  std::vector<DType> dtypes = {DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
+                               DType::i64, DType::u8,   DType::u16, DType::u32, DType::u64};
+  if (target().caps.arithmetic.float64) dtypes.push_back(DType::f64);
+  for (const DType dtype : dtypes) {
+    for (const Join join : {Join::sum, Join::max, Join::min}) {
+      check_collective(std::string(name_of(dtype)), dtype, 2, [&](const Tensor& x) {
+        return all_reduce(x, join, {2, 1});
+      });
+    }
+  }
+}
+
+/// Values above the size at which parts are joined by one member each, with elements that no number of ranks divides.
+TEST(Collectives, LargeSumsOfPartsThatAreNotEqual) {
+  for (const int ranks : {2, 3, 4}) {
+    const Tensor x = Tensor::input("x", DType::f32, {10'007});
+    const ir::Graph graph = graph_of({all_reduce(x * 2.0, Join::sum, {ranks, 1}) + 1.0});
+    check_job(job_of(graph, ranks), fmt::format("{} ranks", ranks));
+  }
+}
+
+/// Several slices, which are joined as they arrive.
+TEST(Collectives, SumsOfSeveralSlices) {
+  const std::vector<std::int64_t> sizes = {2, 700'001};
+  const auto results = on_ranks<std::vector<float>>(2, [&](int rank, std::shared_ptr<Transport> transport) {
+    ir::Graph graph;
+    const ir::NodeId x = must(graph.add_input("x", {DType::f32, {2, 700'001}}));
+    const ir::NodeId y = must(graph.add_structured(ops::row("all_reduce_sum"), {x}, ir::AllReducePayload{{2, 1}}));
+    auto bytes = std::make_shared<std::vector<std::byte>>(2 * 700'001 * sizeof(float));
+    auto* elements = reinterpret_cast<float*>(bytes->data());
+    for (int i = 0; i < 2 * 700'001; ++i) elements[i] = static_cast<float>(i % 1000 * (rank + 1));
+    const auto result = must(parallel::run_collective(
+        *transport, {graph.node(y), DType::f32, sizes, bytes, transport->take_numbers(parallel::kExchanges),
+                     std::chrono::steady_clock::now() + std::chrono::seconds(60)}));
+    const auto* sums = reinterpret_cast<const float*>(result->data());
+    return std::vector<float>(sums, sums + 2 * 700'001);
+  });
+  for (const auto& sums : results) {
+    for (int i = 0; i < 2 * 700'001; ++i)
+      ASSERT_EQ(sums[static_cast<std::size_t>(i)], static_cast<float>(i % 1000 * 3)) << i;
+  }
+}
+
+TEST(Collectives, OfOneRankAreNothing) {
+  const Tensor x = Tensor::input("x", DType::f32, {6, 4});
+  const Ranks one;
+  const Tensor y =
+      all_to_all(all_gather(reduce_scatter(all_reduce(x + 1.0, Join::sum, one), Join::max, 0, one), 1, one), 0, 1, one);
+  const Tensor z = shard(send_receive(broadcast_from(y, 0, one), {0}, one) * 2.0, 0, 0) + send_receive(x, {-1}, one);
+  const ir::Graph graph = graph_of({z});
+  const Executable program = compile_graph(graph, Build{});
+  EXPECT_TRUE(are_kernels(static_cast<std::size_t>(program.kernel_count()), 1));
+  EXPECT_EQ(check_job(job_of(graph, 2), "ranks by themselves").collectives, 0);
+  const ir::Graph plain = graph_of({(x + 1.0) * 2.0});
+  compare_with_reference(program, plain, small_data(plain, 3, false), "one rank");
+}
+
+TEST(Collectives, ChainsOfPartsWithValuesThatCrossThem) {
+  const Tensor x = Tensor::input("x", DType::f32, {8, 12});
+  const Tensor kept = exp(x * 0.1);
+  const Tensor sum = all_reduce(kept.sum({1}), Join::sum, {2, 1});
+  const Tensor normed = kept / sum.reshape({8, 1});
+  const Tensor all = all_gather(normed, 0, {2, 1});
+  const Tensor y = all + Tensor::iota(DType::f32, {16, 12}, 0);
+  const ir::Graph graph = graph_of({y, kept, sum, x});
+  const JobResult made = check_job(job_of(graph, 2), "a chain");
+  EXPECT_EQ(made.collectives, 2);
+  // exp and the sum; the division; the sum with positions.
+  EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(made.kernels), 4));
+}
+
+TEST(Collectives, OfSymbolicSizes) {
+  const Dim n = Dim::any("n");
+  const Tensor x = Tensor::input("x", DType::f32, {n, 4});
+  const ir::Graph graph = graph_of({all_gather(all_reduce(x + 1.0, Join::max, {2, 1}), 1, {2, 1}) * x.sum({1}, true)});
+  for (const std::int64_t size : {0, 1, 7, 300}) {
+    Job job{{graph}, {}, 2, {}, {}, true};
+    for (std::uint64_t rank = 0; rank < 2; ++rank) {
+      Data data;
+      data.symbols["n"] = size;
+      data.inputs["x"].resize(static_cast<std::size_t>(size) * 16);
+      for (std::size_t i = 0; i < data.inputs["x"].size() / 4; ++i) {
+        const float value = static_cast<float>(i % 17) - static_cast<float>(rank);
+        std::memcpy(data.inputs["x"].data() + 4 * i, &value, 4);
+      }
+      job.data.push_back(std::move(data));
+    }
+    check_job(job, fmt::format("n = {}", size));
+  }
+}
+
+TEST(Collectives, JoinsKeepNaNAndWrapIntegers) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> a = {1, nan, 3, -5}, b = {2, 1, nan, -7};
+  std::vector<float> y(4);
+  const std::span<const std::byte> values[] = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))};
+  parallel::join_elements("max", DType::f32, values, std::as_writable_bytes(std::span(y)));
+  EXPECT_EQ(y[0], 2);
+  EXPECT_TRUE(std::isnan(y[1]));
+  EXPECT_TRUE(std::isnan(y[2]));
+  EXPECT_EQ(y[3], -5);
+  const std::vector<std::uint8_t> c = {200, 255}, d = {100, 1};
+  std::vector<std::uint8_t> z(2);
+  const std::span<const std::byte> bytes[] = {std::as_bytes(std::span(c)), std::as_bytes(std::span(d))};
+  parallel::join_elements("add", DType::u8, bytes, std::as_writable_bytes(std::span(z)));
+  EXPECT_EQ(z, (std::vector<std::uint8_t>{44, 0}));
+}
+
+constexpr const char* kEveryCollective = R"(graph "collectives" {
+  %0 = input "x" : f32[4, 6]
+  %1 = all_reduce_sum ranks=2 stride=1 %0 : f32[4, 6]
+  %2 = all_reduce_max ranks=2 stride=2 %1 : f32[4, 6]
+  %3 = all_reduce_min ranks=4 stride=1 %2 : f32[4, 6]
+  %4 = reduce_scatter_sum ranks=2 stride=1 axis=0 %3 : f32[2, 6]
+  %5 = reduce_scatter_max ranks=2 stride=1 axis=1 %4 : f32[2, 3]
+  %6 = reduce_scatter_min ranks=2 stride=1 axis=0 %5 : f32[1, 3]
+  %7 = all_gather ranks=4 stride=1 axis=0 %6 : f32[4, 3]
+  %8 = all_to_all ranks=2 stride=2 split=0 concat=1 %7 : f32[2, 6]
+  %9 = broadcast_from ranks=4 stride=1 root=3 %8 : f32[2, 6]
+  %10 = send_receive ranks=4 stride=1 from=[-1, 0, 1, 2] %9 : f32[2, 6]
+  %11 = shard mesh_axes=[-1, 0] %10 : f32[2, 6]
+  output "y" = %11
+}
+)";
+
+TEST(Collectives, AreReadAsTheyArePrintedAndRun) {
+  const ir::Graph graph = must(ir::parse(kEveryCollective));
+  EXPECT_EQ(ir::print(graph), kEveryCollective);
+  must(ir::verify(graph));
+  std::set<std::string_view> seen;
+  for (const ir::Node& node : graph.nodes()) seen.insert(node.op->name);
+  for (const ops::OpRow& op : ops::collective_rows()) EXPECT_EQ(seen.count(op.name), 1U) << op.name;
+  EXPECT_EQ(check_job(job_of(graph, 4), "every collective").collectives, 10);
+}
+
+/// 2048 + 1 + 1 in f16: 2048 where each sum is rounded, 2050 where the last is.
+TEST(Collectives, HalvesAreAddedUpInFloats) {
+  std::vector<std::uint16_t> one = {ops::f16_from(2048)}, two = {ops::f16_from(1)}, three = {ops::f16_from(1)};
+  std::vector<std::uint16_t> sum(1);
+  const std::span<const std::byte> values[] = {std::as_bytes(std::span(one)), std::as_bytes(std::span(two)),
+                                               std::as_bytes(std::span(three))};
+  parallel::join_elements("add", DType::f16, values, std::as_writable_bytes(std::span(sum)));
+  EXPECT_EQ(ops::f16_to(sum[0]), 2050);
+}
+
+}  // namespace
+}  // namespace vkfuse::test

@@ -1,0 +1,115 @@
+// Random programs under random shardings: what the ranks compute is what the reference of one rank computes.
+#include <gtest/gtest.h>
+
+#include "ir/structured.hpp"
+#include "parallel/ranks.hpp"
+#include "support/fuzz.hpp"
+#include "support/random.hpp"
+#include "support/structured.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// A layout that the shape can have; most axes stay whole.
+std::vector<int> random_layout(Random& random, const Shape& shape, const std::vector<int>& mesh) {
+  std::vector<int> layout(shape.size(), -1);
+  for (int over = 0; over < static_cast<int>(mesh.size()); ++over) {
+    std::vector<std::size_t> axes;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const bool fits = !shape[i].is_symbol() && shape[i].size() % mesh[static_cast<std::size_t>(over)] == 0;
+      if (layout[i] < 0 && fits) axes.push_back(i);
+    }
+    if (!axes.empty() && random.chance(75)) layout[random.pick(axes)] = over;
+  }
+  return layout;
+}
+
+/// The graph with annotations on some of its values.
+ir::Graph annotated(const ir::Graph& graph, const std::vector<int>& mesh, Random& random) {
+  ir::Graph made;
+  made.name = graph.name;
+  std::vector<ir::NodeId> map;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    std::vector<ir::NodeId> operands;
+    for (const ir::NodeId operand : node.operands) operands.push_back(map[operand]);
+    ir::NodeId value = must(ir::append_copy(made, node, std::move(operands)));
+    if (random.chance(node.op->cls == ops::OpClass::input ? 80 : 25)) {
+      ir::ShardPayload payload{random_layout(random, node.type.shape, mesh)};
+      value = must(made.add_structured(ops::row("shard"), {value}, std::move(payload)));
+    }
+    map.push_back(value);
+  }
+  for (const ir::Output& output : graph.outputs()) must(made.add_output(output.name, map[output.value]));
+  return made;
+}
+
+const std::vector<std::vector<int>>& meshes() {
+  static const std::vector<std::vector<int>> all = {{2}, {2}, {3}, {4}, {2, 2}};
+  return all;
+}
+
+JobResult check_random(std::uint64_t seed, const std::function<const Device&(int rank)>& on, const Caps& caps) {
+  Random random(seed_of(seed, "mesh"));
+  const std::vector<int> mesh = random.pick(meshes());
+  CaseOptions options;
+  options.caps = caps;
+  options.every_class = !random.chance(25);
+  options.symbols = random.chance(15);
+  options.min_ops = 2;
+  options.max_ops = 7;
+  const Case one = random_case(seed, options);
+  const Data data = data_for(one);
+  const ir::Graph graph = annotated(one.graph, mesh, random);
+  Job job{{graph}, mesh, 1, {data}, on, !random.chance(15)};
+  for (const int size : mesh) job.ranks *= size;
+  return check_job(job, replay_line(seed, "ShardingFuzz.*"));
+}
+
+const Caps& caps() {
+  static const Caps all = must(device().state()->context->tiers().target({})).caps;
+  return all;
+}
+
+TEST(ShardingFuzz, RandomProgramsUnderRandomShardings) {
+  int collectives = 0;
+  const std::vector<std::uint64_t> seeds = seeds_from(1, 100);
+  for (const std::uint64_t seed : seeds) {
+    collectives += check_random(seed, {}, caps()).collectives;
+    if (testing::Test::HasFailure()) break;
+  }
+  // Programs that send nothing show nothing.
+  if (seeds.size() < 100) return;
+  EXPECT_GE(collectives, static_cast<int>(seeds.size()) / 2) << "too few collectives";
+}
+
+/// A device of the driver, if the loader knows it.
+std::optional<Device> device_of(const std::string& name) {
+  for (const DeviceDescription& one : must(Device::list())) {
+    if (one.name.find(name) == std::string::npos) continue;
+    DeviceOptions options;
+    options.name = one.uuid;
+    options.store.enabled = false;
+    return must(Device::open(options));
+  }
+  return std::nullopt;
+}
+
+/// Ranks on devices of different vendors. ctest shows the loader both drivers for this test (parallel/mixed).
+TEST(MixedDevices, RandomProgramsOverTwoDrivers) {
+  const std::optional<Device> lavapipe = device_of("llvmpipe"), swiftshader = device_of("SwiftShader");
+  if (!lavapipe || !swiftshader) GTEST_SKIP() << "the loader is shown one driver: VK_ICD_FILENAMES names both";
+  const auto on = [&](int rank) -> const Device& { return rank % 2 == 0 ? *lavapipe : *swiftshader; };
+  const Caps both = must(swiftshader->state()->context->tiers().target({})).caps;
+  int collectives = 0;
+  const std::vector<std::uint64_t> seeds = seeds_from(1, 20);
+  for (const std::uint64_t seed : seeds) {
+    collectives += check_random(seed, on, both).collectives;
+    if (testing::Test::HasFailure()) break;
+  }
+  if (seeds.size() < 20) return;
+  EXPECT_GE(collectives, 5) << "too few collectives";
+}
+
+}  // namespace
+}  // namespace vkfuse::test

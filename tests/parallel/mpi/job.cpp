@@ -1,0 +1,223 @@
+// One rank of an MPI job, for the tests of the transport: a program of several ranks, and ranks that die, hang or have
+// another program. Prints one line a rank, and ends with 0 where the rank did what it should.
+//
+//   job sum COUNT         runs COUNT programs and compares with sums that are known
+//   job large COUNT       sums and gathers of several messages for each rank, COUNT runs
+//   job layers            a layer whose weights are divided, compared with one rank
+//   job die MS RUNS       the last rank kills itself after MS ms, at the latest after RUNS runs; others must fail
+//   job hang              the last rank stops; others must fail
+//   job differ            the last rank has another program; all must fail
+//   job ours              as sum 1, with MPI initialised by the caller and a communicator of its own
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include "vkfuse/mpi.hpp"
+#include "vkfuse/vkfuse.hpp"
+
+namespace {
+
+using namespace vkfuse;
+using Clock = std::chrono::steady_clock;
+
+/// Of jobs that lose a rank, and of those that go well on a machine that does other things, too.
+constexpr std::chrono::milliseconds kTimeout{2'000}, kPatience{60'000};
+
+[[noreturn]] void leave(int status, int rank, const std::string& line) {
+  std::printf("%s\n", fmt::format("rank {}: {}", rank, line).c_str());
+  std::fflush(nullptr);
+  // Not exit(): a rank that has lost another one has nothing that it may wait for.
+  std::_Exit(status);
+}
+
+template <typename T>
+T must(Result<T> result, int rank) {
+  if (!result) leave(2, rank, result.error().text());
+  return *std::move(result);
+}
+
+ParallelOptions options_of(std::chrono::milliseconds timeout) {
+  ParallelOptions options;
+  options.timeout = timeout;
+  return options;
+}
+
+Tensor chain(int ranks) {
+  const Tensor x = Tensor::input("x", DType::f32, {48, 16});
+  const Tensor y = all_reduce(x * 2.0, Join::sum, {ranks, 1}) + 1.0;
+  return all_gather(reduce_scatter(y, Join::max, 0, {ranks, 1}), 0, {ranks, 1});
+}
+
+/// Every element of a run on rank r is r + 1.
+Outputs run(const ParallelProgram& program, int rank) {
+  const std::vector<float> x(48 * 16, static_cast<float>(rank + 1));
+  return must(program.run({{"x", HostView(x)}}), rank);
+}
+
+int sum(const std::shared_ptr<Transport>& transport, const Device& device, int count) {
+  const int ranks = transport->size();
+  const ParallelProgram program =
+      must(compile_parallel(device, transport, {chain(ranks)}, options_of(kPatience)), transport->rank());
+  for (int i = 0; i < count; ++i) {
+    const Outputs outputs = run(program, transport->rank());
+    for (const float value : outputs.at("y").as<float>()) {
+      if (value != static_cast<float>(ranks * (ranks + 1) + 1)) {
+        leave(1, transport->rank(), fmt::format("a sum is {}", value));
+      }
+    }
+  }
+  return 0;
+}
+
+/// 12 MB a rank, which is several pieces of a message, in parts that are not equal: element i of rank r is i % 1000 +
+/// r.
+int large(const std::shared_ptr<Transport>& transport, const Device& device, int count) {
+  constexpr int kElements = 3'000'001;
+  const int ranks = transport->size(), rank = transport->rank();
+  const Tensor x = Tensor::input("x", DType::f32, {kElements});
+  const ParallelProgram program =
+      must(compile_parallel(device, transport, {all_gather(all_reduce(x, Join::sum, {ranks, 1}), 0, {ranks, 1})},
+                            options_of(kPatience)),
+           rank);
+  std::vector<float> elements(kElements);
+  for (int i = 0; i < kElements; ++i) elements[static_cast<std::size_t>(i)] = static_cast<float>(i % 1000 + rank);
+  for (int run = 0; run < count; ++run) {
+    const Outputs outputs = must(program.run({{"x", HostView(elements)}}), rank);
+    const auto y = outputs.at("y").as<float>();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const auto at = static_cast<int>(i % kElements);
+      if (y[i] != static_cast<float>(ranks * (at % 1000) + ranks * (ranks - 1) / 2))
+        leave(1, rank, fmt::format("element {} is {}", i, y[i]));
+    }
+  }
+  return 0;
+}
+
+/// relu(x w1) w2, whole and with weights divided; the sums of few small whole numbers are exact.
+int layers(const std::shared_ptr<Transport>& transport, const Device& device) {
+  const auto program = [&](bool divided) {
+    const Tensor x = Tensor::input("x", DType::f32, {16, 32});
+    const Tensor w1 = Tensor::input("w1", DType::f32, {32, 64}), w2 = Tensor::input("w2", DType::f32, {64, 32});
+    return divided ? matmul(relu(matmul(x, shard(w1, 1, 0))), shard(w2, 0, 0)) : matmul(relu(matmul(x, w1)), w2);
+  };
+  const auto elements = [](std::size_t count, int step) {
+    std::vector<float> made(count);
+    for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<float>(static_cast<int>(i) * step % 7 - 3);
+    return made;
+  };
+  const auto x = elements(16 * 32, 3), w1 = elements(32 * 64, 5), w2 = elements(64 * 32, 11);
+  const Inputs inputs = {{"x", HostView(x)}, {"w1", HostView(w1)}, {"w2", HostView(w2)}};
+  const int rank = transport->rank();
+  const Outputs one = must(must(compile(device, {program(false)}), rank).run(inputs), rank);
+  ParallelOptions options = options_of(kPatience);
+  options.mesh.sizes = {transport->size()};
+  const ParallelProgram parallel = must(compile_parallel(device, transport, {program(true)}, options), rank);
+  const Outputs all = must(parallel.run(inputs), rank);
+  if (one.at("y").bytes != all.at("y").bytes) leave(1, rank, "the divided layer has other results");
+  if (parallel.collective_count() != 1) leave(1, rank, parallel.explain());
+  return 0;
+}
+
+/// The error of a rank that goes on until it fails. It must be in time, by the clock of this rank.
+int fails(const ParallelProgram& program, int rank, int runs) {
+  const std::vector<float> x(48 * 16, 1.0F);
+  for (int i = 0; i < runs + 1000; ++i) {
+    const auto begin = Clock::now();
+    const Result<Outputs> result = program.run({{"x", HostView(x)}});
+    if (result) continue;
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    if (took > kTimeout + std::chrono::seconds(3))
+      leave(1, rank, fmt::format("the error came after {} ms", took.count()));
+    if (program.run({{"x", HostView(x)}}).ok()) leave(1, rank, "a job that has lost a rank goes on");
+    leave(0, rank, fmt::format("after {} ms: {}", took.count(), result.error().text()));
+  }
+  leave(1, rank, "no run has failed");
+}
+
+/// Leaves the file that VKFUSE_DEATH names, so that the test knows.
+void kill_this() {
+  if (const char* const path = std::getenv("VKFUSE_DEATH"); path != nullptr) {
+    if (std::FILE* const file = std::fopen(path, "w"); file != nullptr) std::fclose(file);
+  }
+  std::raise(SIGKILL);
+}
+
+int die(const std::shared_ptr<Transport>& transport, const Device& device, int ms, int runs) {
+  const ParallelProgram program =
+      must(compile_parallel(device, transport, {chain(transport->size())}, options_of(kTimeout)), transport->rank());
+  run(program, transport->rank());
+  if (transport->rank() + 1 < transport->size()) return fails(program, transport->rank(), runs);
+  std::thread([ms] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    kill_this();
+  }).detach();
+  for (int i = 0; i < runs; ++i) run(program, transport->rank());
+  kill_this();
+  return 1;
+}
+
+int hang(const std::shared_ptr<Transport>& transport, const Device& device) {
+  const ParallelProgram program =
+      must(compile_parallel(device, transport, {chain(transport->size())}, options_of(kTimeout)), transport->rank());
+  run(program, transport->rank());
+  if (transport->rank() + 1 < transport->size()) return fails(program, transport->rank(), 0);
+  std::this_thread::sleep_for(3 * kTimeout);
+  std::_Exit(0);
+}
+
+int differ(const std::shared_ptr<Transport>& transport, const Device& device) {
+  const int ranks = transport->size(), rank = transport->rank();
+  Tensor y = chain(ranks);
+  if (rank + 1 == ranks) y = all_reduce(y, Join::min, {ranks, 1});
+  const auto program = compile_parallel(device, transport, {y}, options_of(kTimeout));
+  if (program) leave(1, rank, "two programs were taken for one");
+  leave(0, rank, program.error().text());
+}
+
+int run_job(const std::vector<std::string>& words) {
+  const std::string mode = words.at(0);
+  const auto number = [&](std::size_t at) { return std::atoi(words.at(at).c_str()); };
+  MPI_Comm own = MPI_COMM_NULL;
+  MpiOptions options;
+  if (mode == "ours") {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    options.communicator = &own;
+  }
+  int status = 0;
+  {
+    const std::shared_ptr<Transport> transport = must(open_mpi(options), -1);
+    const Device device = must(Device::open(), transport->rank());
+    if (mode == "sum") status = sum(transport, device, number(1));
+    if (mode == "ours") status = sum(transport, device, 1);
+    if (mode == "large") status = large(transport, device, number(1));
+    if (mode == "layers") status = layers(transport, device);
+    if (mode == "die") status = die(transport, device, number(1), number(2));
+    if (mode == "hang") status = hang(transport, device);
+    if (mode == "differ") status = differ(transport, device);
+    std::printf("%s\n", fmt::format("rank {}: ok", transport->rank()).c_str());
+  }
+  if (mode == "ours") {
+    MPI_Comm_free(&own);
+    MPI_Finalize();
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::vector<std::string> all(words + 1, words + count);
+  if (all.empty()) {
+    std::fprintf(stderr, "usage: job sum COUNT | large COUNT | layers | die MS RUNS | hang | differ | ours\n");
+    return 64;
+  }
+  return run_job(all);
+}
