@@ -168,6 +168,17 @@ def test_times_and_tuning(device):
     assert program(data)["y"][0] == 256
 
 
+def test_times_of_a_jitted_function(device):
+    f = vkfuse.jit(lambda params, x: {"y": params["w"] * x + 1}, device=device)
+    params, x = {"w": np.ones(70000, np.float32), "unused": np.ones(3, np.float32)}, np.ones(70000, np.float32)
+    try:
+        assert [one.microseconds > 0 for one in f.profile(params, x)] == [True]
+    except vkfuse.Unsupported:
+        pytest.skip("The queue has no timestamps.")
+    with pytest.raises(TypeError, match="Only arrays have a program, and an argument is a tensor."):
+        f.profile(params, vkfuse.input("x", "float32", [70000]))
+
+
 def test_logs_and_reports():
     heard = []
     device = vkfuse.Device(log=lambda level, sentence: heard.append((level, sentence)))

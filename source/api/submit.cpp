@@ -182,10 +182,10 @@ class Recorder {
 
   /// Constants, the arena, values in donated inputs, and outputs that have no buffer yet.
   Result<void> place(const plan::Memory& memory, const plan::Donations& donations) {
+    const std::shared_ptr<runtime::Context>& context = program_->context();
+    VKF_CHECK_OK(take_arena(memory));  // first: it makes room for constants too
     VKF_TRY(constants, program_->constant_ranges());
     ranges_.insert(constants.begin(), constants.end());
-    const std::shared_ptr<runtime::Context>& context = program_->context();
-    VKF_CHECK_OK(take_arena(memory));
     runtime::add_arena(memory, state_->arena, ranges_);
     std::map<ir::NodeId, Buffer> made;
     for (const auto& [value, input] : memory.in_inputs) {

@@ -189,8 +189,8 @@ struct DriverWorkarounds {
   /// Leaves all loops of an invocation when they have gone through so many iterations together, and goes on behind them
   /// without a word (lavapipe).
   std::int64_t leaves_loops_after = std::numeric_limits<std::int64_t>::max();
-  /// Takes "less than a constant", of an int made an int64_t, for never true or always (Mesa 22.3's compiler of all its
-  /// drivers; Mesa 25.0 does not).
+  /// Takes "less than a constant", of an int made an int64_t, for never true or always (Mesa 22.3's lavapipe and RADV,
+  /// whose compiler Intel's driver shares; Mesa 25.0's lavapipe does not).
   bool loses_widened_comparisons = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <vector>
 
 #include "runtime/caps.hpp"
 
@@ -91,13 +93,46 @@ Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::In
   return over(device, index, caps, options);
 }
 
+namespace {
+
+/// Those of all contexts of the process, which may be of one GPU. Never destroyed: a context may outlive main().
+struct AllSpares {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<SpareBuffers>> of_contexts;
+};
+AllSpares& all_spares() {
+  static auto* const all = new AllSpares();
+  return *all;
+}
+
+void add_spares(const std::shared_ptr<SpareBuffers>& spares) {
+  AllSpares& all = all_spares();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase_if(all.of_contexts, [](const auto& one) { return one.expired(); });
+  all.of_contexts.push_back(spares);
+}
+
+bool free_all_spares() {
+  AllSpares& all = all_spares();
+  std::vector<std::shared_ptr<SpareBuffers>> alive;  // let go after the lock is
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    for (const auto& one : all.of_contexts) {
+      if (auto spares = one.lock()) alive.push_back(std::move(spares));
+    }
+  }
+  bool any = false;
+  for (const auto& spares : alive) any = spares->forget() || any;
+  return any;
+}
+
+}  // namespace
+
 Context::Context(const std::shared_ptr<vulkan::Device>& device, std::size_t index, const Caps& caps,
                  const DeviceOptions& options, std::uint64_t memory_limit)
     : opened_(device, index, caps, options), tiers_(opened_), kernels_(opened_), memory_(device, memory_limit) {
-  device->keep_spare_memory([spares = std::weak_ptr<SpareBuffers>(memory_.spares())] {
-    const auto kept = spares.lock();
-    return kept && kept->forget();
-  });
+  add_spares(memory_.spares());
+  device->keep_spare_memory(free_all_spares);
   const char* const requested = std::getenv("VKFUSE_SELF_CHECK");
   self_checks_ = options.self_check.value_or(requested != nullptr && std::string_view(requested) == "1");
 }

@@ -26,7 +26,9 @@ vulkan::Buffer SpareBuffers::part_with(std::uint64_t came) {
   return std::move(node.mapped());
 }
 
+// In a process that was forked, a lock may be held by a thread that is not there, and nothing is to be had.
 std::optional<vulkan::Buffer> SpareBuffers::take(std::uint64_t bytes) {
+  if (!device_->functions().process.is_this() || device_->lost()) return std::nullopt;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto behind = sizes_.upper_bound({bytes, UINT64_MAX});
   if (behind == sizes_.begin() || std::prev(behind)->first != bytes) return std::nullopt;
@@ -34,7 +36,6 @@ std::optional<vulkan::Buffer> SpareBuffers::take(std::uint64_t bytes) {
 }
 
 void SpareBuffers::keep(vulkan::Buffer buffer) noexcept {
-  // In a process that was forked, the lock may be held by a thread that is not there.
   if (!device_->functions().process.is_this() || device_->lost() || buffer.allocated() == 0) return;
   std::vector<vulkan::Buffer> gone;  // freed after the lock is
   try {
@@ -53,6 +54,7 @@ void SpareBuffers::keep(vulkan::Buffer buffer) noexcept {
 }
 
 bool SpareBuffers::forget() {
+  if (!device_->functions().process.is_this()) return false;
   decltype(kept_) gone;  // freed after the lock is
   const std::lock_guard<std::mutex> lock(mutex_);
   gone.swap(kept_);
@@ -62,6 +64,7 @@ bool SpareBuffers::forget() {
 }
 
 std::uint64_t SpareBuffers::bytes() const {
+  if (!device_->functions().process.is_this()) return 0;
   const std::lock_guard<std::mutex> lock(mutex_);
   return bytes_;
 }

@@ -88,6 +88,7 @@ class Bench {
       }
     }
     if (needed > context_.memory().left(vulkan::BufferKind::device) / 2) return false;
+    context_.memory().make_room(needed);
     for (const auto& [id, bytes] : bytes_) {
       VKF_TRY(buffer,
               vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));

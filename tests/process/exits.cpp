@@ -135,6 +135,7 @@ int run(const char* how, long microseconds) {
   if (is("child")) {  // which uses what the parent has, then lets go of it; drivers' own handlers are no business of a
                       // child's
     kept = begin({});
+    static_cast<void>(must(kept->device.allocate(1 << 20)));  // a spare buffer, which is not the child's
     if (const pid_t child = ::fork(); child == 0) {
       std::_Exit(use_in_child(*kept));
     } else if (const int status = status_of(child); status != 0) {
