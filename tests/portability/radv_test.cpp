@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "device_model/device_model.hpp"
 #include "portability/kernels.hpp"
 #include "spirv/compile.hpp"
 #include "support/compare.hpp"
@@ -33,6 +34,7 @@ Target target_without_self_tests() {
   target.name = chip()->info().name;
   target.type = chip()->info().type;
   target.caps = chip()->caps();
+  target.workarounds = workarounds_of(chip()->info().identity());
   target.tiers[static_cast<std::size_t>(FeatureTier::subgroup)] =
       target.caps.subgroup.shuffle && target.caps.subgroup.full;
   target.tiers[static_cast<std::size_t>(FeatureTier::float16)] =
@@ -188,6 +190,27 @@ TEST_F(RadvChip, SixteenByteAccessesAreInTheIsa) {
     return;
   }
   FAIL() << "there is no graph 'silu_gate'";
+}
+
+TEST_F(RadvChip, ComparisonsOfWidenedIntegersReadThem) {
+  for (const char* type : {"i8", "i16", "i32"}) {
+    const ir::Graph graph = must(ir::parse(fmt::format(R"(graph "widened" {{
+  %0 = input "x" : {0}[4096]
+  %1 = cast %0 : i64[4096]
+  %2 = constant {{3}} : i64[]
+  %3 = lt %1 %2 : bool[4096]
+  output "y" = %3
+}})",
+                                                       type)));
+    const BuiltGraph built = build(graph, {}, target_without_self_tests());
+    ASSERT_EQ(built.kernels.size(), 1u);
+    const Figures figures = compile(built.kernels[0]);
+    int loads = 0;
+    for (const auto& [instruction, count] : figures.accesses) {
+      if (instruction.find("load") != std::string::npos) loads += count;
+    }
+    EXPECT_GT(loads, 0) << type << ": one answer for all\n" << built.kernels[0].kernel.glsl;
+  }
 }
 
 TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {

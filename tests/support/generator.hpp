@@ -243,13 +243,13 @@ class Generator {
       if (castable(type, to) && (bits ? sizes : !beyond)) targets.push_back(to);
     }
     if (targets.empty()) return;
+    if (is_signed_integer(type) && size_of(type) < 8 && castable(type, DType::i64) && random_.chance(30))
+      return compare_with_literal(note(must(graph_.add(ops::row("cast"), {from}, DType::i64)), {kWild, false, true}));
     const DType to = random_.pick(targets);
     if (is_float(type) && !is_float(to) && !known_[from].leaf && (bits || known_[from].lattice)) from = add_input(type);
     Known known{is_float(type) && !bits ? known_[from].magnitude : kWild, false,
                 !is_float(type) || known_[from].lattice};
-    const NodeId made = note(must(graph_.add(ops::row(bits ? "bitcast" : "cast"), {from}, to)), known);
-    if (!bits && is_integer(type) && is_integer(to) && size_of(type) < 8 && size_of(to) == 8 && random_.chance(50))
-      compare_with_literal(made);
+    note(must(graph_.add(ops::row(bits ? "bitcast" : "cast"), {from}, to)), known);
   }
 
   /// Compilers know what a number may be that was made wider.
