@@ -220,7 +220,7 @@ windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 # Programs of several ranks: 1,000 random programs under random shardings, jobs of both MPIs on both drivers, and ranks
 # that are killed at 20 places.
 devices() {
-  local mpi job
+  local mpi job mpiexec
   need libopenmpi-dev openmpi-bin libmpich-dev mpich
   release
   for driver in lavapipe swiftshader; do
@@ -228,9 +228,9 @@ devices() {
       --gtest_filter=ShardingFuzz.*
     VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-parallel --gtest_filter=-ShardingFuzz.*
     for mpi in openmpi mpich; do
-      job=build/release/tests/parallel/vkfuse-job-$mpi
-      on $driver tests/parallel/mpi/runs.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
-      VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on $driver tests/parallel/mpi/faults.sh $mpi "$(command -v mpiexec.$mpi)" "$job"
+      job=build/release/tests/parallel/vkfuse-job-$mpi mpiexec=$(command -v mpiexec.$mpi)
+      on $driver tests/parallel/mpi/runs.sh $mpi "$mpiexec" "$job"
+      VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on $driver tests/parallel/mpi/faults.sh $mpi "$mpiexec" "$job"
     done
   done
 }

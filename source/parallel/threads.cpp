@@ -38,13 +38,14 @@ class ThreadTransport final : public Transport {
   [[nodiscard]] int size() const override { return size_; }
 
   Result<void> exchange(const Exchange& exchange) override {
+    std::vector<std::vector<std::byte>> letters;  // copied while others go on: they may be large
+    for (const Send& one : exchange.sends) letters.emplace_back(one.bytes.begin(), one.bytes.end());
     std::unique_lock lock(post_->mutex);
     // What others sent before they failed may be here; a job goes on with all of its ranks or with none.
     if (broken_) return *broken_;
     if (post_->failure && post_->failed_rank != rank_) return break_with(*post_->failure);
-    for (const Send& one : exchange.sends) {
-      post_->letters[{rank_, one.to, exchange.number}].emplace_back(one.bytes.begin(), one.bytes.end());
-    }
+    for (std::size_t i = 0; i < letters.size(); ++i)
+      post_->letters[{rank_, exchange.sends[i].to, exchange.number}].push_back(std::move(letters[i]));
     post_->arrived.notify_all();
     std::vector<bool> has(exchange.receives.size(), false);
     for (std::size_t missing = has.size(); missing > 0;) {
