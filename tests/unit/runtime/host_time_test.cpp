@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "api/tensor_node.hpp"
@@ -133,6 +134,17 @@ TEST(DynamicShapes, OneProgramIsRightAtEveryLength) {
   EXPECT_EQ(watched.device().store().compiler_calls, calls) << "after lengths 512, 1 and 17 nothing is compiled";
 }
 
+/// us of work that does not change, some 90 on the machine where this was written: other work is measured in it, as
+/// both take longer where others work too.
+double reference_work() {
+  const auto start = Clock::now();
+  std::map<int, std::string> texts;
+  for (int i = 0; i < 500; ++i) texts.emplace(i * 7919 % 1009, fmt::format("%{} = op %{} : f32[{}, 8]", i, i / 2, i));
+  const double took = microseconds(start, Clock::now());
+  EXPECT_EQ(texts.size(), 500u);
+  return took;
+}
+
 TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   const WatchedDevice watched;
   std::string text = "graph \"chain\" {\n %0 = input \"x\" : f32[n, 8]\n";
@@ -146,16 +158,18 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   ASSERT_EQ(program.kernel_count(), kKernels);
   static_cast<void>(must(program.state()->program->specialization({{"n", 40}})));
   const std::uint64_t calls = watched.device().store().compiler_calls;
-  double least = 1e9;
+  double least = 1e9, reference = 1e9;
   for (std::int64_t n = 41; n < 61; ++n) {
     const auto start = Clock::now();
     static_cast<void>(must(program.state()->program->specialization({{"n", n}})));
     least = std::min(least, microseconds(start, Clock::now()));
+    reference = std::min(reference, reference_work());
   }
-  fmt::print("a new size of {} kernels: {:.0f} us of the host\n", kKernels, least);
+  fmt::print("a new size of {} kernels: {:.0f} us of the host, where the reference takes {:.0f}\n", kKernels, least,
+             reference);
   EXPECT_EQ(watched.device().store().compiler_calls, calls);
-  // 80 us on two cores of which others want one; 200 are what is wanted. A busier machine may take some times that.
-  EXPECT_LT(least, 3.0 * kKernels * slowness()) << "the least of 20 sizes, because the machine does other things too";
+  // 2.7 times the reference, on a busy machine as on a quiet one, where that is 250 us: a limit in us fails by load.
+  EXPECT_LT(least, 4 * reference * slowness()) << "the least of 20 sizes, because the machine does other things too";
 }
 
 /// What steps that repeat share is that of the new size.
