@@ -1,4 +1,4 @@
-// Ranks that are processes of an MPI job. In a library of its own, vkfuse_mpi: libvkfuse does not depend on MPI.
+// Ranks that are processes of an MPI job. In a library apart, vkfuse_mpi: libvkfuse does not depend on MPI.
 #pragma once
 
 #include <memory>

@@ -36,7 +36,7 @@ Result<Dim> multiplied(const Call& call, int axis, int ranks) {
   if (ranks == 1) return dim;
   if (dim.is_symbol()) {
     return invalid(
-        "'{}' puts {} parts together along axis {} of {}, but {} is a symbol, and no symbol is its multiple.",
+        "'{}' joins {} parts along axis {} of {}, but {} is a symbol, and no symbol is its multiple.",
         call.op.name, ranks, axis, to_text(call.operands[0]), dim.text());
   }
   const auto size = checked_mul(dim.size(), ranks);

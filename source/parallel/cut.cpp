@@ -13,7 +13,7 @@ namespace {
 using ir::NodeId;
 using ops::OpClass;
 
-/// Those of one rank are values of its own, which a pass drops.
+/// Those of one rank alone are its values, which a pass drops.
 bool is_collective(const ir::Node& node) {
   return node.op->cls == OpClass::collective && ir::group_of(node)->ranks > 1;
 }

@@ -7,7 +7,7 @@
 //   job die MS RUNS       the last rank kills itself after MS ms, at the latest after RUNS runs; others must fail
 //   job hang              the last rank stops; others must fail
 //   job differ            the last rank has another program; all must fail
-//   job ours              as sum 1, with MPI initialised by the caller and a communicator of its own
+//   job ours              as sum 1, with MPI initialised by the caller, and its communicator
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
