@@ -12,8 +12,8 @@
 
 namespace vkfuse::runtime {
 
-/// When one comes, at most as many bytes are kept as the device's buffers in use have, or 64 MiB, and 1,024 buffers (some
-/// drivers allow 4,096 in all): the oldest go first. Where memory is short, all go. Thread-safe.
+/// When one comes, at most as many bytes are kept as the device's buffers in use have, or 64 MiB, and 1,024 buffers (of
+/// 4,096 that some drivers allow in all): the oldest go first. Where memory is short, all go. Thread-safe.
 class SpareBuffers {
  public:
   explicit SpareBuffers(std::shared_ptr<const vulkan::Device> device);
