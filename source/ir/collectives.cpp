@@ -35,9 +35,8 @@ Result<Dim> multiplied(const Call& call, int axis, int ranks) {
   const Dim& dim = call.operands[0].shape[static_cast<std::size_t>(axis)];
   if (ranks == 1) return dim;
   if (dim.is_symbol()) {
-    return invalid(
-        "'{}' joins {} parts along axis {} of {}, but {} is a symbol, and no symbol is its multiple.",
-        call.op.name, ranks, axis, to_text(call.operands[0]), dim.text());
+    return invalid("'{}' joins {} parts along axis {} of {}, but {} is a symbol, and no symbol is its multiple.",
+                   call.op.name, ranks, axis, to_text(call.operands[0]), dim.text());
   }
   const auto size = checked_mul(dim.size(), ranks);
   if (size) return Dim(*size);
