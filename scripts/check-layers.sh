@@ -35,7 +35,7 @@ declare -A allowed=(
          passes ir ops index base os"
   [autodiff]="api ir ops base os"
   [parallel]="api passes ir ops base os"
-  [mpi]="base os"
+  [mpi]="parallel base os"
   [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"
   [onnx_c]="onnx c os base"

@@ -8,9 +8,11 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "base/error.hpp"
+#include "parallel/silence.hpp"
 #include "vkfuse/mpi.hpp"
 
 namespace vkfuse {
@@ -68,6 +70,9 @@ Result<std::shared_ptr<Runtime>> running_mpi() {
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return mpi_error("MPI_Init_thread", code);
     made->is_ours = true;
+    if (level < MPI_THREAD_SERIALIZED)
+      return invalid("This MPI lets the thread alone that initialised it call it (level {}), and programs run on any.",
+                     level);
   }
   one = made;
   return made;
@@ -208,13 +213,12 @@ std::optional<Error> MpiTransport::failure() {
 }
 
 Error MpiTransport::silence(const Flight& flight) const {
-  std::vector<int> silent;
+  std::set<int> silent, deaf;
   for (const Piece& piece : flight.pieces) {
-    if (piece.request != MPI_REQUEST_NULL && std::find(silent.begin(), silent.end(), piece.other) == silent.end())
-      silent.push_back(piece.other);
+    if (piece.request == MPI_REQUEST_NULL) continue;
+    (piece.receive == Piece::kNone ? deaf : silent).insert(piece.other);
   }
-  return make_error(ErrorCode::io, "Rank {} heard nothing from rank {} until the timeout.", rank_,
-                    fmt::join(silent, ", "));
+  return parallel::silence(rank_, silent, deaf);
 }
 
 Error MpiTransport::break_with(Error error, const Exchange& exchange, Flight& flight) {
@@ -243,6 +247,8 @@ Result<void> MpiTransport::exchange(const Exchange& exchange) {
   if (auto failed = failure()) return break_with(*std::move(failed), exchange, flight);
   if (auto posted = post(exchange, flight); !posted) return break_with(std::move(posted).error(), exchange, flight);
   for (int looks = 0; flight.open > 0; ++looks) {
+    // A process that did not run for a while looks once more: what it waits for may have come.
+    const bool is_late = std::chrono::steady_clock::now() >= exchange.deadline;
     auto moved = look(exchange, flight);
     if (!moved) return break_with(std::move(moved).error(), exchange, flight);
     if (*moved) {
@@ -250,7 +256,7 @@ Result<void> MpiTransport::exchange(const Exchange& exchange) {
       continue;
     }
     if (auto failed = failure()) return break_with(*std::move(failed), exchange, flight);
-    if (std::chrono::steady_clock::now() >= exchange.deadline) return break_with(silence(flight), exchange, flight);
+    if (is_late) return break_with(silence(flight), exchange, flight);
     if (looks < kEagerLooks) {
       std::this_thread::yield();
     } else {

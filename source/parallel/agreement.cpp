@@ -78,7 +78,15 @@ Result<void> agree(Transport& transport, const std::vector<std::string>& lines,
   std::vector<std::size_t> counts;
   for (const Words& summary : summaries) counts.push_back(std::min(summary[0], kMostLines));
   digests.resize(std::min<std::size_t>(digests.size(), kMostLines));
-  VKF_TRY(all, gather(transport, digests, counts, deadline));
+  const Result<std::vector<Words>> gathered = gather(transport, digests, counts, deadline);
+  // A rank that came late knows as much: the others may have given up.
+  if (!gathered) {
+    return invalid(
+        "Rank {} has another program than rank {}, of {} and {} collectives; the first that differs is "
+        "unknown: {}",
+        *differs, transport.rank(), summaries[*differs][0], lines.size(), gathered.error().text());
+  }
+  const std::vector<Words>& all = *gathered;
   const auto shown = [&](std::size_t at) {
     return at < lines.size() ? fmt::format("'{}'", lines[at]) : std::string("none");
   };

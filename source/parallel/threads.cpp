@@ -6,8 +6,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "base/error.hpp"
+#include "parallel/silence.hpp"
 #include "vkfuse/parallel.hpp"
 
 namespace vkfuse {
@@ -101,13 +103,11 @@ class ThreadTransport final : public Transport {
   }
 
   [[nodiscard]] Error silence(const Exchange& exchange, const std::vector<bool>& has) const {
-    std::vector<int> silent;
+    std::set<int> silent;
     for (std::size_t i = 0; i < has.size(); ++i) {
-      if (!has[i] && std::find(silent.begin(), silent.end(), exchange.receives[i].from) == silent.end())
-        silent.push_back(exchange.receives[i].from);
+      if (!has[i]) silent.insert(exchange.receives[i].from);
     }
-    return make_error(ErrorCode::io, "Rank {} heard nothing from rank {} until the timeout.", rank_,
-                      fmt::join(silent, ", "));
+    return parallel::silence(rank_, silent, {});
   }
 
   Error break_with(Error error) {

@@ -67,6 +67,15 @@ TEST(Faults, ARankThatIsGoneIsAnErrorOnTheOthers) {
   for (const std::size_t rank : {0, 2}) expect_error(all[rank], {"rank 1", "all_reduce_sum", "300 ms"});
 }
 
+TEST(Faults, EachOfSeveralRanksThatAreGoneIsNamed) {
+  const auto all = on_ranks<Ended>(3, [](int rank, std::shared_ptr<Transport> transport) {
+    const ParallelProgram made = must(compile_parallel(device(), transport, {program()}, short_options()));
+    must(made.run(inputs()));
+    return rank == 0 ? end_of(made) : Ended{};
+  });
+  expect_error(all[0], {"Rank 0 heard nothing from rank 1 and rank 2 until the timeout"});
+}
+
 TEST(Faults, ARankThatFailsIsKnownBeforeTheTimeout) {
   const auto all = on_ranks<Ended>(3, [](int rank, std::shared_ptr<Transport> transport) {
     ParallelOptions options = short_options();
@@ -99,6 +108,35 @@ std::vector<std::string> errors_of(int ranks, const std::function<Tensor(int ran
   return on_ranks<std::string>(ranks, [&](int rank, std::shared_ptr<Transport> transport) {
     const auto made = compile_parallel(device(), transport, {of_rank(rank)}, options);
     return made ? std::string() : made.error().text();
+  });
+}
+
+/// Carries `count` exchanges, and none after them.
+class ShortTransport final : public Transport {
+ public:
+  ShortTransport(std::shared_ptr<Transport> inner, int count) : inner_(std::move(inner)), left_(count) {}
+  [[nodiscard]] int rank() const override { return inner_->rank(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  Result<void> exchange(const Exchange& exchange) override {
+    if (left_-- > 0) return inner_->exchange(exchange);
+    return make_error(ErrorCode::io, "Rank {} heard nothing.", rank());
+  }
+  void fail(std::string_view sentence) override { inner_->fail(sentence); }
+
+ private:
+  std::shared_ptr<Transport> inner_;
+  int left_;
+};
+
+TEST(Faults, AnotherProgramIsInvalidWhereItsLinesDoNotArrive) {
+  on_ranks<int>(2, [](int rank, std::shared_ptr<Transport> transport) {
+    const Tensor x = all_reduce(Tensor::input("x", DType::f32, {6}), Join::sum, {2, 1});
+    const Tensor y = rank == 1 ? all_reduce(x, Join::min, {2, 1}) : x;
+    const auto made = compile_parallel(device(), std::make_shared<ShortTransport>(transport, 1), {y}, short_options());
+    EXPECT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::invalid_argument) << made.error().text();
+    EXPECT_NE(made.error().text().find("has another program than"), std::string::npos) << made.error().text();
+    return 0;
   });
 }
 

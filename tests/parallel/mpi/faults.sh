@@ -48,6 +48,8 @@ for rank in 0 1; do
   grep -q "^rank $rank: Rank $((1 - rank)) has another program than rank $rank" <<<"$said" ||
     fail "rank $rank does not see that programs differ"
 done
-launch_apart 3 hang
+launch_apart 3 hang 1
 expect_errors 3
+launch_apart 3 hang 2
+grep -Eq "^rank 0: after .* rank 1 and rank 2 until" <<<"$said" || fail "rank 0 does not name both"
 echo "$mpi: $deaths deaths, a rank that hangs and one that differs are errors"

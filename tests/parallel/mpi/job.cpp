@@ -5,7 +5,7 @@
 //   job large COUNT       sums and gathers of several messages for each rank, COUNT runs
 //   job layers            a layer whose weights are divided, compared with one rank
 //   job die MS RUNS       the last rank kills itself after MS ms, at the latest after RUNS runs; others must fail
-//   job hang              the last rank stops; others must fail
+//   job hang N            the last N ranks stop; others must fail
 //   job differ            the last rank has another program; all must fail
 //   job ours              as sum 1, with MPI initialised by the caller, and its communicator
 #include <csignal>
@@ -162,11 +162,11 @@ int die(const std::shared_ptr<Transport>& transport, const Device& device, int m
   return 1;
 }
 
-int hang(const std::shared_ptr<Transport>& transport, const Device& device) {
+int hang(const std::shared_ptr<Transport>& transport, const Device& device, int count) {
   const ParallelProgram program =
       must(compile_parallel(device, transport, {chain(transport->size())}, options_of(kTimeout)), transport->rank());
   run(program, transport->rank());
-  if (transport->rank() + 1 < transport->size()) return fails(program, transport->rank(), 0);
+  if (transport->rank() + count < transport->size()) return fails(program, transport->rank(), 0);
   std::this_thread::sleep_for(3 * kTimeout);
   std::_Exit(0);
 }
@@ -200,7 +200,7 @@ int run_job(const std::vector<std::string>& words) {
     if (mode == "large") status = large(transport, device, number(1));
     if (mode == "layers") status = layers(transport, device);
     if (mode == "die") status = die(transport, device, number(1), number(2));
-    if (mode == "hang") status = hang(transport, device);
+    if (mode == "hang") status = hang(transport, device, number(1));
     if (mode == "differ") status = differ(transport, device);
     std::printf("%s\n", fmt::format("rank {}: ok", transport->rank()).c_str());
   }
@@ -216,7 +216,7 @@ int run_job(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   const std::vector<std::string> all(words + 1, words + count);
   if (all.empty()) {
-    std::fprintf(stderr, "usage: job sum COUNT | large COUNT | layers | die MS RUNS | hang | differ | ours\n");
+    std::fprintf(stderr, "usage: job sum COUNT | large COUNT | layers | die MS RUNS | hang N | differ | ours\n");
     return 64;
   }
   return run_job(all);
