@@ -27,7 +27,7 @@ Result<std::int64_t> divisor(const Session& session, DType dtype) {
   // A driver that converts 16-bit floats by integer code takes tens of times as long for them.
   VKF_TRY(missing, session.context->tiers().missing(FeatureTier::float16));
   const bool slow = size_of(dtype) == 2 && !missing.empty();
-  return (session.quick ? 128 : 64) * (slow ? 4 : 1);
+  return (session.quick ? 512 : 64) * (slow ? 4 : 1);
 }
 
 /// What sets must add up to, so that the last-level cache does not hold one until its next turn.

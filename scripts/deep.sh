@@ -2,8 +2,8 @@
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
-#       portability matrices windows onnxruntime torch devices, all without one; or sanitizers-quick, the part of the
-#       first that CI runs
+#       portability matrices windows onnxruntime torch devices slow, all without one; or sanitizers-quick, the part of
+#       the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -208,6 +208,11 @@ files() {
 # Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
 matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }
 
+# Single tests that SwiftShader compiles for long (tests/CMakeLists.txt, slow_of_...).
+slow() {
+  release && ctest --preset release -C deep -L deep || failed+=(slow)
+}
+
 # What other vendors' compilers make of kernels, here and with the newer Mesa of another Debian.
 portability() {
   release && ctest --preset release -L portability || failed+=(portability)
@@ -263,13 +268,13 @@ torch() {
 
 [ $# -gt 0 ] ||
   set -- sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files \
-    portability matrices windows onnxruntime torch devices
+    portability matrices windows onnxruntime torch devices slow
 for tier in "$@"; do
   SECONDS=0
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
     graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
-    onnxruntime | torch | devices) "$tier" ;;
+    onnxruntime | torch | devices | slow) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

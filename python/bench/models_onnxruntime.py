@@ -2,7 +2,8 @@
 
     python models_onnxruntime.py MODEL.onnx INPUTS.npz...      (arrays in the order of the model's inputs)
 
-Beside them the sum of its kernels, and a run by the Python package with arrays. Sessions have no other provider.
+Beside them the sum of its kernels, and runs by the Python package: with values on the device, in turns with ONNX
+Runtime's, and with arrays. Sessions have no other provider.
 """
 
 import sys
@@ -43,12 +44,21 @@ def measure(path, arrays):
     kept = [vkfuse.onnxruntime.on_device(np.zeros_like(result)) for result in results]
     for value, one in zip(session.get_outputs(), kept):
         binding.bind_ortvalue_output(value.name, one)
-    bound = times_ms(lambda: session.run_with_iobinding(binding), 60)
+    session.run_with_iobinding(binding)
     assert all(np.array_equal(one.numpy(), result) for one, result in zip(kept, results)), "other results"
     program = vkfuse.load(path)
     python = times_ms(lambda: program(*arrays), 15)
+    own = vkfuse.compile(vkfuse.load_tensors(path)["outputs"])
+    given = {name: vkfuse.array(inputs[name]) for name in own.input_names}
+    into = own.submit(given).outputs
+    bound, waited = [], []
+    for _ in range(8):  # in turns; the first two warm up
+        bound += times_ms(lambda: session.run_with_iobinding(binding), 20)
+        waited += times_ms(lambda: own.submit(given, into).wait(), 20)
+    bound, waited = bound[40:], waited[40:]
     kernels = sum(kernel.microseconds for kernel in program.profile(*arrays)) / 1e3
-    print(f"{path}: kernels {kernels:.3f}, on the device {np.median(bound[20:]):.3f}, "
+    print(f"{path}: kernels {kernels:.3f}, on the device {np.median(bound):.3f}, "
+          f"{np.median(bound) / np.median(waited):.3f} of the library's own {np.median(waited):.3f}, "
           f"arrays {np.median(by_arrays[7:]):.2f} (first: {' '.join(f'{one:.1f}' for one in by_arrays[:8])}), "
           f"Python {np.median(python[7:]):.2f}", flush=True)
 

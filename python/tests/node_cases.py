@@ -85,8 +85,10 @@ class OnnxRuntime:
                 raise
         self.devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == "VkfuseExecutionProvider"]
 
-    def session(self, model, alone=True, options=None, severity=4):
+    def session(self, model, alone=True, options=None, severity=4, keys=None):
         settings = self.ort.SessionOptions()
+        for key, value in (keys or {}).items():
+            settings.add_session_config_entry(key, value)
         settings.log_severity_level = severity
         settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")  # 1.23 knows no such entry
         if alone:

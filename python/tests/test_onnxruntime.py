@@ -283,6 +283,61 @@ def check_branches(session, given):
         np.testing.assert_array_equal(y, np.maximum(h, 0) if c else -h)
 
 
+def precompiled(host, path, embed, options=None):
+    """The model at `path` as ONNX Runtime writes it with its groups compiled."""
+    written = str(path) + ".ctx.onnx"
+    keys = {"ep.context_enable": "1", "ep.context_embed_mode": embed, "ep.context_file_path": written}
+    host.session(str(path), options=options, keys=keys)
+    return written
+
+
+@pytest.mark.parametrize("embed", ["0", "1"])
+def test_a_precompiled_model_needs_the_other_no_more(host, tmp_path, rng, embed):
+    made, _ = mlp()
+    onnx.save(made, tmp_path / "m.onnx")
+    x = rng.standard_normal((5, 4)).astype(np.float32)
+    expected = host.session(made.SerializeToString()).run(None, {"x": x})[0]
+    written = precompiled(host, tmp_path / "m.onnx", embed)
+    (tmp_path / "m.onnx").unlink()
+    (node,) = onnx.load(written).graph.node
+    assert (node.op_type, node.domain, list(node.input), list(node.output)) == \
+        ("EPContext", "com.microsoft", ["x"], ["y"])
+    beside = [one.name for one in tmp_path.iterdir() if one.name.endswith(".vkfuse")]
+    assert len(beside) == (1 if embed == "0" else 0)
+    session = host.session(written)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], expected)
+    other = rng.standard_normal((2, 4)).astype(np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": other})[0], softmax(other @ mlp()[1]["w"] + mlp()[1]["b"]),
+                               1e-5)
+
+
+def test_a_precompiled_model_keeps_what_others_run(host, tmp_path, rng):
+    onnx.save(mixed(), tmp_path / "m.onnx")
+    keys = {"ep.context_enable": "1", "ep.context_embed_mode": "1", "ep.context_file_path": str(tmp_path / "c.onnx")}
+    expected = host.session(str(tmp_path / "m.onnx"), alone=False, keys=keys)
+    kinds = collections.Counter(node.op_type for node in onnx.load(tmp_path / "c.onnx").graph.node)
+    assert kinds["EPContext"] >= 1 and len(kinds) > 1
+    session = host.session(str(tmp_path / "c.onnx"), alone=False)
+    feeds = {one.name: rng.standard_normal([s if isinstance(s, int) else 3 for s in one.shape]).astype(np.float32)
+             for one in session.get_inputs()}
+    for got, right in zip(session.run(None, feeds), expected.run(None, feeds)):
+        np.testing.assert_array_equal(got, right)
+
+
+def test_a_damaged_precompiled_model_is_an_error_with_a_sentence(host, tmp_path):
+    onnx.save(mlp()[0], tmp_path / "m.onnx")
+    written = precompiled(host, tmp_path / "m.onnx", "0")
+    (beside,) = [one for one in tmp_path.iterdir() if one.name.endswith(".vkfuse")]
+    whole = beside.read_bytes()
+    for broken, sentence in [(whole[:100], "is damaged at byte"), (b"", "is damaged at byte 0"),
+                             (whole[:-64], "is damaged at byte"), (None, "There is no file")]:
+        beside.unlink(missing_ok=True)
+        if broken is not None:
+            beside.write_bytes(broken)
+        with pytest.raises(Exception, match=sentence):
+            host.session(written)
+
+
 def test_a_branch_is_ours_with_its_node(host):
     session = host.session(branches().SerializeToString())
     assert host.assigned(session)[OURS] == ["If"]

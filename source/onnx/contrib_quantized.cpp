@@ -255,10 +255,11 @@ Result<Outputs> import_dynamic_quantize_lstm(const NodeContext& node) {
   VKF_TRY(recurrence, numbers(kRecurrence, kScaleR));
   const Value w = weights, r = recurrence;
   std::vector<const Value*> operands;
-  for (int i = 0; i < 8; ++i) operands.push_back(node.has(i) ? &node.value(i) : nullptr);
+  for (int i = 0; i < node.inputs(); ++i) operands.push_back(node.has(i) ? &node.value(i) : nullptr);
   operands[kWeights] = &w;
   operands[kRecurrence] = &r;
-  return import_lstm(NodeContext(node.row(), node.opset(), node.outputs(), node.attributes(), std::move(operands)));
+  return import_lstm_that_rounds(
+      NodeContext(node.row(), node.opset(), node.outputs(), node.attributes(), std::move(operands)));
 }
 
 }  // namespace vkfuse::onnx

@@ -64,6 +64,22 @@ TensorData elements_of(const Value& value) {
   return value.known->dtype == value.tensor.dtype() ? *value.known : converted(*value.known, value.tensor.dtype());
 }
 
+/// The least and the largest element, each as a tensor of one; 0 is in every range.
+std::pair<TensorData, TensorData> range_of(const TensorData& tensor) {
+  const auto count = tensor.bytes.size() / static_cast<std::size_t>(size_of(tensor.dtype));
+  float least = 0, largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto element = static_cast<float>(element_real(tensor, i));
+    least = std::min(least, element);
+    largest = std::max(largest, element);
+  }
+  const auto one = [&](float number) {
+    const auto bytes = std::as_bytes(std::span(&number, 1));
+    return converted({{}, DType::f32, {}, {bytes.begin(), bytes.end()}}, tensor.dtype);
+  };
+  return {one(least), one(largest)};
+}
+
 bool is_computed(const Value& value) { return value.part != kFixed && !value.known; }
 
 std::string name_of_operand(int operand) { return fmt::format("operand{}", operand); }
@@ -108,6 +124,7 @@ Result<void> LongRecurrence::take_sizes(const NodeContext& node) {
   VKF_TRY(x, static_sizes(node.tensor(recurrent_operand::kInput).shape()));
   VKF_TRY(r, static_sizes(node.tensor(recurrent_operand::kRecurrence).shape()));
   has_cell_ = node.row().name.find("LSTM") != std::string_view::npos;
+  rounds_ = node.row().name == "DynamicQuantizeLSTM";
   batch_first_ = layout != 0;
   steps_ = x[batch_first_ ? 1 : 0];
   batch_ = x[batch_first_ ? 0 : 1];
@@ -161,6 +178,11 @@ Result<ir::Graph> LongRecurrence::graph_of(const NodeContext& node, const pb::No
     VKF_TRY(value, operand_of(node, i, number, steps));
     if (!value.tensor.valid()) return Error(value.tensor.error());
     held[static_cast<std::size_t>(i)] = std::move(value);
+  }
+  if (rounds_) {
+    held.resize(recurrent_operand::kLargest + 1);
+    held[recurrent_operand::kLeast] = Value(Tensor::input("least", dtype_, {}));
+    held[recurrent_operand::kLargest] = Value(Tensor::input("largest", dtype_, {}));
   }
   std::vector<const Value*> operands;
   for (const std::optional<Value>& value : held) operands.push_back(value ? &*value : nullptr);
@@ -249,6 +271,15 @@ vkfuse::Inputs LongRecurrence::inputs_of(const std::vector<std::optional<Value>>
   return inputs;
 }
 
+/// The steps of the longest sequence.
+std::int64_t LongRecurrence::longest(const std::vector<std::optional<Value>>& operands) const {
+  if (recurrent_operand::kLengths >= operands.size() || !operands[recurrent_operand::kLengths]) return steps_;
+  std::int64_t most = 0;
+  for (std::int64_t k = 0; k < batch_; ++k)
+    most = std::max(most, element_int(*operands[recurrent_operand::kLengths]->known, static_cast<std::size_t>(k)));
+  return std::clamp<std::int64_t>(most, 0, steps_);
+}
+
 /// All steps of one direction; the states are then the last.
 Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
                                                  const std::vector<std::optional<Value>>& operands, std::int64_t number,
@@ -256,6 +287,8 @@ Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
   const bool is_reversed = directions_[static_cast<std::size_t>(number)].is_reversed;
   const TensorData x = elements_of(*operands[recurrent_operand::kInput]);
   const int time = batch_first_ ? 1 : 0;
+  const auto [least, largest] =
+      rounds_ ? range_of(cut(x, time, 0, longest(operands))) : std::pair<TensorData, TensorData>();
   const std::int64_t count = (steps_ + kStepsOfRound - 1) / kStepsOfRound;
   std::vector<TensorData> results(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -266,6 +299,10 @@ Result<TensorData> LongRecurrence::run_direction(const Rounds& rounds,
     vkfuse::Inputs inputs = inputs_of(operands);
     inputs.emplace("x", HostView(part.bytes, part.sizes));
     inputs.emplace("h", HostView(states.h.bytes, states.h.sizes));
+    if (rounds_) {
+      inputs.emplace("least", HostView(least.bytes, least.sizes));
+      inputs.emplace("largest", HostView(largest.bytes, largest.sizes));
+    }
     if (states.c) inputs.emplace("c", HostView(states.c->bytes, states.c->sizes));
     if (recurrent_operand::kLengths < operands.size() && operands[recurrent_operand::kLengths]) {
       for (std::int64_t k = 0; k < batch_; ++k) {

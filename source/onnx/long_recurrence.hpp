@@ -9,8 +9,9 @@
 namespace vkfuse::onnx {
 
 namespace recurrent_operand {
-/// Operands of RNN, GRU and LSTM.
-enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes };
+/// Operands of RNN, GRU and LSTM; behind those of DynamicQuantizeLSTM, of a round of one: the least and the largest
+/// element of the whole input, which it rounds by.
+enum Operand { kInput, kWeights, kRecurrence, kBias, kLengths, kHidden, kCell, kPeepholes, kLeast = 12, kLargest };
 }  // namespace recurrent_operand
 
 /// Steps that compile_onnx plans as parts of one graph; longer sequences are run in rounds.
@@ -62,6 +63,7 @@ class LongRecurrence {
   [[nodiscard]] States initial(const std::vector<std::optional<Value>>& operands, std::int64_t number) const;
   Result<TensorData> run_direction(const Rounds& rounds, const std::vector<std::optional<Value>>& operands,
                                    std::int64_t number, States& states) const;
+  [[nodiscard]] std::int64_t longest(const std::vector<std::optional<Value>>& operands) const;
   [[nodiscard]] vkfuse::Inputs inputs_of(const std::vector<std::optional<Value>>& operands) const;
 
   std::vector<Direction> directions_;
@@ -69,7 +71,7 @@ class LongRecurrence {
   HostTypes types_;
   DType dtype_ = DType::f32;
   std::int64_t steps_ = 0, batch_ = 0, hidden_ = 0;
-  bool batch_first_ = false, has_cell_ = false;
+  bool batch_first_ = false, has_cell_ = false, rounds_ = false;
 };
 
 }  // namespace vkfuse::onnx

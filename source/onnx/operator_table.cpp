@@ -111,7 +111,7 @@ constexpr OperatorRow kRows[] = {
     {"Dropout", 12, kNew, {1, 3}, Takes::floats, import_dropout_12, "", "seed"},
     {"DynamicQuantizeLSTM", 1, 1, {3, 12}, Takes::floats, import_dynamic_quantize_lstm, "",
         "activation_alpha activation_beta activations clip direction hidden_size input_forget",
-        "length known at import, 512 steps at most without the host; inputs and states are not rounded", kContrib,
+        "length known at import, 512 steps at most without the host", kContrib,
         nullptr, nullptr, Control::recurrence},
     {"DynamicQuantizeLinear", 11, kNew, kUnary, Takes::floats, import_dynamic_quantize},
     {"DynamicQuantizeMatMul", 1, 1, {3, 5}, Takes::floats, import_dynamic_quantize_matmul, "", "", "", kContrib},

@@ -163,6 +163,8 @@ Result<Outputs> import_attention(const NodeContext&);
 Result<Outputs> import_rnn(const NodeContext&);
 Result<Outputs> import_gru(const NodeContext&);
 Result<Outputs> import_lstm(const NodeContext&);
+/// An LSTM whose inputs and states are rounded to 8 bits before they are multiplied.
+Result<Outputs> import_lstm_that_rounds(const NodeContext&);
 
 // grid_sample.cpp
 Result<Outputs> import_grid_sample(const NodeContext&);

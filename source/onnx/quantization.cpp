@@ -141,14 +141,23 @@ Result<Outputs> import_quantize(const NodeContext& node) {
   return Outputs{std::move(result)};
 }
 
-DynamicSteps dynamic_steps(const Tensor& x) {
+DynamicSteps dynamic_steps(const Tensor& x) { return dynamic_steps(x, x.min(), x.max()); }
+
+DynamicSteps dynamic_steps(const Tensor& x, const Tensor& least, const Tensor& largest) {
   // The range holds 0, so that 0 is exact.
-  const Tensor low = op("min", x.min(), 0);
-  const Tensor high = op("max", x.max(), 0);
-  const Tensor scale = (high - low) / 255.0;
+  const Tensor low = op("min", least, 0);
+  const Tensor high = op("max", largest, 0);
+  // Of zeros alone, as ONNX Runtime has it: the operator's definition divides 0 by 0.
+  const Tensor range = high - low;
+  const Tensor scale = select(op("eq", range, 0), Tensor::scalar(x.dtype(), 1), range / 255.0);
   const Tensor zero_point = saturated(whole_steps(-low / scale), DType::u8);
   const Tensor steps = whole_steps(x / scale) + zero_point.cast(DType::i32);
   return {saturated(steps, DType::u8), scale, zero_point};
+}
+
+Tensor in_dynamic_steps(const Tensor& x, const DynamicSteps& steps) {
+  const Tensor whole = steps.integers.cast(DType::i32) - steps.zero_point.cast(DType::i32);
+  return whole.cast(x.dtype()) * steps.scale;
 }
 
 Result<Outputs> import_dynamic_quantize(const NodeContext& node) {

@@ -25,5 +25,9 @@ struct DynamicSteps {
   Tensor integers, scale, zero_point;
 };
 DynamicSteps dynamic_steps(const Tensor& x);
+/// By the range of all numbers, of which `x` are some.
+DynamicSteps dynamic_steps(const Tensor& x, const Tensor& least, const Tensor& largest);
+/// `x` as its steps stand for it, in its own dtype.
+Tensor in_dynamic_steps(const Tensor& x, const DynamicSteps& steps);
 
 }  // namespace vkfuse::onnx

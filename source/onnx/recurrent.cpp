@@ -8,6 +8,7 @@
 #include "onnx/named_activations.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
+#include "onnx/quantization.hpp"
 #include "onnx/text.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -20,6 +21,7 @@ struct Cell {
   Dim batch = 1;
   double clip = 0;
   bool input_forget = false, linear_before_reset = false;
+  bool rounds = false;  ///< inputs and states are rounded to 8 bits before products, by their range
 };
 struct Direction {
   std::vector<Activation> act;
@@ -67,8 +69,9 @@ void gru_step(const Cell& cell, Direction& d, const Tensor& product) {
 
 void lstm_step(const Cell& cell, Direction& d, const Tensor& product) {
   // A product for each of the gates i, o, f, c: what they make of it then is computed where the product is.
+  const Tensor h = cell.rounds && !d.is_at_rest ? in_dynamic_steps(d.h, dynamic_steps(d.h)) : d.h;
   const auto gate_sum = [&](std::int64_t number) {
-    return gate(cell, product, number) + recurrence(cell, d, d.h, number * cell.hidden, (number + 1) * cell.hidden);
+    return gate(cell, product, number) + recurrence(cell, d, h, number * cell.hidden, (number + 1) * cell.hidden);
   };
   const auto peeped = [&](std::int64_t number, const Tensor& c) {
     const Tensor plain = gate_sum(number);
@@ -123,7 +126,10 @@ Result<void> check_shape(const NodeContext& node, int operand, const Shape& requ
 /// One operator on one node.
 class Recurrent {
  public:
-  Recurrent(const NodeContext& node, std::int64_t gates, Step step) : node_(node), step_(step) { cell_.gates = gates; }
+  Recurrent(const NodeContext& node, std::int64_t gates, Step step, bool rounds = false) : node_(node), step_(step) {
+    cell_.gates = gates;
+    cell_.rounds = rounds;
+  }
 
   Result<Outputs> run(std::initializer_list<std::string_view> activations) {
     VKF_CHECK_OK(read(activations.size() > 2));
@@ -149,6 +155,7 @@ class Recurrent {
   Result<void> check_operands();
   Direction direction_of(int number) const;
   Tensor sequence_of(Direction& direction, bool is_reverse) const;
+  DynamicSteps steps_of(const Tensor& x) const;
   [[nodiscard]] Tensor initial(int operand, int direction) const {
     const auto given = part_of(node_, operand, direction, batch_first_ ? 1 : 0);
     return given ? *given : filled({cell_.batch, cell_.hidden}, Tensor::scalar(node_.dtype(), 0));
@@ -231,11 +238,23 @@ Direction Recurrent::direction_of(int number) const {
   return made;
 }
 
+/// How the input is rounded: by the range of what the longest sequence has.
+DynamicSteps Recurrent::steps_of(const Tensor& x) const {
+  if (node_.has(recurrent_operand::kLeast))
+    return dynamic_steps(x, node_.tensor(recurrent_operand::kLeast), node_.tensor(recurrent_operand::kLargest));
+  if (!node_.has(recurrent_operand::kLengths)) return dynamic_steps(x);
+  const Tensor& lengths = node_.tensor(recurrent_operand::kLengths);
+  const Tensor is_read = op("gt", lengths.max(), Tensor::iota(lengths.dtype(), {cell_.steps, 1, 1}, 0));
+  const Tensor read = select(is_read, x, Tensor::scalar(x.dtype(), 0));
+  return dynamic_steps(x, read.min(), read.max());
+}
+
 /// Runs the steps; the direction's state is then the last. Where a sequence is shorter than the others, its state stays
 /// and its results are 0: read backwards, it begins at its own end.
 Tensor Recurrent::sequence_of(Direction& d, bool is_reverse) const {
-  const Tensor x = batch_first_ ? node_.tensor(recurrent_operand::kInput).permute({1, 0, 2})
-                                : node_.tensor(recurrent_operand::kInput);
+  Tensor x = node_.tensor(recurrent_operand::kInput);
+  if (batch_first_) x = x.permute({1, 0, 2});
+  if (cell_.rounds) x = in_dynamic_steps(x, steps_of(x));
   // All steps' products with the input at once: the recurrence is all that has to wait.
   Tensor products = dot_general(x, d.w, {.contract_a = {2}, .contract_b = {1}});
   if (d.bias_w) products = products + *d.bias_w;
@@ -266,6 +285,10 @@ Result<Outputs> import_rnn(const NodeContext& node) { return Recurrent(node, 1, 
 Result<Outputs> import_gru(const NodeContext& node) { return Recurrent(node, 3, gru_step).run({"Sigmoid", "Tanh"}); }
 Result<Outputs> import_lstm(const NodeContext& node) {
   return Recurrent(node, 4, lstm_step).run({"Sigmoid", "Tanh", "Tanh"});
+}
+
+Result<Outputs> import_lstm_that_rounds(const NodeContext& node) {
+  return Recurrent(node, 4, lstm_step, true).run({"Sigmoid", "Tanh", "Tanh"});
 }
 
 }  // namespace vkfuse::onnx

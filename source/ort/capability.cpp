@@ -6,6 +6,7 @@
 #include <set>
 
 #include "onnx/trial.hpp"
+#include "ort/context.hpp"
 #include "ort/stages.hpp"
 
 namespace vkfuse::ort {
@@ -119,6 +120,8 @@ class Search {
   }
 
   Result<void> try_alone(int at) {
+    // What an earlier session compiled goes to the provider that wrote it, by itself.
+    if (is_context(graph_.nodes[static_cast<std::size_t>(at)])) return {};
     nodes_[static_cast<std::size_t>(at)].is_ours = true;
     Result<std::optional<Error>> refusal = refusal_of(at);
     // What cannot be written as a model is not taken either.

@@ -126,6 +126,8 @@ Result<std::unique_ptr<Provider>> Factory::make(const OrtSessionOptions* session
   VKF_TRY(given, options_of(host_, session));
   VKF_TRY(options, parse_options(given));
   VKF_TRY(device, open(options, logger));
+  VKF_TRY(contexts, read_context_options(host_, session));
+  options.contexts = std::move(contexts);
   return std::make_unique<Provider>(host_, blocks_, std::move(device), std::move(options), logger);
 }
 

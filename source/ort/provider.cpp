@@ -64,16 +64,23 @@ struct Provider::Callbacks {
     Provider& provider = of(self);
     return guarded(provider.host_, [&] { return provider.claim(graph, support); });
   }
-  static OrtStatus* compile(OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
-                            OrtNodeComputeInfo** infos, OrtNode**) noexcept {
-    Provider& provider = of(self);
+  /// Fills `contexts` where the session writes precompiled models.
+  static OrtStatus* compile(Provider& provider, std::span<const OrtGraph* const> graphs, const OrtNode* const* fused,
+                            OrtNodeComputeInfo** infos, OrtNode** contexts) noexcept {
     return guarded(provider.host_, [&]() -> Result<void> {
-      std::vector<std::unique_ptr<ort::Compute>> made;  // nothing is handed over where one fails
-      for (std::size_t i = 0; i < count; ++i) {
-        VKF_TRY(info, provider.compile(graphs[i], fused[i]));
-        made.push_back(std::move(info));
+      std::vector<Compiled> made;  // nothing is handed over where one fails
+      for (std::size_t i = 0; i < graphs.size(); ++i) {
+        Result<Compiled> one = provider.compile(graphs[i], fused[i]);
+        if (!one) {
+          for (const Compiled& other : made) provider.host_.api->ReleaseNode(other.context);
+          return std::move(one).error();
+        }
+        made.push_back(*std::move(one));
       }
-      for (std::size_t i = 0; i < count; ++i) infos[i] = made[i].release();
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        infos[i] = made[i].compute.release();
+        if (contexts != nullptr && made[i].context != nullptr) contexts[i] = made[i].context;
+      }
       provider.compiled_.clear();
       return {};
     });
@@ -98,7 +105,10 @@ Provider::Provider(const Host& host, Blocks& blocks, Device device, ProviderOpti
   ort_version_supported = kApiVersion;
   GetName = Callbacks::get_name;
   GetCapability = Callbacks::get_capability;
-  Compile = Callbacks::compile;
+  Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, std::size_t count,
+               OrtNodeComputeInfo** infos, OrtNode** contexts) noexcept {
+    return Callbacks::compile(Callbacks::of(self), {graphs, count}, fused, infos, contexts);
+  };
   ReleaseNodeComputeInfos = Callbacks::release;
   CreateAllocator = Callbacks::create_allocator;
 }
@@ -135,6 +145,10 @@ Result<void> Provider::claim(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   OrtNodeFusionOptions fusion{};
   fusion.ort_version_supported = kApiVersion;
   fusion.drop_constant_initializers = true;
+  for (std::size_t i = 0; i < read.nodes.size(); ++i) {
+    VKF_TRY(is_ours, is_our_context(host_, read.nodes[i]));
+    if (is_ours) groups.push_back({static_cast<int>(i)});
+  }
   for (const std::vector<int>& group : groups) {
     std::vector<const OrtNode*> nodes;
     for (const int at : group) nodes.push_back(read.nodes[static_cast<std::size_t>(at)].handle);
@@ -149,19 +163,33 @@ Result<std::shared_ptr<const Provider::Group>> Provider::group_of(const HostGrap
   std::string key = key_of(graph, nodes);
   if (const auto found = compiled_.find(key); found != compiled_.end()) return found->second;
   VKF_TRY(model, write_model(host_, graph, nodes, Weights::all));
+  VKF_TRY(group, compiled_group(std::as_bytes(std::span(model.bytes)), model.external_data));
+  if (!options_.dump.empty()) VKF_CHECK_OK(dump(model, group->program));
+  compiled_.emplace(std::move(key), group);
+  return group;
+}
+
+Result<std::shared_ptr<const Provider::Group>> Provider::unpacked_group(const HostGraph& graph) {
+  VKF_TRY(unpacked, read_context(host_, graph.handle, graph.nodes[0]));
+  auto group = compiled_group(unpacked.model, unpacked.external_data);
+  if (!group)
+    return std::move(group).error().within(
+        fmt::format("reading a precompiled group of {} bytes", unpacked.held.size()));
+  return group;
+}
+
+Result<std::shared_ptr<const Provider::Group>> Provider::compiled_group(
+    std::span<const std::byte> model, std::map<std::string, std::span<const std::byte>, std::less<>> external_data) {
   onnx::OnnxOptions options;
-  options.external_data = model.external_data;
+  options.external_data = std::move(external_data);
   CompileOptions compile_options;
   compile_options.numerics = options_.numerics;
   compile_options.fusion = options_.fusion;
   compile_options.tune = options_.tune;
   compile_options.tune_ms = options_.tune_ms;
-  VKF_TRY(program, onnx::compile_onnx(device_, std::as_bytes(std::span(model.bytes)), options, compile_options));
-  if (!options_.dump.empty()) VKF_CHECK_OK(dump(model, program));
+  VKF_TRY(program, onnx::compile_onnx(device_, model, options, compile_options));
   std::vector<std::string> outputs = program.output_names();
-  auto group = std::make_shared<const Group>(Group{std::move(program), std::move(outputs)});
-  compiled_.emplace(std::move(key), group);
-  return group;
+  return std::make_shared<const Group>(Group{std::move(program), std::move(outputs)});
 }
 
 Result<void> Provider::dump(const WrittenModel& model, const onnx::OnnxProgram& program) {
@@ -174,9 +202,10 @@ Result<void> Provider::dump(const WrittenModel& model, const onnx::OnnxProgram& 
   return write_whole_file(folder / (name + ".txt"), plan ? *plan : plan.error().text() + "\n");
 }
 
-Result<std::unique_ptr<ort::Compute>> Provider::compile(const OrtGraph* graph, const OrtNode* fused) {
+Result<Provider::Compiled> Provider::compile(const OrtGraph* graph, const OrtNode* fused) {
   VKF_TRY(read, read_graph(host_, graph));
-  VKF_TRY(group, group_of(read, all_nodes(read)));
+  const bool is_unpacked = read.nodes.size() == 1 && is_context(read.nodes[0]);
+  VKF_TRY(group, is_unpacked ? unpacked_group(read) : group_of(read, all_nodes(read)));
   const auto names = [&](auto count, auto get) -> Result<std::vector<std::string>> {
     std::size_t size = 0;
     VKF_CHECK_OK(taken(host_, count(fused, &size)));
@@ -193,7 +222,18 @@ Result<std::unique_ptr<ort::Compute>> Provider::compile(const OrtGraph* graph, c
   places.inputs = std::move(inputs);
   VKF_TRY(outputs, places_of(group->outputs, expected));
   places.outputs = std::move(outputs);
-  return std::make_unique<ort::Compute>(host_, blocks_, device_, std::move(group), std::move(places));
+  Compiled made;
+  if (options_.contexts.is_written && !is_unpacked) {
+    ContextNode node{{}, std::move(read_names), std::move(expected)};
+    const char* name = nullptr;
+    VKF_CHECK_OK(taken(host_, host_.api->Node_GetName(fused, &name)));
+    node.name = name;
+    VKF_TRY(model, write_model(host_, read, all_nodes(read), Weights::all));
+    VKF_TRY(context, write_context(host_, graph, options_.contexts, node, model));
+    made.context = context;
+  }
+  made.compute = std::make_unique<ort::Compute>(host_, blocks_, device_, std::move(group), std::move(places));
+  return made;
 }
 
 }  // namespace vkfuse::ort

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ort/capability.hpp"
+#include "ort/context.hpp"
 #include "ort/memory.hpp"
 #include "ort/model.hpp"
 #include "ort/options.hpp"
@@ -35,8 +36,17 @@ class Provider : public OrtEp {
 
   Result<bool> belongs_to_its_node(const HostGraph& graph);
   Result<void> claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
-  Result<std::unique_ptr<ort::Compute>> compile(const OrtGraph* graph, const OrtNode* fused);
+  /// What runs a group that became `fused`, and the EPContext node for it where the session writes them.
+  struct Compiled {
+    std::unique_ptr<ort::Compute> compute;
+    OrtNode* context = nullptr;
+  };
+  Result<Compiled> compile(const OrtGraph* graph, const OrtNode* fused);
   Result<std::shared_ptr<const Group>> group_of(const HostGraph& graph, const std::vector<int>& nodes);
+  /// The group that an EPContext node holds.
+  Result<std::shared_ptr<const Group>> unpacked_group(const HostGraph& graph);
+  Result<std::shared_ptr<const Group>> compiled_group(
+      std::span<const std::byte> model, std::map<std::string, std::span<const std::byte>, std::less<>> external_data);
   Result<void> dump(const WrittenModel& model, const onnx::OnnxProgram& program);
   void note(const std::string& sentence);
 

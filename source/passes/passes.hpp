@@ -43,6 +43,10 @@ Result<ir::Graph> name_positions(const ir::Graph& graph);
 /// Sums of f32 and f64 that are divided by the number of their elements become reduce_mean, which rounds less.
 Result<ir::Graph> name_means(const ir::Graph& graph);
 
+/// Constant factors whose rows begin at no multiple of 16 bytes, with the contracted axis as their last where that
+/// makes them begin so. Those of fewer bytes are in a cache whatever their form.
+Result<ir::Graph> pack_factors(const ir::Graph& graph, std::int64_t least_bytes = 64 << 10);
+
 /// One node for equal computations, and one order of nodes and of operands of commutative ops for all graphs that
 /// compute the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it
 /// is, and equal nodes are still one.

@@ -79,6 +79,7 @@ class Naming {
   Made comparison(const Node& node, const std::vector<NodeId>& operands);
   Made logic(const Node& node, const std::vector<NodeId>& operands);
   Made choice(const Node& node, const std::vector<NodeId>& operands);
+  Result<NodeId> opposite(NodeId condition);
   Made gather(const Node& node, const std::vector<NodeId>& operands);
   Made stretched(NodeId value, const Shape& shape);
   Made everywhere(DType dtype, double value, const Shape& shape) {
@@ -193,6 +194,12 @@ Naming::Made Naming::within(const Band& band, const Node& node) {
     inside = half;
   }
   const auto& bytes = *std::get<ir::ConstantPayload>(node.payload).bytes;
+  if (node.type.dtype == DType::boolean) {
+    const std::size_t at = band.inside * static_cast<std::size_t>(size_of(DType::boolean));
+    if (bytes[at] != std::byte{0}) return stretched(*inside, node.type.shape);
+    VKF_TRY(outside, opposite(*inside));
+    return stretched(outside, node.type.shape);
+  }
   const auto literal = [&](std::size_t element) {
     const auto size = static_cast<std::size_t>(size_of(node.type.dtype));
     const std::byte* at = bytes.data() + element * size;
@@ -252,7 +259,24 @@ Naming::Made Naming::logic(const Node& node, const std::vector<NodeId>& operands
 
 Naming::Made Naming::choice(const Node& node, const std::vector<NodeId>& operands) {
   const auto known = known_.truth(operands[0]);
-  return known ? stretched(operands[*known ? 1 : 2], node.type.shape) : Made(std::nullopt);
+  if (known) return stretched(operands[*known ? 1 : 2], node.type.shape);
+  if (node.type.dtype != DType::boolean) return std::optional<NodeId>();
+  // Of two truths that are known it is the condition, or what is opposite to it.
+  const auto first = known_.truth(operands[1]), second = known_.truth(operands[2]);
+  if (!first || !second) return std::optional<NodeId>();
+  if (*first == *second) return everywhere(DType::boolean, *first ? 1 : 0, node.type.shape);
+  if (*first) return stretched(operands[0], node.type.shape);
+  VKF_TRY(other, opposite(operands[0]));
+  return stretched(other, node.type.shape);
+}
+
+/// What is true where a condition is false. Comparisons of integers have one that is a comparison.
+Result<NodeId> Naming::opposite(NodeId condition) {
+  const Node& of = node(condition);
+  const ops::Comparison* comparison = ops::comparison_of(of.op->role);
+  if (comparison == nullptr || is_float(node(of.operands[0]).type.dtype)) return rewriter_.op("not", {condition});
+  const std::vector<NodeId> operands = of.operands;
+  return rewriter_.op(ops::comparison_of(comparison->opposite)->name, operands);
 }
 
 /// Elements at positions that follow each other, or at one, are a view.

@@ -5,7 +5,9 @@
 
 #include "passes/passes.hpp"
 #include "support/cases.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -190,6 +192,74 @@ TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
       "  %3 = dot batch_a=[] batch_b=[] contract_a=[2] contract_b=[0] %0 %1 : f32[2, 4, 4]\n  %4 = dot batch_a=[] "
       "batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f32[2, 8, 8]\n"
       "  output \"y\" = %3\n  output \"z\" = %4\n");
+}
+
+/// A constant factor, and which of its axes meet x.
+struct Factor {
+  std::vector<std::int64_t> sizes;
+  int contracted = 0;
+  std::optional<int> batch = {};
+};
+
+/// Its product with x, of which the constant is the first or the second factor.
+ir::Graph product_with(const Factor& factor, DType dtype, bool is_first) {
+  Shape shape;
+  std::int64_t count = 1;
+  for (const std::int64_t size : factor.sizes) {
+    shape.emplace_back(size);
+    count *= size;
+  }
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < count; ++i) ir::encode(dtype, static_cast<double>(i * 7 % 11 - 5), bytes);
+  const Tensor constant = Tensor::constant(dtype, shape, bytes);
+  Shape sizes{Dim(2), shape[static_cast<std::size_t>(factor.contracted)]};
+  if (factor.batch) sizes.insert(sizes.begin(), shape[static_cast<std::size_t>(*factor.batch)]);
+  const Tensor x = Tensor::input("x", dtype, sizes);
+  DotAxes axes{.contract_a = {factor.batch ? 2 : 1}, .contract_b = {factor.contracted}};
+  if (factor.batch) {
+    axes.batch_a = {0};
+    axes.batch_b = {*factor.batch};
+  }
+  if (!is_first) return graph_of({dot_general(x, constant, axes)});
+  std::swap(axes.contract_a, axes.contract_b);
+  std::swap(axes.batch_a, axes.batch_b);
+  return graph_of({dot_general(constant, x, axes)});
+}
+
+TEST(Passes, PackedFactorsEndWithTheContractedAxisAndChangeNoValue) {
+  const Factor factors[] = {{{16, 5}}, {{5, 16, 3}, 1}, {{16, 7, 3}, 0, 2}, {{3, 16, 5}, 1, 0}, {{16, 3, 5}, 0, 1}};
+  for (const DType dtype : {DType::f16, DType::f32, DType::i8, DType::i32}) {
+    for (const Factor& factor : factors) {
+      for (const bool is_first : {false, true}) {
+        const ir::Graph graph = product_with(factor, dtype, is_first);
+        const ir::Graph made = must(passes::pack_factors(graph, 0));
+        must(ir::verify(made));
+        for (const ir::Node& node : made.nodes()) {
+          if (node.op->cls == ops::OpClass::constant) {
+            EXPECT_EQ(node.type.shape.back(), Dim(16));
+          }
+        }
+        expect_same_values(graph, made, data_for({graph, {}, 5, false}),
+                           fmt::format("{}, contracted {}", name_of(dtype), factor.contracted));
+        EXPECT_EQ(ir::print(must(passes::pack_factors(graph))), ir::print(graph)) << "it is small";
+      }
+    }
+  }
+}
+
+TEST(Passes, FactorsStayWhereTheyGainNothing) {
+  const auto stays = [](const ir::Graph& graph) {
+    EXPECT_EQ(ir::print(must(passes::pack_factors(graph, 0))), ir::print(graph));
+  };
+  stays(product_with({{16, 8}}, DType::f32, false));     // rows of 32 bytes
+  stays(product_with({{15, 5}}, DType::f32, false));     // turned, they would have 60
+  stays(product_with({{5, 16}, 1}, DType::f32, false));  // it is the last
+  // Read by something else, and by products along two axes.
+  std::vector<std::byte> bytes(std::size_t{16 * 5 * 4});
+  const Tensor w = Tensor::constant(DType::f32, {16, 5}, bytes);
+  const Tensor x = Tensor::input("x", DType::f32, {2, 16}), z = Tensor::input("z", DType::f32, {2, 5});
+  stays(graph_of({matmul(x, w), w + 1.0}));
+  stays(graph_of({matmul(x, w), dot_general(z, w, {.contract_a = {1}, .contract_b = {1}})}));
 }
 
 TEST(Passes, ChangeNoValueOfRandomGraphs) {

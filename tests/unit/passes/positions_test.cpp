@@ -89,6 +89,33 @@ TEST(Positions, AStoredTriangleIsAComparison) {
             "  %9 = add %0 %8 : f32[4, 4]\n  output \"y\" = %9\n");
 }
 
+/// Truths are the comparison itself, not a choice between two of them: as a constant, and as written out.
+TEST(Positions, AStoredTriangleOfTruthsIsAComparison) {
+  const auto triangle = [](bool above) {  // large enough to be looked at
+    std::string elements;
+    for (int i = 0; i < 64; ++i) elements += (i % 8 > i / 8) == above ? "1, " : "0, ";
+    elements.resize(elements.size() - 2);
+    return after("  %0 = constant {" + elements +
+                 "} : bool[8, 8]\n  %1 = input \"x\" : bool[8, 8]\n  %2 = and %0 %1 : bool[8, 8]\n"
+                 "  output \"y\" = %2\n");
+  };
+  const std::string apart =
+      "  %0 = iota axis=1 : i32[1, 8]\n  %1 = iota axis=0 : i32[8, 1]\n"
+      "  %2 = sub %0 %1 : i32[8, 8]\n  %3 = constant {1} : i32[]\n";
+  EXPECT_EQ(triangle(true).find(apart + "  %4 = ge %2 %3 : bool[8, 8]\n"), 0U) << triangle(true);
+  EXPECT_EQ(triangle(false).find(apart + "  %4 = lt %2 %3 : bool[8, 8]\n"), 0U) << triangle(false);
+  const auto chosen = [](const std::string& dtype, int a, int b) {
+    return after("  %0 = input \"x\" : " + dtype + "[3]\n  %1 = constant {1} : " + dtype +
+                 "[]\n  %2 = lt %0 %1 : bool[3]\n  %3 = constant {" + std::to_string(a) + "} : bool[]\n" +
+                 "  %4 = constant {" + std::to_string(b) +
+                 "} : bool[]\n  %5 = select %2 %3 %4 : bool[3]\n  output \"y\" = %5\n");
+  };
+  EXPECT_NE(chosen("i32", 1, 0).find("output \"y\" = %2"), std::string::npos);
+  EXPECT_NE(chosen("i32", 0, 1).find("= ge %0 %1 : bool[3]"), std::string::npos);
+  EXPECT_NE(chosen("f32", 0, 1).find("= not %2 : bool[3]"), std::string::npos);  // NaN is neither
+  EXPECT_NE(chosen("f32", 1, 1).find("constant {1} : bool[]"), std::string::npos);
+}
+
 TEST(Positions, ComparisonsAreOfI32AndKnownOnesGo) {
   const std::string i32 =
       "  %0 = iota axis=1 : i32[1, 5]\n  %1 = iota axis=0 : i32[4, 1]\n  %2 = sub %0 %1 : i32[4, 5]\n"
