@@ -239,6 +239,22 @@ def test_results_that_have_shapes_by_data(host):
         np.testing.assert_array_equal(session.run(None, {"x": x.astype(np.float32)})[0], np.array(np.nonzero(x)))
 
 
+@pytest.mark.parametrize("steps", [3, 70])  # 70 are run in rounds, which are rounded by the range of all
+def test_a_quantised_lstm_rounds_as_onnx_runtime_does(host, rng, steps):
+    integers = {"w": rng.integers(-64, 64, (1, 3, 16)), "r": rng.integers(-64, 64, (1, 4, 16)), "z": np.zeros(1)}
+    weights = {name: array.astype(np.int8) for name, array in integers.items()} | {"s": np.float32([0.01])}
+    node = of("DynamicQuantizeLSTM", ["x", "w", "r", "", "n", "", "", "", "s", "z", "s", "z"], ["y"], hidden_size=4,
+              domain="com.microsoft")
+    made = model([node], [value("x", FLOAT, [steps, 2, 3]), value("n", TensorProto.INT32, [2])],
+                 [value("y", FLOAT, [steps, 1, 2, 4])], weights)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    x = rng.standard_normal((steps, 2, 3)).astype(np.float32)
+    x[-1] *= 9  # behind the end of both sequences: it decides nothing
+    feeds = {"x": x, "n": np.int32([steps // 2, steps - 1])}
+    right = onnxruntime.InferenceSession(made.SerializeToString(), providers=[CPU]).run(None, feeds)[0]
+    np.testing.assert_allclose(host.session(made.SerializeToString()).run(None, feeds)[0], right, 0, 2e-3)
+
+
 def test_an_initialiser_that_a_run_may_replace(host):
     made, weights = mlp()
     made.graph.input.append(value("b", FLOAT, [3]))
