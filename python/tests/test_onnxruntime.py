@@ -249,10 +249,12 @@ def test_a_quantised_lstm_rounds_as_onnx_runtime_does(host, rng, steps):
                  [value("y", FLOAT, [steps, 1, 2, 4])], weights)
     made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     x = rng.standard_normal((steps, 2, 3)).astype(np.float32)
-    x[-1] *= 9  # behind the end of both sequences: it decides nothing
+    x[-1] *= 9  # after the end of both sequences: it decides nothing
     feeds = {"x": x, "n": np.int32([steps // 2, steps - 1])}
-    right = onnxruntime.InferenceSession(made.SerializeToString(), providers=[CPU]).run(None, feeds)[0]
-    np.testing.assert_allclose(host.session(made.SerializeToString()).run(None, feeds)[0], right, 0, 2e-3)
+    alone = onnxruntime.SessionOptions()
+    alone.intra_op_num_threads = 1  # several may round the states of each sequence by a range of its own
+    right = onnxruntime.InferenceSession(made.SerializeToString(), alone, providers=[CPU]).run(None, feeds)[0]
+    np.testing.assert_allclose(host.session(made.SerializeToString()).run(None, feeds)[0], right, 0, 5e-4)
 
 
 def test_an_initialiser_that_a_run_may_replace(host):

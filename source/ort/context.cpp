@@ -30,7 +30,7 @@ Error damaged(std::size_t at) {
   return invalid("A precompiled group of nodes is damaged at byte {}, or another version of vkfuse wrote it.", at);
 }
 
-/// The record at `at`, which moves behind it.
+/// The record at `at`, which becomes where the next one begins.
 Result<std::span<const std::byte>> next_record(std::span<const std::byte> all, std::size_t& at) {
   if (all.size() - at < kAlignment) return damaged(at);
   std::uint64_t size = 0;

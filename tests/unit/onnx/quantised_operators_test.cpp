@@ -343,6 +343,14 @@ TEST(OnnxQuantised, WeightsOf3Bits) {
   expect_near(got[0].values, {6.4319997, 1.0218}, 1e-4);
 }
 
+/// The operator's definition divides 0 by 0.
+TEST(OnnxQuantised, ZerosAloneHaveTheScaleOfOnnxRuntime) {
+  const std::vector<Computed> got = OneNode("DynamicQuantizeLinear", 11).input({3}, {0, 0, 0}).outputs(3);
+  expect_near(got[0].values, {0, 0, 0}, 0);
+  expect_near(got[1].values, {1}, 0);
+  expect_near(got[2].values, {0}, 0);
+}
+
 TEST(OnnxQuantised, WeightsOfLstm) {
   const std::vector<Computed> got =
       OneNode("DynamicQuantizeLSTM", 18)
