@@ -18,7 +18,6 @@ if [ "${1-}" != --report ]; then
   icd=$(icd_of lavapipe)
   export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=lavapipe
   export VKFUSE_CACHE=off VKFUSE_CHECK_SPIRV=1 VKFUSE_TEST_SLOWNESS=10
-  export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
   # Side by side, the longest first: KIND and a part of it.
   part() {
     GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$2 "build/coverage/tests/vkfuse-test-$1" >/dev/null ||

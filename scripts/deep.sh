@@ -208,7 +208,7 @@ files() {
 # Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
 matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }
 
-# Single tests that SwiftShader compiles for long (tests/CMakeLists.txt, slow_of_...).
+# What tests/CMakeLists.txt leaves out of .ci/run.
 slow() {
   release && ctest --preset release -C deep -L deep || failed+=(slow)
 }

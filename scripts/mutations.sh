@@ -42,7 +42,6 @@ fi
 icd=$(icd_of "$DRIVER")
 export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off
 export VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
-export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -6,6 +6,7 @@
 # package index.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/packages.sh
 root=$PWD
 sample= tree=$root/build/release
 if [ "${1-}" = --tree ]; then tree=$2 && shift 2; fi
@@ -46,7 +47,7 @@ test_on() {
   local driver=$1
   shift
   echo "$driver"
-  "${alone[@]}" "VK_ICD_FILENAMES=$driver" "MESA_SHADER_CACHE_DIR=$root/build/mesa-cache" \
+  "${alone[@]}" "VK_ICD_FILENAMES=$driver" "MESA_SHADER_CACHE_DIR=$MESA_SHADER_CACHE_DIR" \
     "$python" -m pytest -q -p no:cacheprovider "$@"
 }
 test_on "$lavapipe" "$root/python/tests"

@@ -32,7 +32,5 @@ scripts/onnxruntime.sh || echo "There are no headers of ONNX Runtime, and no pro
 cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build --preset release -j "$jobs"
 scripts/check-clang.py
-# Mesa keeps compiled shaders there; one folder for all tests.
-export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 # Side by side: compiling kernels, which is most of the time, keeps one core busy.
 ctest --preset release -j "$jobs" "$@"
