@@ -150,6 +150,9 @@ class OnnxProgram {
   /// The dtype and shape of an output: of the program, where one serves all runs; else as the file states them, and an
   /// error where it does not.
   [[nodiscard]] Result<Port> output_type(std::string_view name) const;
+  /// ONNX's name of the elements of an input or output that no DType is, "FLOAT8E4M3FN" or "INT4": each is in a byte of
+  /// its own, floats as their codes in the low bits, integers as their values. Empty for all others.
+  [[nodiscard]] Result<std::string_view> narrow_type(std::string_view name) const;
   /// OnnxModel::notes, of what has been imported so far.
   [[nodiscard]] std::vector<std::string> notes() const;
 

@@ -271,6 +271,50 @@ nb::dlpack::dtype dlpack_of(DType dtype) {
 
 }  // namespace
 
+namespace {
+
+struct NarrowName {
+  std::string_view onnx, ml_dtypes;
+};
+
+constexpr NarrowName kNarrowNames[] = {
+    {"FLOAT8E4M3FN", "float8_e4m3fn"},
+    {"FLOAT8E4M3FNUZ", "float8_e4m3fnuz"},
+    {"FLOAT8E5M2", "float8_e5m2"},
+    {"FLOAT8E5M2FNUZ", "float8_e5m2fnuz"},
+    {"FLOAT8E8M0", "float8_e8m0fnu"},
+    {"FLOAT6E2M3", "float6_e2m3fn"},
+    {"FLOAT6E3M2", "float6_e3m2fn"},
+    {"FLOAT4E2M1", "float4_e2m1fn"},
+    {"UINT4", "uint4"},
+    {"INT4", "int4"},
+    {"UINT2", "uint2"},
+    {"INT2", "int2"},
+};
+
+std::string_view ml_dtypes_name(std::string_view onnx_name) {
+  return std::ranges::find(kNarrowNames, onnx_name, &NarrowName::onnx)->ml_dtypes;
+}
+
+}  // namespace
+
+nb::object narrow_dtype(std::string_view onnx_name) {
+  const std::string name(ml_dtypes_name(onnx_name));
+  try {
+    return numpy().attr("dtype")(nb::module_::import_("ml_dtypes").attr(name.c_str()));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ImportError) && !error.matches(PyExc_AttributeError)) throw;
+    throw Failure(unsupported("NumPy has no {}: install a version of ml_dtypes that has it.", name));
+  }
+}
+
+nb::object narrow_bytes(nb::handle object, std::string_view onnx_name) {
+  if (!nb::hasattr(object, "dtype") || text_of(object.attr("dtype")) != ml_dtypes_name(onnx_name))
+    return nb::borrow(object);
+  if (onnx_name.starts_with("FLOAT")) return numpy().attr("ascontiguousarray")(object).attr("view")("uint8");
+  return object.attr("astype")(onnx_name.starts_with("U") ? "uint8" : "int8");
+}
+
 HostArray::HostArray(nb::handle object, std::optional<DType> wanted, const std::string& what) {
   if (nb::isinstance<Value>(object)) {
     wrong_type(fmt::format("The {} is a Tensor, which has no elements before its program runs: give an array.", what));

@@ -190,6 +190,12 @@ class HostArray {
   std::vector<std::byte> copied_;
 };
 
+/// The dtype of ml_dtypes for elements that ONNX names so ("FLOAT8E4M3FN"), which no DType is: each in a byte, floats
+/// as their codes, integers as their values. An error where ml_dtypes is not installed.
+nb::object narrow_dtype(std::string_view onnx_name);
+/// Such an array as bytes; another as it is.
+nb::object narrow_bytes(nb::handle object, std::string_view onnx_name);
+
 /// An array of NumPy that owns these bytes.
 nb::object to_numpy(DType dtype, std::span<const std::int64_t> sizes, std::vector<std::byte> bytes);
 /// A capsule of DLPack that does.

@@ -16,15 +16,26 @@ namespace {
 class Model {
  public:
   explicit Model(onnx::OnnxProgram program)
-      : program_(std::move(program)), inputs_(program_->inputs()), output_names_(program_->output_names()) {}
+      : program_(std::move(program)), inputs_(program_->inputs()), output_names_(program_->output_names()) {
+    for (const Port& port : inputs_) add_narrow(port.name);
+    for (const std::string& name : output_names_) add_narrow(name);
+  }
   [[nodiscard]] const onnx::OnnxProgram& get() const { return *program_; }
   [[nodiscard]] const std::vector<Port>& inputs() const { return inputs_; }
   [[nodiscard]] const std::vector<std::string>& output_names() const { return output_names_; }
+  /// Of inputs and outputs that hold what no DType is: ONNX's names of their elements.
+  [[nodiscard]] const std::map<std::string, std::string_view>& narrow_types() const { return narrow_; }
 
  private:
+  void add_narrow(const std::string& name) {
+    const std::string_view type = value_of(program_->narrow_type(name));
+    if (!type.empty()) narrow_.emplace(name, type);
+  }
+
   Dropped<onnx::OnnxProgram> program_;
   std::vector<Port> inputs_;
   std::vector<std::string> output_names_;
+  std::map<std::string, std::string_view> narrow_;
 };
 
 std::map<std::string, onnx::TensorData, std::less<>> to_data(nb::handle object) {
@@ -125,8 +136,28 @@ nb::object load_tensors(nb::handle path, nb::kwargs given) {
 
 GivenInputs given_inputs(const Model& model, const nb::args& positional, const nb::kwargs& named) {
   GivenInputs given;
-  for (const auto& [port, object] : match_inputs(model.inputs(), positional, named)) given.add(*port, object);
+  for (const auto& [port, object] : match_inputs(model.inputs(), positional, named)) {
+    const auto narrow = model.narrow_types().find(port->name);
+    if (narrow == model.narrow_types().end()) {
+      given.add(*port, object);
+    } else {
+      given.add(*port, narrow_bytes(object, narrow->second));
+    }
+  }
   return given;
+}
+
+nb::object run(const Model& model, const nb::args& positional, const nb::kwargs& named) {
+  std::vector<std::pair<const char*, nb::object>> narrow;  // looked up before kernels run
+  for (const std::string& name : model.output_names()) {
+    const auto type = model.narrow_types().find(name);
+    if (type != model.narrow_types().end()) narrow.emplace_back(name.c_str(), narrow_dtype(type->second));
+  }
+  const GivenInputs given = given_inputs(model, positional, named);
+  nb::object results =
+      run_on_host(given, model.output_names(), [&](const Inputs& inputs) { return model.get().run(inputs); });
+  for (const auto& [name, dtype] : narrow) results[name] = results[name].attr("view")(dtype);
+  return results;
 }
 
 std::string explain(const Model& model, const std::string& stage, nb::handle sizes) {
@@ -144,11 +175,7 @@ void bind_onnx(nb::module_& module) {
       "Thread-safe.")
       .def(
           "__call__",
-          [](const Model& self, nb::args positional, nb::kwargs named) {
-            const GivenInputs given = given_inputs(self, positional, named);
-            return run_on_host(given, self.output_names(),
-                               [&](const Inputs& inputs) { return self.get().run(inputs); });
-          },
+          [](const Model& self, nb::args positional, nb::kwargs named) { return run(self, positional, named); },
           "arrays"_a, "named"_a)
       .def(
           "profile",

@@ -261,6 +261,45 @@ def test_models(model, tmp_path):
             vkfuse.load(bad)
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+                                  "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2"])
+def test_elements_of_few_bits_are_those_of_ml_dtypes(name):
+    """Both ways through a model, beside the conversions of ml_dtypes."""
+    onnx, ml_dtypes = pytest.importorskip("onnx"), pytest.importorskip("ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name, "V"))
+    helper = onnx.helper
+    types = {"float8_e8m0fnu": "FLOAT8E8M0", "float4_e2m1fn": "FLOAT4E2M1"}
+    code = getattr(onnx.TensorProto, types.get(name, name.upper().replace("_", "")), None)
+    if code is None or dtype.kind == "V" and dtype.name == "void":
+        pytest.skip(f"The packages onnx and ml_dtypes that are installed have no {name}.")
+    value, single = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["few"], to=code), helper.make_node("Reshape", ["given", "flat"], ["moved"]),
+         helper.make_node("Cast", ["given"], ["wide"], to=single)],
+        "few_bits",
+        [value("x", single, [5]), value("given", code, [5, 1])],
+        [value("few", code, [5]), value("moved", code, [5]), value("wide", single, [5, 1])],
+        [onnx.numpy_helper.from_array(np.array([5]), "flat")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
+    x = np.array([0, 1, 2, 0.5, 1], np.float32)
+    if not name.startswith("u") and name != "float8_e8m0fnu":
+        x[-1] = -1
+    if "int" in name:
+        x[2:4] = 1
+    if name == "float8_e8m0fnu":  # which has no zero
+        x[0] = 4
+    given = x.astype(dtype).reshape(5, 1)
+    results = vkfuse.load(model)(x, given)
+    assert results["few"].dtype == results["moved"].dtype == dtype
+    np.testing.assert_array_equal(results["few"].astype(np.float32), x.astype(dtype).astype(np.float32))
+    np.testing.assert_array_equal(results["moved"].astype(np.float32), x.astype(dtype).astype(np.float32))
+    np.testing.assert_array_equal(results["wide"], given.astype(np.float32))
+    bytes_of = np.int8 if name.startswith("int") else np.uint8  # what they are held in is taken as it is
+    held = given.astype(np.int8) if "int" in name else given.view(np.uint8)
+    np.testing.assert_array_equal(vkfuse.load(model)(x, held.astype(bytes_of))["wide"], results["wide"])
+
+
 def test_models_over_two_gibibytes_are_a_sentence(tmp_path):
     path = tmp_path / "large.onnx"
     with open(path, "wb") as file:

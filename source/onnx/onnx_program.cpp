@@ -83,6 +83,17 @@ Result<Port> output_type_of(const State& state, std::string_view name) {
   return Port{std::string(name), type.dtype, std::move(type.shape)};
 }
 
+Result<std::string_view> narrow_type_of(const State& state, std::string_view name) {
+  const auto is_named = [&](const pb::ValueInfoProto& info) { return info.name() == name; };
+  for (const auto* infos : {&state.model->graph().input(), &state.model->graph().output()}) {
+    const auto info = std::ranges::find_if(*infos, is_named);
+    if (info == infos->end()) continue;
+    const NarrowType* type = narrow_type(*info);
+    return type == nullptr ? std::string_view() : type->name;
+  }
+  return make_error(ErrorCode::not_found, "The model has no input and no output {}.", in_quotes(name));
+}
+
 }  // namespace
 
 std::vector<Port> OnnxProgram::inputs() const { return state_->inputs; }
@@ -95,6 +106,10 @@ std::vector<std::string> OnnxProgram::notes() const {
 
 Result<Port> OnnxProgram::output_type(std::string_view name) const {
   return guarded("a model", [&] { return output_type_of(*state_, name); });
+}
+
+Result<std::string_view> OnnxProgram::narrow_type(std::string_view name) const {
+  return guarded("a model", [&] { return narrow_type_of(*state_, name); });
 }
 
 Result<std::string> OnnxProgram::explain(Stage stage, const std::map<std::string, Sizes, std::less<>>& sizes) const {

@@ -406,9 +406,10 @@ branch of an If that its condition takes, and the iterations of Loop and Scan. A
 both branches and selects, where their results agree in shape; elsewhere the host decides.
 
 *Narrow* are floats of 8, 6 and 4 bits and integers of 4 and 2, for which vkfuse has no dtype. Inputs and outputs hold
-each element in a byte: `i8` or `u8` with the integer, `u8` with the bits of the float. Operators that move elements
-take them; Cast, CastLike, QuantizeLinear and DequantizeLinear convert them, by integer arithmetic in the kernel that
-reads them. From f64 they are rounded twice, by way of f32.
+each element in a byte: `i8` or `u8` with the integer, `u8` with the bits of the float (`OnnxProgram::narrow_type`
+names them; the Python package gives and takes arrays of ml_dtypes). Operators that move elements take them; Cast,
+CastLike, QuantizeLinear and DequantizeLinear convert them, by integer arithmetic in the kernel that reads them. From
+f64 they are rounded twice, by way of f32.
 
 Random operators draw from a counter (Philox) that attribute `seed` starts: a program gives the same numbers in every
 run, and on every device. Without a seed the name of the node starts it.

@@ -130,6 +130,17 @@ vkf_status vkf_onnx_type(const vkf_onnx* model, const char* name, vkf_type_repor
   });
 }
 
+vkf_status vkf_onnx_narrow_type(const vkf_onnx* model, const char* name, const char** type) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(model, "model"));
+    VKF_CHECK_OK(c::need(name, "name of the input or output"));
+    VKF_CHECK_OK(c::need(type, "place for the type"));
+    VKF_TRY(found, model->program.narrow_type(name));
+    *type = found.empty() ? "" : found.data();  // of a literal
+    return {};
+  });
+}
+
 vkf_status vkf_onnx_notes(const vkf_onnx* model, char** made) {
   if (made != nullptr) *made = nullptr;
   return c::guarded([&]() -> Result<void> {

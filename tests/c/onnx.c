@@ -128,6 +128,11 @@ static void test_names(const vkf_onnx* model) {
   REFUSED(vkf_onnx_type(model, "x", NULL), VKF_INVALID_ARGUMENT, "The place for the type is null.");
   REFUSED(vkf_onnx_type(model, NULL, &type), VKF_INVALID_ARGUMENT, "is null.");
   REFUSED(vkf_onnx_type(NULL, "x", &type), VKF_INVALID_ARGUMENT, "The model is null.");
+  const char* narrow = NULL;
+  OK(vkf_onnx_narrow_type(model, "y", &narrow));
+  CHECK(narrow != NULL && *narrow == '\0');
+  REFUSED(vkf_onnx_narrow_type(model, "z", &narrow), VKF_NOT_FOUND, "The model has no input and no output 'z'.");
+  REFUSED(vkf_onnx_narrow_type(model, "x", NULL), VKF_INVALID_ARGUMENT, "The place for the type is null.");
   OK(vkf_onnx_notes(model, &notes));
   CHECK(notes != NULL && *notes == '\0');
   vkf_string_free(notes);
