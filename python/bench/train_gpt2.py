@@ -86,7 +86,7 @@ def ours(sizes, batches):
 
     optimizer = vkfuse.optimizers.AdamW()
 
-    @vkfuse.jit
+    @vkfuse.jit(donate=(0, 1))
     def step(params, state, tokens):
         loss, slopes = vkfuse.value_and_grad(loss_of)(params, tokens)
         slopes = mapped(slopes, lambda one: one * (1 / SCALE))

@@ -322,6 +322,37 @@ def test_options_of_models(model):
         vkfuse.load(model)(np.ones((2, 3)))
 
 
+def test_arguments_that_a_jitted_function_is_given_away(device):
+    def step(state, x, scale=1.0):
+        state = {"a": state["a"] * 0.5 + x * scale, "b": state["b"] - x}
+        return state["a"].sum(), state
+
+    first = {"a": np.arange(6, dtype=np.float32), "b": np.ones(6, np.float32)}
+    x = np.full(6, 2, np.float32)
+    kept, donated = vkfuse.jit(step), vkfuse.jit(step, donate=0)
+    expected, state = first, {name: vkfuse.array(one) for name, one in first.items()}
+    for _ in range(4):
+        loss, expected = kept(expected, x)
+        before = state
+        total, state = donated(state, x)
+        assert all(one.donated for one in before.values()) and not any(one.donated for one in state.values())
+        assert float(total.numpy()) == float(loss)
+        for name, one in state.items():
+            np.testing.assert_array_equal(one.numpy(), expected[name])
+        with pytest.raises(vkfuse.InvalidArgument, match="donated"):
+            donated(before, x)
+    assert donated.cached == 1
+    loss, after = donated(first, x, scale=3.0)  # arrays of NumPy stay what they are
+    np.testing.assert_array_equal(first["a"], np.arange(6, dtype=np.float32))
+    np.testing.assert_array_equal(after["a"], first["a"] * 0.5 + 6)
+    given = vkfuse.array(x)
+    total, state = donated(state, given)
+    assert not given.donated
+    for bad in (-1, "state", [0.5]):
+        with pytest.raises(TypeError, match="donate"):
+            vkfuse.jit(step, donate=bad)
+
+
 def test_a_jitted_function_within_another_is_a_part_of_it():
     inner = vkfuse.jit(lambda a: a + 1)
     outer = vkfuse.jit(lambda a: inner(a * 2) * 3)

@@ -58,30 +58,43 @@ def _unflatten(key: Any, leaves: Any) -> Any:
     return cls(*made) if hasattr(cls, "_fields") else cls(made)
 
 
+def _count(key: Any) -> int:
+    """How many leaves there are."""
+    if key is _LEAF:
+        return 1
+    kind, _, rest = key
+    if kind == "static":
+        return 0
+    return sum(_count(one[1] if kind == "dict" else one) for one in rest)
+
+
 def _type_of(x: Any) -> tuple:
     """Dtype and shape, of a library that is not NumPy too."""
     if isinstance(x, (_core.Array, np.ndarray, np.generic)):
-        return str(x.dtype), tuple(x.shape)
+        return x.dtype, x.shape  # their texts would take longer than a small program's run
     return str(x.dtype).rpartition(".")[2], tuple(x.shape)
 
 
 class Traced:
     """A function that jit() compiles: NumPy arrays give NumPy arrays; where one is a vkfuse.Array, all results are."""
 
-    def __init__(self, function: Callable, device: Any, static: tuple, options: dict) -> None:
+    def __init__(self, function: Callable, device: Any, static: tuple, donate: tuple, options: dict) -> None:
         self._function, self._device, self._static, self._options = function, device, static, options
+        self._donate = donate
         self._signature = inspect.signature(function) if static else None
         self._programs: dict[Any, tuple] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        program, form, leaves = self._find(args, kwargs)
+        program, form, given, leaves = self._find(args, kwargs)
         if program is _INLINE:
             return self._function(*args, **kwargs)
         if program is None:  # nothing is computed
             return _unflatten(form, iter(()))
-        results = program(**_inputs_of(program, leaves))
+        inputs = _inputs_of(program, leaves)
+        donated = [name for name in given if isinstance(inputs.get(name), _core.Array)]
+        results = program.submit(inputs, donate=donated).outputs if donated else program(**inputs)
         return _unflatten(form, iter(results.values()))
 
     def compile(self, *args: Any, **kwargs: Any) -> _core.Program:
@@ -112,7 +125,7 @@ class Traced:
 
     def _program(self, args: tuple, kwargs: dict) -> tuple:
         """The program and the leaves of the arguments, where there is a program."""
-        program, _, leaves = self._find(args, kwargs)
+        program, _, _, leaves = self._find(args, kwargs)
         if program is _INLINE:
             raise TypeError("Only arrays have a program, and an argument is a tensor.")
         if program is None:
@@ -125,7 +138,7 @@ class Traced:
             args, kwargs = self._mark_static(args, kwargs)
         key = _flatten((args, kwargs), leaves)
         if any(isinstance(one, _core.Tensor) for one in leaves):
-            return _INLINE, None, leaves
+            return _INLINE, None, (), leaves
         device = self._device
         if device is None:
             device = next((x.device for x in leaves if isinstance(x, _core.Array)), None) or _default.default_device()
@@ -164,13 +177,24 @@ class Traced:
         outputs: list = []
         form = _flatten(self._function(*args, **kwargs), outputs)
         if not outputs:
-            return None, form
+            return None, form, ()
         tensors = [x if isinstance(x, _core.Tensor) else _core.constant(x) for x in outputs]
         name = getattr(self._function, "__name__", "function").strip("<>")
         program = _core.compile(
             {f"y{i}": x for i, x in enumerate(tensors)}, device, **{"name": name, **self._options}
         )
-        return program, form
+        return program, form, self._given(key)
+
+    def _given(self, key: Any) -> tuple:
+        """Names of the inputs that are leaves of donated arguments."""
+        names: list = []
+        at = 0
+        for position, argument in enumerate(key[2][0][2]):
+            count = _count(argument)
+            if position in self._donate:
+                names += [f"x{at + i}" for i in range(count)]
+            at += count
+        return tuple(names)
 
 
 class _Static:
@@ -201,13 +225,24 @@ def _inputs_of(program: Any, leaves: list) -> dict:
     return {f"x{i}": leaf for i, leaf in enumerate(leaves) if f"x{i}" in names}
 
 
-def jit(function: Callable | None = None, *, device: _core.Device | None = None, static: Any = (), **options: Any):
+def jit(
+    function: Callable | None = None,
+    *,
+    device: _core.Device | None = None,
+    static: Any = (),
+    donate: Any = (),
+    **options: Any,
+):
     """A function of arrays, compiled.
 
     It is traced with tensors in place of arrays, once for each device, dtypes, shapes, nesting (lists, tuples and dicts
     of arrays) and static arguments; every other call runs the program that is there. Arguments that are no arrays
     (numbers, texts, None) are static; so are those named in `static`. They are hashed. A number that often differs is
     better given as an array: numpy.float32(x). Options are those of vkfuse.compile().
+
+    `donate` are positions of arguments that are not needed afterwards, such as parameters and an optimiser's state in a
+    training step: results and what is computed on the way take the memory of their device arrays, which are then
+    refused wherever they are used.
 
     >>> @vkfuse.jit
     ... def f(x):
@@ -216,8 +251,11 @@ def jit(function: Callable | None = None, *, device: _core.Device | None = None,
     array([1., 1., 3., 7.], dtype=float32)
     """
     if function is None:
-        return functools.partial(jit, device=device, static=static, **options)
+        return functools.partial(jit, device=device, static=static, donate=donate, **options)
     if not callable(function):
         raise TypeError("jit() takes a function.")
     static = (static,) if isinstance(static, str) else tuple(static)
-    return Traced(function, device, static, options)
+    donate = (donate,) if isinstance(donate, int) else tuple(donate)
+    if not all(isinstance(one, int) and one >= 0 for one in donate):
+        raise TypeError("donate is one position of an argument, or several: integers from 0.")
+    return Traced(function, device, static, donate, options)

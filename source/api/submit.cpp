@@ -1,5 +1,6 @@
 // Runs on the caller's device buffers.
 #include <algorithm>
+#include <unordered_map>
 
 #include "api/states.hpp"
 #include "vkfuse/interop.hpp"
@@ -59,26 +60,23 @@ class Recorder {
   Result<void> prepare() {
     VKF_TRY(donations, find_donations());
     const runtime::Specialization& specialization = *state_->specialization;
-    std::optional<plan::Memory> own;
     if (!donations.inputs.empty()) {
-      VKF_TRY(planned,
-              plan::plan_memory(program_->plan_of(specialization), bindings_.symbols, specialization.steps, donations));
-      own = std::move(planned);
+      VKF_TRY(planned, specialization.donated.find(donations, [&] {
+        return plan::plan_memory(program_->plan_of(specialization), bindings_.symbols, specialization.steps, donations);
+      }));
+      state_->donated = std::move(planned);
     }
-    const plan::Memory& memory = own ? *own : specialization.memory;
-    VKF_CHECK_OK(place(memory, donations));
+    VKF_CHECK_OK(place(state_->donated ? *state_->donated : specialization.memory, donations));
     return program_->check_sharing(specialization, ranges_);
   }
 
   /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
   Result<void> take_arena(const plan::Memory& memory) {
     const runtime::Specialization& specialization = *state_->specialization;
-    if (&memory == &specialization.memory) {
-      state_->spent = spent_;
-      if (auto idle = spent_->take_arena(memory)) {
-        state_->arena = *std::move(idle);
-        return {};
-      }
+    state_->spent = spent_;
+    if (auto idle = spent_->take_arena(memory)) {
+      state_->arena = *std::move(idle);
+      return {};
     }
     Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
     if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
@@ -151,28 +149,29 @@ class Recorder {
     return {};
   }
 
-  /// How many inputs and outputs are bound to a buffer.
-  [[nodiscard]] std::size_t uses_of(const Buffer& buffer) const {
-    std::size_t count = 0;
+  /// How many inputs and outputs are bound to each buffer.
+  [[nodiscard]] std::unordered_map<const Buffer::State*, int> uses() const {
+    std::unordered_map<const Buffer::State*, int> counts;
     for (const auto* bound : {&bindings_.inputs, &bindings_.outputs}) {
-      count += static_cast<std::size_t>(std::count_if(
-          bound->begin(), bound->end(), [&](const auto& one) { return one.second.state() == buffer.state(); }));
+      for (const auto& one : *bound) ++counts[one.second.state().get()];
     }
-    return count;
+    return counts;
   }
 
   Result<plan::Donations> find_donations() const {
     plan::Donations given;
+    if (bindings_.donated.empty()) return given;
+    std::unordered_map<std::string_view, ir::NodeId> ids;
+    for (const ir::NodeId id : program_->inputs()) ids.emplace(api::input_name(graph_, id), id);
+    const auto used = uses();
     for (const std::string& name : bindings_.donated) {
-      const std::vector<ir::NodeId>& inputs = program_->inputs();
-      const auto id = std::find_if(inputs.begin(), inputs.end(),
-                                   [&](ir::NodeId one) { return api::input_name(graph_, one) == name; });
-      if (id == inputs.end())
+      const auto id = ids.find(name);
+      if (id == ids.end())
         return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
       const Buffer& buffer = bindings_.inputs.find(name)->second;
-      if (uses_of(buffer) > 1)
+      if (used.at(buffer.state().get()) > 1)
         return invalid("The input '{}' is donated, but its buffer is bound to something else, too.", name);
-      given.inputs[*id] = static_cast<std::int64_t>(buffer.size());
+      given.inputs[id->second] = static_cast<std::int64_t>(buffer.size());
     }
     for (const ir::Output& output : graph_.outputs()) {
       if (ranges_.count(output.value) == 0) given.outputs.push_back(output.value);
@@ -275,10 +274,10 @@ Submission::State::~State() {
   if (!done) return;
   note_time();
   if (!spent) return;
-  runtime::SpentRun run{std::move(arena), specialization, {}, {}};
+  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}};
   // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with
-  // this run.
-  if (commands.size() == 1 && submission.value() > 0 && !clock) {
+  // this run; and what writes over inputs is no run of those that keep them.
+  if (commands.size() == 1 && submission.value() > 0 && !clock && !donated) {
     run.bound.assign(buffers.begin(), buffers.end());
     run.commands = std::move(commands.front());
   }

@@ -158,7 +158,12 @@ Result<OnnxProgram> compile_model(const Device& device, ParsedModel model, const
   state->runs_decide = runs_decide;
   VKF_TRY(inputs, state->weights.stated_inputs());
   state->inputs = std::move(inputs);
-  for (const pb::ValueInfoProto& output : state->model->graph().output()) state->output_names.push_back(output.name());
+  for (const pb::ValueInfoProto& output : state->model->graph().output()) {
+    // No value of a run mends that.
+    if (states_sequence(output))
+      return unsupported("Output {} is a sequence, which is not supported.", in_quotes(output.name()));
+    state->output_names.push_back(output.name());
+  }
   const bool has_symbols = std::ranges::any_of(
       state->inputs, [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); });
   std::vector<std::string> deciding;

@@ -82,6 +82,11 @@ const NarrowType* narrow_type(const pb::ValueInfoProto& info) {
   return find_narrow(info.type().tensor_type().elem_type());
 }
 
+bool states_sequence(const pb::ValueInfoProto& info) {
+  const pb::TypeProto& type = info.type();
+  return type.has_sequence_type() || (type.has_optional_type() && type.optional_type().elem_type().has_sequence_type());
+}
+
 std::vector<std::string> ignored_sizes(const pb::ValueInfoProto& info) {
   std::vector<std::string> notes;
   const auto& shape = info.type().tensor_type().shape();

@@ -20,6 +20,9 @@ Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions&
 /// The type of an input that its dtype only holds, or null.
 const NarrowType* narrow_type(const pb::ValueInfoProto& info);
 
+/// Whether it states a sequence, or an optional one.
+bool states_sequence(const pb::ValueInfoProto& info);
+
 /// A sentence for each size that an input states and that is ignored.
 std::vector<std::string> ignored_sizes(const pb::ValueInfoProto& info);
 

@@ -190,9 +190,9 @@ class Given {
                      [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
   }
 
-  /// The input in whose buffer the value lies from now on, if there is one.
-  std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes) {
-    Buffer* const chosen = buffer_for(value, bytes);
+  /// The input in whose buffer the value lies from now on, if there is one: of so many bytes, or of more too.
+  std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes, bool exactly = false) {
+    Buffer* const chosen = buffer_for(value, bytes, exactly);
     if (chosen == nullptr) return std::nullopt;
     chosen->values.push_back(value);
     return chosen->input;
@@ -207,12 +207,12 @@ class Given {
   };
 
   /// What rows are written into is best where it is: elsewhere it is copied. Null where none is free.
-  Buffer* buffer_for(const Lifetime& value, std::int64_t bytes) {
+  Buffer* buffer_for(const Lifetime& value, std::int64_t bytes, bool exactly) {
     const ir::Node& node = plan_.graph.node(value.value);
     const bool updates = node.op->role == ops::Role::update_rows;
     Buffer* chosen = nullptr;
     for (Buffer& buffer : buffers_) {
-      if (buffer.bytes < bytes || !is_free(buffer, value)) continue;
+      if (buffer.bytes < bytes || (exactly && buffer.bytes > bytes) || !is_free(buffer, value)) continue;
       if (updates && buffer.input == node.operands[0]) return &buffer;
       if (chosen == nullptr) chosen = &buffer;
     }
@@ -407,7 +407,15 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   Given given(plan, steps, donations);
   std::vector<Lifetime> rest, large;
   LargeValues buffers(memory);
+  // Results first, in buffers of just their size: in a loop that gives its state away, as training does, none wanders
+  // to a larger buffer from turn to turn.
+  for (const Lifetime& value : values) {
+    if (value.last != kForever) break;
+    VKF_TRY(size, sized(plan, value.value, symbols, alignment));
+    if (const auto input = given.take(value, size.bytes, true)) memory.in_inputs[value.value] = *input;
+  }
   for (Lifetime& value : values) {
+    if (memory.in_inputs.contains(value.value)) continue;
     VKF_TRY(size, sized(plan, value.value, symbols, alignment));
     value.bytes = size.padded;
     if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.memory.max_allocation) {

@@ -181,6 +181,7 @@ inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) {
 struct Donations {
   std::map<ir::NodeId, std::int64_t> inputs;  ///< inputs that nobody needs afterwards, and the bytes of their buffers
   std::vector<ir::NodeId> outputs;            ///< outputs that have no buffer of their own
+  friend bool operator==(const Donations&, const Donations&) = default;
 };
 
 struct Memory {

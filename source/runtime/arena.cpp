@@ -69,8 +69,7 @@ std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {
   std::optional<SpentRun> run;  // its commands are freed after the lock is
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const SpentRun& one) {
-    return one.specialization->memory.pieces == memory.pieces && one.specialization->memory.large == memory.large &&
-           may_give_arena(one);
+    return one.memory().pieces == memory.pieces && one.memory().large == memory.large && may_give_arena(one);
   });
   if (found == idle_.rend()) return std::nullopt;
   run = std::move(*found);

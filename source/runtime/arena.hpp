@@ -23,6 +23,8 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
 struct SpentRun {
   Arena arena;
   std::shared_ptr<const Specialization> specialization;
+  std::shared_ptr<const plan::Memory> donated;  ///< what the arena is for, if not for the variant's memory
+  [[nodiscard]] const plan::Memory& memory() const { return donated ? *donated : specialization->memory; }
   /// Where the commands can be submitted again: the buffers that they are recorded on, in the order of the program's
   /// ports. Nobody keeps these; commands on buffers that are gone are never asked for.
   std::vector<std::weak_ptr<const void>> bound;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -42,6 +43,19 @@ struct Planned {
   ShapeBuckets shape_buckets;
 };
 
+/// The memory of runs that inputs are given away to, planned once for as long as the same are: a training step gives
+/// the same away each time, and to plan a thousand values takes longer than to run a small model. Thread-safe.
+class DonatedMemory {
+ public:
+  using Planning = std::function<Result<plan::Memory>()>;
+  Result<std::shared_ptr<const plan::Memory>> find(const plan::Donations& donations, const Planning& planning);
+
+ private:
+  std::mutex mutex_;
+  plan::Donations donations_;                   ///< of the last run
+  std::shared_ptr<const plan::Memory> memory_;  ///< for them
+};
+
 /// What a run needs at one set of sizes; no device memory yet.
 struct Specialization {
   SymbolValues symbols;
@@ -53,6 +67,7 @@ struct Specialization {
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
   mutable Pace pace;
+  mutable DonatedMemory donated;
 
   /// That a step's kernels read and write.
   [[nodiscard]] std::uint64_t bytes_moved(std::size_t step) const {

@@ -254,6 +254,20 @@ vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Sched
   return all;
 }
 
+Result<std::shared_ptr<const plan::Memory>> DonatedMemory::find(const plan::Donations& donations,
+                                                                const Planning& planning) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (memory_ && donations_ == donations) return memory_;
+  }
+  VKF_TRY(planned, planning());
+  auto memory = std::make_shared<const plan::Memory>(std::move(planned));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  donations_ = donations;
+  memory_ = memory;
+  return memory;
+}
+
 void Pace::note(double microseconds) {
   double known = shortest_us;
   while ((known == 0 || microseconds < known) && !shortest_us.compare_exchange_weak(known, microseconds)) {

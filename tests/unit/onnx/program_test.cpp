@@ -400,6 +400,20 @@ TEST(OnnxProgram, CountsAndBoundsMayBeData) {
   }
 }
 
+TEST(OnnxProgram, SequencesThatAModelGivesAreRefusedBeforeARun) {
+  for (const bool is_optional : {false, true}) {
+    ModelProto model = empty_model(18);
+    add_input(model, "x", {-1});
+    add_node(model, "SequenceConstruct", {"x", "x"}, {"y"});
+    pb::TypeProto* type = add_output(model, "y").mutable_type();
+    if (is_optional) type = type->mutable_optional_type()->mutable_elem_type();
+    type->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(TensorProto::FLOAT);
+    const Result<OnnxProgram> program = compiled(model);
+    ASSERT_FALSE(program.ok());
+    EXPECT_EQ(program.error().text(), "Output 'y' is a sequence, which is not supported.");
+  }
+}
+
 TEST(OnnxProgram, BranchesOfOtherShapesAreChosenByTheHost) {
   ModelProto model = empty_model(18);
   add_input(model, "x", {3});

@@ -2,6 +2,8 @@
 // written over.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "support/cases.hpp"
 #include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
@@ -60,6 +62,97 @@ TEST(Donations, WhatIsReadAgainIsKept) {
     must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
     for (std::size_t i = 0; i < 10000; ++i) ASSERT_EQ(result[i], data[i % 100 * 100 + i / 100] - data[i]) << i;
   }
+}
+
+TEST(Donations, RunsThatAreGivenTheSameAwayShareAnArena) {
+  // x is read last, so that what lies between has memory of its own.
+  const std::string text = R"(graph "late" {
+  %0 = input "x" : f32[100, 100]
+  %1 = neg %0 : f32[100, 100]
+  %2 = permute axes=[1, 0] %1 : f32[100, 100]
+  %3 = add %2 %0 : f32[100, 100]
+  output "y" = %3
+})";
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(watched.device(), text, options));
+  const std::vector<float> data = ramp(10000);
+  std::vector<float> result(10000);
+  for (const bool first : {true, false}) {
+    Bindings bindings;
+    bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+    bindings.donated = {"x"};
+    WatchedDevice::counts().clear();
+    const Submission submission = must(program.submit(bindings));
+    must(submission.wait());
+    if (first) {
+      EXPECT_GT(WatchedDevice::counts().allocations, 0);
+    } else {
+      EXPECT_EQ(WatchedDevice::counts().allocations, 0);
+    }
+    must(submission.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
+    for (std::size_t i = 0; i < 100; ++i) {
+      for (std::size_t j = 0; j < 100; ++j)
+        ASSERT_EQ(result[i * 100 + j], data[i * 100 + j] - data[j * 100 + i]) << first << ' ' << i << ' ' << j;
+    }
+  }
+}
+
+TEST(Donations, ARunThatKeepsItsInputsIsNotOneThatWroteOverThem) {
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program =
+      must(compile_text(watched.device(), chain_text(10000, {"neg", "abs", "neg", "relu"}), options));
+  const std::vector<float> data = ramp(10000);
+  std::vector<float> kept(10000);
+  Bindings bindings;
+  bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  bindings.outputs["y"] = must(watched.device().allocate(40000));
+  for (int run = 0; run < 2; ++run) {  // the first one reads the clock, and is none that is submitted again
+    bindings.donated = {"x"};
+    must(must(program.submit(bindings)).wait());
+  }
+  must(bindings.inputs["x"].read(std::as_writable_bytes(std::span(kept))));
+  EXPECT_NE(kept, data) << "nothing was written over the input: this test shows nothing";
+  bindings.donated.clear();
+  must(bindings.inputs["x"].write(std::as_bytes(std::span(data))));
+  for (int run = 0; run < 3; ++run) must(must(program.submit(bindings)).wait());
+  must(bindings.inputs["x"].read(std::as_writable_bytes(std::span(kept))));
+  EXPECT_EQ(kept, data);
+}
+
+TEST(Donations, ResultsStayInBuffersOfTheirSize) {
+  // As of a training step: a small result is there first, and could lie in the place of a larger one.
+  const std::string text = R"(graph "step" {
+  %0 = input "w" : f32[64]
+  %1 = input "x" : f32[64]
+  %2 = neg %0 : f32[64]
+  %3 = reduce_sum axes=[0] %2 : f32[]
+  %4 = abs %1 : f32[64]
+  %5 = neg %4 : f32[64]
+  output "loss" = %3
+  output "x_after" = %4
+  output "w_after" = %5
+})";
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(watched.device(), text, options));
+  const std::vector<float> data = ramp(64);
+  Bindings bindings;
+  std::set<const void*> given, taken;
+  for (const char* name : {"w", "x"}) {
+    bindings.inputs[name] = filled(watched.device(), std::as_bytes(std::span(data)));
+    given.insert(bindings.inputs[name].state().get());
+    bindings.donated.insert(name);
+  }
+  const Submission submission = must(program.submit(bindings));
+  must(submission.wait());
+  for (const char* name : {"w_after", "x_after"}) taken.insert(submission.outputs().at(name).state().get());
+  EXPECT_EQ(taken, given);
+  EXPECT_EQ(submission.outputs().at("loss").size(), 4U);
 }
 
 TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
