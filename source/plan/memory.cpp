@@ -190,9 +190,11 @@ class Given {
                      [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
   }
 
-  /// The input in whose buffer the value lies from now on, if there is one: of so many bytes, or of more too.
-  std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes, bool exactly = false) {
-    Buffer* const chosen = buffer_for(value, bytes, exactly);
+  /// The input in whose buffer the value lies from now on, if there is one. A result takes none of another size: it
+  /// would hold the rest for as long as it lives, and in a loop that gives its state away, as training does, results
+  /// would wander to larger buffers from turn to turn, each turn with a memory plan of its own.
+  std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes) {
+    Buffer* const chosen = buffer_for(value, bytes);
     if (chosen == nullptr) return std::nullopt;
     chosen->values.push_back(value);
     return chosen->input;
@@ -207,13 +209,15 @@ class Given {
   };
 
   /// What rows are written into is best where it is: elsewhere it is copied. Null where none is free.
-  Buffer* buffer_for(const Lifetime& value, std::int64_t bytes, bool exactly) {
+  Buffer* buffer_for(const Lifetime& value, std::int64_t bytes) {
     const ir::Node& node = plan_.graph.node(value.value);
     const bool updates = node.op->role == ops::Role::update_rows;
     Buffer* chosen = nullptr;
     for (Buffer& buffer : buffers_) {
-      if (buffer.bytes < bytes || (exactly && buffer.bytes > bytes) || !is_free(buffer, value)) continue;
-      if (updates && buffer.input == node.operands[0]) return &buffer;
+      const bool own = updates && buffer.input == node.operands[0];
+      const bool fits = value.last == kForever && !own ? buffer.bytes == bytes : buffer.bytes >= bytes;
+      if (!fits || !is_free(buffer, value)) continue;
+      if (own) return &buffer;
       if (chosen == nullptr) chosen = &buffer;
     }
     return chosen;
@@ -407,15 +411,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   Given given(plan, steps, donations);
   std::vector<Lifetime> rest, large;
   LargeValues buffers(memory);
-  // Results first, in buffers of just their size: in a loop that gives its state away, as training does, none wanders
-  // to a larger buffer from turn to turn.
-  for (const Lifetime& value : values) {
-    if (value.last != kForever) break;
-    VKF_TRY(size, sized(plan, value.value, symbols, alignment));
-    if (const auto input = given.take(value, size.bytes, true)) memory.in_inputs[value.value] = *input;
-  }
   for (Lifetime& value : values) {
-    if (memory.in_inputs.contains(value.value)) continue;
     VKF_TRY(size, sized(plan, value.value, symbols, alignment));
     value.bytes = size.padded;
     if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.memory.max_allocation) {
@@ -424,7 +420,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
                                                                size.sizes, plan.target.caps.memory.max_allocation);
       VKF_CHECK_OK(buffers.place(value, ceil_to(size.bytes, 16), each));
       large.push_back(value);
-    } else if (const auto input = given.take(value, size.bytes)) {
+    } else if (const auto input = given.take(value, size.bytes)) {  // results come first
       memory.in_inputs[value.value] = *input;
     } else if (value.last != kForever) {
       rest.push_back(value);
