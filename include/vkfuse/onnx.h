@@ -66,8 +66,8 @@ VKF_API const char* vkf_onnx_output_name(const vkf_onnx* model, size_t index);
 /* The type of an input or output by its name. Where only a run tells an output's shape, its type is what the file
  * states, and an error if it states none. */
 VKF_API vkf_status vkf_onnx_type(const vkf_onnx* model, const char* name, vkf_type_report* report);
-/* ONNX's name of the elements of an input or output that no vkf_dtype is, "FLOAT8E4M3FN" or "INT4": each is in a byte of
- * its own, floats as their codes in the low bits, integers as their values. "" for all others; lives as long as the
+/* ONNX's name of the elements of an input or output that no vkf_dtype is, "FLOAT8E4M3FN" or "INT4": each is in a byte
+ * of its own, floats as their codes in the low bits, integers as their values. "" for all others; lives as long as the
  * process. */
 VKF_API vkf_status vkf_onnx_narrow_type(const vkf_onnx* model, const char* name, const char** type);
 /* What the file says and the import ignores, a sentence a line. */
