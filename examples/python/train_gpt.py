@@ -103,7 +103,7 @@ def main():
         right = vkfuse.argmax(logits, axis=-1).astype("int32") == following.reshape(-1)
         return vkfuse.cross_entropy(logits, following.reshape(-1)).mean(), right.astype("float32").mean()
 
-    step, judge = vkfuse.jit(step, device=device), vkfuse.jit(judge, device=device)
+    step, judge = vkfuse.jit(step, device=device, donate=(0, 1)), vkfuse.jit(judge, device=device)
     params = on_device(device, first_parameters(rng, characters))
     state = on_device(device, optimizer.init(params))
     begin = time.perf_counter()

@@ -186,7 +186,7 @@ KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& seg
   }
   outcome.bytes = schedule->cost.bytes_read + schedule->cost.bytes_read_again + schedule->cost.bytes_written;
   outcome.microseconds = schedule->cost.modelled_us;
-  if (!loops->opaque) outcome.over_budget = schedule::over_budget(*loops, *schedule, statements_, target_.budget);
+  if (!loops->opaque) outcome.over_budget = schedule::over_budget(*loops, *schedule, statements_, target_);
   return outcome;
 }
 

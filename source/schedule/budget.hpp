@@ -20,8 +20,8 @@ std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule
 /// text.
 bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Target& target, std::int64_t elements);
 
-/// Why a kernel of several ops is none, in one sentence; empty where it is within the budget.
+/// Why a kernel of several ops is none, in one sentence; empty where it is within the target's budget.
 std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements,
-                        const KernelBudget& budget);
+                        const Target& target);
 
 }  // namespace vkfuse::schedule

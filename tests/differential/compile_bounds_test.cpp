@@ -8,6 +8,7 @@
 #include "api/tensor_node.hpp"
 #include "support/compare.hpp"
 #include "support/slowness.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -75,6 +76,17 @@ TEST(CompileBounds, SlicesInTheOppositeOrderAndTheirSum) {
     expect_soon(graph_of({joined, (joined + square).sum({1}, true)}),
                 fmt::format("{} slices, stored and summed", parts));
     expect_soon(graph_of({joined.sum({1})}), fmt::format("the sum of {} slices", parts));
+  }
+}
+
+// Each element of a factor that a thread stages in a loop has choices of its own.
+TEST(CompileBounds, AFactorOfSlicesInTheOppositeOrder) {
+  for (const int parts : {4, 9, 16}) {
+    const Tensor x = Tensor::input("x", DType::f32, {33, 3 * parts}),
+                 w = Tensor::input("w", DType::f32, {3 * parts, 20});
+    std::vector<Tensor> slices;
+    for (int i = parts; i-- > 0;) slices.push_back((x * x).slice(1, 3 * i, 3 * i + 3));
+    expect_soon(graph_of({matmul(concat(slices, 1), w)}), fmt::format("a factor of {} slices", parts));
   }
 }
 

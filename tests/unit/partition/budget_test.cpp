@@ -24,17 +24,21 @@ ir::Graph nested(std::string_view op, int times) {
   return graph;
 }
 
+/// Slices of four columns, in the opposite order, beside each other.
+NodeId joined_slices(ir::Graph& graph, NodeId x, int rows, int parts) {
+  std::vector<NodeId> all;
+  for (int i = parts; i-- > 0;)
+    all.push_back(
+        must(graph.add_structured(ops::row("slice"), {x}, ir::SlicePayload{{0, 4 * i}, {1, 1}}, {Dim(rows), Dim(4)})));
+  return must(graph.add_structured(ops::row("concat"), all, ir::AxisPayload{1}));
+}
+
 /// Slices of one value in the opposite order, beside each other; of the sum of each row where `summed`, else stored
 /// with it.
 ir::Graph sliced(int parts, bool summed) {
   ir::Graph graph;
-  NodeId x = must(graph.add_input("x", {DType::f32, {Dim(5), Dim(4 * parts)}}));
-  x = must(graph.add(ops::row("mul"), {x, x}));
-  std::vector<NodeId> all;
-  for (int i = parts; i-- > 0;)
-    all.push_back(
-        must(graph.add_structured(ops::row("slice"), {x}, ir::SlicePayload{{0, 4 * i}, {1, 1}}, {Dim(5), Dim(4)})));
-  const NodeId joined = must(graph.add_structured(ops::row("concat"), all, ir::AxisPayload{1}));
+  const NodeId x = must(graph.add_input("x", {DType::f32, {Dim(5), Dim(4 * parts)}}));
+  const NodeId joined = joined_slices(graph, must(graph.add(ops::row("mul"), {x, x})), 5, parts);
   if (!summed) must(graph.add_output("y", joined));
   must(graph.add_output("w", must(graph.add_structured(ops::row("reduce_sum"), {joined}, ir::AxesPayload{{1}}))));
   return graph;
@@ -129,6 +133,20 @@ TEST(Budget, ChoicesOfAConcatenationAreNotMadeInALoop) {
   // One op with the views in front of it: the concatenation is a kernel, and the sum another one.
   EXPECT_EQ(planned(sliced(28, true)).steps.size(), 2u);
   EXPECT_EQ(planned(sliced(12, true)).steps.size(), 1u);
+}
+
+// Each element of a factor that a thread stages has choices of its own: SwiftShader took minutes and all memory for a
+// factor of eight parts and more.
+TEST(Budget, ChoicesInAFactorCountForEachOfItsElements) {
+  for (const int parts : {3, 9}) {
+    ir::Graph graph;
+    const NodeId x = must(graph.add_input("x", {DType::f32, {Dim(64), Dim(4 * parts)}}));
+    const NodeId w = must(graph.add_input("w", {DType::f32, {Dim(4 * parts), Dim(64)}}));
+    const NodeId joined = joined_slices(graph, must(graph.add(ops::row("mul"), {x, x})), 64, parts);
+    must(graph.add_output("y",
+                          must(graph.add_structured(ops::row("dot"), {joined, w}, ir::DotPayload{{}, {}, {1}, {0}}))));
+    EXPECT_EQ(says(planned(graph), "choose between values 32 times"), parts == 9) << parts;
+  }
 }
 
 TEST(Budget, OfManyOpsInManyFormsNoKernelIsOver) {
