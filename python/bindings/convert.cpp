@@ -269,10 +269,6 @@ nb::dlpack::dtype dlpack_of(DType dtype) {
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(size_of(dtype) * 8), 1};
 }
 
-}  // namespace
-
-namespace {
-
 struct NarrowName {
   std::string_view onnx, ml_dtypes;
 };
@@ -292,8 +288,10 @@ constexpr NarrowName kNarrowNames[] = {
     {"INT2", "int2"},
 };
 
+/// ONNX's own name where there is none, which ml_dtypes has not either.
 std::string_view ml_dtypes_name(std::string_view onnx_name) {
-  return std::ranges::find(kNarrowNames, onnx_name, &NarrowName::onnx)->ml_dtypes;
+  const auto* found = std::ranges::find(kNarrowNames, onnx_name, &NarrowName::onnx);
+  return found == std::end(kNarrowNames) ? onnx_name : found->ml_dtypes;
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ class Given {
 
   /// The input in whose buffer the value lies from now on, if there is one. A result takes none of another size: it
   /// would hold the rest for as long as it lives, and in a loop that gives its state away, as training does, results
-  /// would wander to larger buffers from turn to turn, each turn with a memory plan of its own.
+  /// would wander to larger buffers from turn to turn, each turn with another memory plan.
   std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes) {
     Buffer* const chosen = buffer_for(value, bytes);
     if (chosen == nullptr) return std::nullopt;

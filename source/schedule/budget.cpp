@@ -38,7 +38,7 @@ std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of
   return count;
 }
 
-/// Elements of a factor that a thread of a product computes side by side in its loop, each with choices of its own.
+/// Elements of a factor that a thread of a product computes side by side in its loop; choices are made for each.
 int elements_of_factors(const Schedule& schedule) {
   int most = 1;
   if (const auto* product = schedule.get_if<MatmulParams>()) {

@@ -79,7 +79,7 @@ TEST(CompileBounds, SlicesInTheOppositeOrderAndTheirSum) {
   }
 }
 
-// Each element of a factor that a thread stages in a loop has choices of its own.
+// Choices are made for each element of a factor that a thread stages in a loop.
 TEST(CompileBounds, AFactorOfSlicesInTheOppositeOrder) {
   for (const int parts : {4, 9, 16}) {
     const Tensor x = Tensor::input("x", DType::f32, {33, 3 * parts}),

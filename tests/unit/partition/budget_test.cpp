@@ -135,8 +135,8 @@ TEST(Budget, ChoicesOfAConcatenationAreNotMadeInALoop) {
   EXPECT_EQ(planned(sliced(12, true)).steps.size(), 1u);
 }
 
-// Each element of a factor that a thread stages has choices of its own: SwiftShader took minutes and all memory for a
-// factor of eight parts and more.
+// Choices are made for each element of a factor that a thread stages: SwiftShader took minutes and all memory for a
+// factor of nine parts.
 TEST(Budget, ChoicesInAFactorCountForEachOfItsElements) {
   for (const int parts : {3, 9}) {
     ir::Graph graph;

@@ -65,7 +65,7 @@ TEST(Donations, WhatIsReadAgainIsKept) {
 }
 
 TEST(Donations, RunsThatAreGivenTheSameAwayShareAnArena) {
-  // x is read last, so that what lies between has memory of its own.
+  // x is read last, so that what lies between needs an arena.
   const std::string text = R"(graph "late" {
   %0 = input "x" : f32[100, 100]
   %1 = neg %0 : f32[100, 100]
