@@ -163,7 +163,12 @@ class Vkfuse:
         names = [output.name for output in model.graph.output]
 
         def run(inputs):
-            results = program(**inputs)
+            try:
+                results = program(**inputs)
+            except self.vkfuse.Unsupported as error:
+                if "while compiling" not in str(error):
+                    raise
+                raise Left(str(error)) from error  # the device has no such type: programs are compiled by a first run
             return [results[name] for name in names]
 
         return run
@@ -197,6 +202,8 @@ def verdict(host, model, data_sets):
     for inputs, expected in data_sets:
         try:
             results = run({name: value for name, value in zip(names, inputs) if value is not None})
+        except Left as error:
+            return "left", str(error)
         except Exception as error:
             return "failed", str(error)
         agree = same_kind if is_random(model) else agrees
