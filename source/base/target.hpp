@@ -192,6 +192,9 @@ struct DriverWorkarounds {
   /// Takes "less than a constant", of an int made an int64_t, for never true or always (Mesa 22.3's lavapipe and RADV,
   /// whose compiler Intel's driver shares; Mesa 25.0's lavapipe does not).
   bool loses_widened_comparisons = false;
+  /// Ends the process while it compiles lanes' stores into a local array at a place that a loop's counter gives
+  /// (lavapipe with LLVM 19, on processors with AVX-512; LLVM 15 does not).
+  bool aborts_on_indexed_stores = false;
 };
 
 struct DeviceModel;  // device_model/device_model.hpp

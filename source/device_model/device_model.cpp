@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <vector>
 
@@ -49,6 +50,7 @@ std::vector<const DeviceModel*> all_rows() {
 struct DriverEntry {
   std::string_view name;
   DriverWorkarounds workarounds;
+  int aborts_from_llvm = 0;  ///< the first version with aborts_on_indexed_stores; 0: none has it
   std::uint32_t shared_memory_bytes = std::numeric_limits<std::uint32_t>::max();  ///< that a kernel may have
   bool register_arrays = true;                                                    ///< RegisterLimits::arrays
 };
@@ -59,11 +61,22 @@ std::vector<DriverEntry> driver_entries() {
                            // Of 65,535, some of which count twice.
                            .leaves_loops_after =
                                VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max()),
-                           .loses_widened_comparisons = VKF_PLANT(widened_by_a_conversion, true, false)}},
+                           .loses_widened_comparisons = VKF_PLANT(widened_by_a_conversion, true, false)},
+           .aborts_from_llvm = 16},
           {.name = "Intel open-source Mesa driver", .workarounds = {.loses_widened_comparisons = true}},
           {.name = "V3DV Mesa", .register_arrays = false},
           // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
           {.name = "radv", .workarounds = {.loses_widened_comparisons = true}, .shared_memory_bytes = 65536 - 256}};
+}
+
+/// As the name of a device of lavapipe states it: "llvmpipe (LLVM 19.1.7, 256 bits)"; 0 where it does not.
+int llvm_version_of(std::string_view device) {
+  constexpr std::string_view kBefore = "LLVM ";
+  int version = 0;
+  const std::size_t at = device.find(kBefore);
+  if (at != std::string_view::npos)
+    std::from_chars(device.data() + at + kBefore.size(), device.data() + device.size(), version);
+  return version;
 }
 
 DriverEntry driver_of(std::string_view name) {
@@ -130,7 +143,13 @@ std::optional<Target> with_narrower_subgroups(const Target& target) {
   return narrower;
 }
 
-DriverWorkarounds workarounds_of(const DeviceIdentity& identity) { return driver_of(identity.driver_name).workarounds; }
+DriverWorkarounds workarounds_of(const DeviceIdentity& identity) {
+  const DriverEntry driver = driver_of(identity.driver_name);
+  DriverWorkarounds workarounds = driver.workarounds;
+  workarounds.aborts_on_indexed_stores =
+      driver.aborts_from_llvm != 0 && llvm_version_of(identity.name) >= driver.aborts_from_llvm;
+  return workarounds;
+}
 
 void apply_driver_limits(const DeviceIdentity& identity, Caps& caps) {
   const DriverEntry driver = driver_of(identity.driver_name);

@@ -123,6 +123,8 @@ void MatmulEmitter::lay_out_sums() {
   const int elements = shape_.thread_m * shape_.thread_n;
   if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu)
     return;
+  // Loops over what epilogues fold store into arrays.
+  if (target_.workarounds.aborts_on_indexed_stores && !epilogues_.empty()) return;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     const Code added_up = std::exchange(sums_[s], unique(names_.values[tile_.sums[s].reduction] + "_added_up"));
     main_.line("{} {}[{}];", sums_vec4(s), sums_[s], elements / 4);

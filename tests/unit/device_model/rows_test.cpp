@@ -188,6 +188,13 @@ TEST(DeviceRows, WorkaroundsAreOfDrivers) {
   EXPECT_TRUE(target_of(row_device("llvmpipe")).workarounds.folds_nan_away);
   EXPECT_FALSE(target_of(row_device("SwiftShader")).workarounds.folds_nan_away);
   EXPECT_EQ(target_of(row_device("AMD GCN")).caps.workgroup.shared_memory_bytes, 65536U - 256U);
+  const auto aborts = [](std::string_view device, std::string_view driver) {
+    return workarounds_of({.name = device, .driver_name = driver}).aborts_on_indexed_stores;
+  };
+  EXPECT_TRUE(aborts("llvmpipe (LLVM 19.1.7, 256 bits)", "llvmpipe"));
+  EXPECT_FALSE(aborts("llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe"));
+  EXPECT_FALSE(aborts("llvmpipe", "llvmpipe")) << "it does not say of which LLVM";
+  EXPECT_FALSE(aborts("AMD Radeon (RADV, LLVM 19.1.7)", "radv"));
 }
 
 }  // namespace
