@@ -6,6 +6,7 @@
 #include "device_model/device_model.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/operands.hpp"
+#include "templates/attention/base_dependence.hpp"
 #include "templates/attention/candidates.hpp"
 #include "templates/attention/cost.hpp"
 #include "templates/attention/match.hpp"
@@ -276,17 +277,11 @@ ElementAccess element_access(const Problem& problem, const MatrixShape& mma) {
                                                                           : ElementAccess::shared_memory_rounded;
 }
 
-/// Whether results ask for the sums and their total alone, not for what these are relative to, and the subgroup can
-/// agree on whether to rescale.
+/// Whether results do not ask what sums are relative to, and the subgroup can agree on whether to rescale.
 bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
-  const std::vector<ValueId> results = backward_slice_of_results(problem.loops);
-  const auto asks = [&](ValueId id) {
-    const std::vector<ValueId>& operands = problem.loops.values[id].operands;
-    return id == tile.values.most || std::find(operands.begin(), operands.end(), tile.values.most) != operands.end();
-  };
   const bool reduces_by_itself = tile.cooperative()->elements == ElementAccess::functions;
   return problem.target.caps.subgroup.vote && problem.tuning.lazy_rescaling.value_or(!reduces_by_itself) &&
-         std::none_of(results.begin(), results.end(), asks);
+         results_do_not_depend_on_base(problem.graph, problem.loops, tile.values);
 }
 
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.

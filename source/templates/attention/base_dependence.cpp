@@ -1,0 +1,106 @@
+#include "templates/attention/base_dependence.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "schedule/operands.hpp"
+
+namespace vkfuse::schedule {
+
+namespace {
+
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+/// How a value changes where all weights of a row become c times as large: it is multiplied by c `factors` times, then
+/// log(c) is added to it `terms` times. Never both.
+struct Change {
+  int factors = 0, terms = 0;
+  [[nodiscard]] bool none() const { return factors == 0 && terms == 0; }
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
+using Changes = std::vector<std::optional<Change>>;  ///< nothing: in another way
+
+class Follower {
+ public:
+  Follower(const ir::Graph& graph, const Loops& loops, const AttentionValues& values)
+      : graph_(graph), loops_(loops), values_(values), changes_(loops.values.size()) {
+    changes_[values.sum] = changes_[values.total] = Change{1, 0};
+    changes_[values.most] = Change{0, -1};
+  }
+
+  bool run() {
+    for (ValueId id : backward_slice_of_results(loops_)) changes_[id] = change_of(id);
+    return std::all_of(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& store) {
+      return changes_[store.value] && changes_[store.value]->none();
+    });
+  }
+
+ private:
+  [[nodiscard]] std::optional<Change> change_of(ValueId id) const {
+    const Value& value = loops_.values[id];
+    if (value.kind == Value::Kind::compute) return computed(value);
+    const auto stays = [&](ValueId operand) { return changes_[operand] && changes_[operand]->none(); };
+    const bool all = std::all_of(value.operands.begin(), value.operands.end(), stays) &&
+                     std::all_of(value.data.begin(), value.data.end(), stays);
+    return all ? std::optional(Change{}) : std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<Change> computed(const Value& value) const {
+    std::vector<Change> of;
+    for (ValueId operand : value.operands) {
+      if (!changes_[operand]) return std::nullopt;
+      of.push_back(*changes_[operand]);
+    }
+    if (std::all_of(of.begin(), of.end(), [](const Change& one) { return one.none(); })) return Change{};
+    const ir::Node& node = graph_.node(value.node);
+    switch (node.op->role) {
+      case ops::Role::add: return sum_of(of[0], of[1], 1);
+      case ops::Role::sub: return sum_of(of[0], of[1], -1);
+      case ops::Role::mul: return product_of(of[0], of[1], 1);
+      case ops::Role::div: return product_of(of[0], of[1], -1);
+      case ops::Role::neg: return Change{of[0].factors, -of[0].terms};
+      case ops::Role::cast: return is_float(node.type.dtype) ? std::optional(of[0]) : std::nullopt;
+      case ops::Role::select: return chosen(value, of);
+      default: break;
+    }
+    if (node.op->name == "log" && of[0].terms == 0) return Change{0, of[0].factors};
+    // A base is finite where the largest score is.
+    if (node.op->name == "is_finite" && value.operands[0] == values_.most) return Change{};
+    return std::nullopt;
+  }
+
+  static std::optional<Change> sum_of(const Change& a, const Change& b, int sign) {
+    if (a.factors == 0 && b.factors == 0) return Change{0, a.terms + sign * b.terms};
+    return a == b ? std::optional(a) : std::nullopt;
+  }
+  static std::optional<Change> product_of(const Change& a, const Change& b, int sign) {
+    if (a.terms != 0 || b.terms != 0) return std::nullopt;
+    return Change{a.factors + sign * b.factors, 0};
+  }
+  /// A base that is not finite is the largest score itself.
+  [[nodiscard]] std::optional<Change> chosen(const Value& value, const std::vector<Change>& of) const {
+    if (!of[0].none()) return std::nullopt;
+    if (of[1] == of[2]) return of[1];
+    const Value& condition = loops_.values[value.operands[0]];
+    const bool asks = condition.kind == Value::Kind::compute && graph_.node(condition.node).op->name == "is_finite" &&
+                      condition.operands[0] == values_.most;
+    return asks && value.operands[2] == values_.most ? std::optional(of[1]) : std::nullopt;
+  }
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  const AttentionValues& values_;
+  Changes changes_;
+};
+
+}  // namespace
+
+bool results_do_not_depend_on_base(const ir::Graph& graph, const Loops& loops, const AttentionValues& values) {
+  return Follower(graph, loops, values).run();
+}
+
+}  // namespace vkfuse::schedule
