@@ -72,9 +72,8 @@ Tensor log_sum_exp(const Tensor& x, int axis, bool keep_dims) {
   if (!is_float(x.dtype()))
     return Tensor::failed(invalid("'log_sum_exp' takes floats, but it is given {}.", text_of_type(x)));
   const Tensor largest = api::largest_along(x, axis);
-  // Of nothing but -infinity nothing is subtracted: -infinity minus itself is no number.
-  const Tensor from = select(is_finite(largest), largest, Tensor::scalar(x.dtype(), 0));
-  const Tensor result = from + log(exp(x - from).sum({axis}, true));
+  // An infinite maximum is the result; the sum below it, which is a softmax's, is no number.
+  const Tensor result = select(is_finite(largest), largest + log(exp(x - largest).sum({axis}, true)), largest);
   return keep_dims || !result.valid() ? result : result.squeeze(axis);
 }
 

@@ -133,6 +133,8 @@ class Builder {
   [[nodiscard]] std::vector<ValueId> ordered() const;
   Numbers write_values(Loops& loops) const;
   void write_stores(Loops& loops, const Numbers& numbers);
+  /// Where an element is stored whose position names some of the rows' axes only: where the others are 0.
+  [[nodiscard]] std::vector<Predicate> where_others_are_zero(const index::Expr& offset) const;
   [[nodiscard]] Store update_store(ValueId request, ir::NodeId node, Coordinates coordinates) const;
 
   const ir::Graph& graph_;

@@ -260,12 +260,29 @@ Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordi
   return store;
 }
 
+std::vector<Predicate> Builder::where_others_are_zero(const Expr& offset) const {
+  const std::vector<AxisId> used = index::axes_of(offset);
+  std::vector<Expr> others;
+  Sizes sizes;
+  for (const WalkAxis& axis : axes_.base) {
+    if (axis.size == 1 || axes_.is_reduction(axis.id) || std::find(used.begin(), used.end(), axis.id) != used.end())
+      continue;
+    others.push_back(Expr::axis(axis.id, axis.size));
+    sizes.push_back(axis.size);
+  }
+  if (others.empty()) return {};
+  return {{{{index::linearize(others, sizes), 1}}}};
+}
+
 void Builder::write_stores(Loops& loops, const Numbers& numbers) {
   for (ir::NodeId id : segment_.stores) {
     const Coordinates& coordinates = stores_.at(id);
     const ValueId request = request_element(id, coordinates, 0);
     Store store{0, id, index::linearize(coordinates, sizes_of(id)), count_of(id)};
-    if (graph_.node(id).op->role == ops::Role::update_rows) store = update_store(request, id, coordinates);
+    if (graph_.node(id).op->role == ops::Role::update_rows)
+      store = update_store(request, id, coordinates);
+    else
+      store.predicates = where_others_are_zero(store.offset);
     store.value = numbers.at(static_cast<int>(request));
     loops.stores.push_back(std::move(store));
   }

@@ -107,6 +107,8 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
     if (graph.node(*id).op->cls != ops::OpClass::contraction || positions_of(graph, *id, symbols) != requested)
       continue;
     const std::vector<ir::NodeId> above = members_above(graph, segment, *id);
+    // One that leads to `last` is no sibling of it: attention's scores, of heads as large as there are keys.
+    if (*id != last && std::binary_search(above.begin(), above.end(), last)) continue;
     if (std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return *id;
   }
   return last;
@@ -210,8 +212,9 @@ Result<Base> choose_base_after(const ir::Graph& graph, const Segment& segment, c
                                base_of_reduction(graph, later, *positions_of(graph, later, symbols)));
 }
 
-/// The store's positions cover its value exactly once, over rows alone or over all axes.
-bool is_complete(const WalkAxes& axes, const Expr& offset, std::int64_t count) {
+/// The store's positions cover its value exactly once, over rows alone or over all axes. With `fewer_rows`, over some
+/// of the rows' axes alone, and as often as the others have positions: it is stored at one of these.
+bool is_complete(const WalkAxes& axes, const Expr& offset, std::int64_t count, bool fewer_rows) {
   if (!index::covers(offset, count)) return false;
   const std::vector<AxisId> used = index::axes_of(offset);
   const auto has = [&](const WalkAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
@@ -229,11 +232,14 @@ bool is_complete(const WalkAxes& axes, const Expr& offset, std::int64_t count) {
       all_rows = all_rows && has(axis);
     }
   }
+  if (fewer_rows && !any_column) return true;
   return all_rows && (!any_column || all_columns);
 }
 
-/// Finds where each store stands; a store that the others do not lead to becomes a root of another run.
-Result<Loops> position_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
+/// Finds where each store stands; a store that the others do not lead to becomes a root of another run. With
+/// `fewer_rows`, some may be of fewer axes than the rows have.
+Result<Loops> position_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base,
+                              bool fewer_rows = false) {
   std::map<ir::NodeId, std::vector<Expr>> placed;  // roots beside the base
   std::vector<SplitRequest> splits;
   for (int run = 0; run < kMaxRuns; ++run) {
@@ -248,8 +254,13 @@ Result<Loops> position_stores(const ir::Graph& graph, const Segment& segment, co
     bool again = false;
     for (ir::NodeId id : segment.stores) {
       if (builder.has_store(id)) continue;
-      const auto found = builder.find_position(
-          id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder.axes(), offset, count); });
+      const auto complete = [&](bool with_fewer_rows) {
+        return builder.find_position(id, [&](const Expr& offset, std::int64_t count) {
+          return is_complete(builder.axes(), offset, count, with_fewer_rows);
+        });
+      };
+      auto found = complete(false);
+      if (!found && fewer_rows) found = complete(true);
       if (!found) {
         return unsupported(
             "%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
@@ -329,12 +340,16 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
   VKF_CHECK_OK(check_update_members(graph, segment));
   VKF_TRY(base, choose_base(graph, segment, symbols));
   const auto reduction = base.reduction;
-  auto loops = position_stores(graph, segment, symbols, std::move(base));
+  auto loops = position_stores(graph, segment, symbols, base);
   if (loops || !reduction) return loops;
-  const auto later = reduction_after_contraction(graph, segment, symbols, *reduction);
-  if (!later) return loops;
-  VKF_TRY(base_after, choose_base_after(graph, segment, symbols, *later));
-  return position_stores(graph, segment, symbols, std::move(base_after));
+  if (const auto later = reduction_after_contraction(graph, segment, symbols, *reduction)) {
+    VKF_TRY(base_after, choose_base_after(graph, segment, symbols, *later));
+    loops = position_stores(graph, segment, symbols, std::move(base_after));
+  }
+  if (loops || graph.node(*reduction).op->cls != ops::OpClass::contraction) return loops;
+  // What attention knows of a row, beside the row's columns.
+  auto of_fewer_rows = position_stores(graph, segment, symbols, std::move(base), true);
+  return of_fewer_rows ? std::move(of_fewer_rows) : std::move(loops);
 }
 
 }  // namespace vkfuse::segment

@@ -84,11 +84,15 @@ struct Store {
   /// Takes each element of the node exactly once while `axes` run; if several stores are of one node, of a part each.
   index::Expr offset;
   std::int64_t buffer_elements = 0;
-  AxisSet axes = 0;  ///< rows alone, or rows and columns
+  AxisSet axes = 0;  ///< rows alone, some or all of them, or rows and columns
   /// Set: rows of a larger value are stored, whose other elements are those of this one. They lie in the buffer before
-  /// the kernel runs. `offset`, and `predicates`, without which nothing is stored, may then be made of data.
+  /// the kernel runs. `offset` and `predicates` may then be made of data.
   std::optional<ir::NodeId> base = std::nullopt;
+  /// Without these nothing is stored.
   std::vector<Predicate> predicates = {};
+
+  /// Whether the value has fewer axes than the rows: it is stored where the others are 0, as the predicates say.
+  [[nodiscard]] bool has_fewer_rows() const { return !base && !predicates.empty(); }
 };
 
 /// Adds the value, unless one that computes the same is there; which of the values it is.

@@ -32,8 +32,13 @@ bool updates(const Problem& problem) {
 }
 bool has_epilogues(const segment::Loops& loops) { return has_kind(loops, segment::Value::Kind::epilogue); }
 
+bool has_fewer_rows(const segment::Loops& loops) {
+  return std::any_of(loops.stores.begin(), loops.stores.end(),
+                     [](const segment::Store& store) { return store.has_fewer_rows(); });
+}
+
 bool may_contract(const Problem& problem) {
-  return reduces(problem) &&
+  return reduces(problem) && !has_fewer_rows(problem.loops) &&
          (problem.tuning.matmul.value_or(true) || has_epilogues(problem.loops) || problem.loops.inner() != 0);
 }
 
@@ -46,6 +51,10 @@ bool asks_for_transpose(const Tuning& tuning) { return tuning.tiled.has_value();
 
 /// Why loops that only tiles of a contraction can run are no kernel without them; nothing of other loops.
 Result<void> check_reducible(const segment::Loops& loops) {
+  if (has_fewer_rows(loops))
+    return unsupported(
+        "A result that has fewer axes than the kernel's rows is stored by kernels of attention alone, as the logarithm "
+        "of the sum of a softmax is.");
   if (loops.inner() != 0)
     return unsupported(
         "A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights "
@@ -109,7 +118,7 @@ constexpr std::array kTemplates = {
                 .keeps_sum_chains_short = keeps_chains_short,
                 .describe = describe_reduction},
     TemplateRow{.kind = Template::stencil,
-                .match = reduces,
+                .match = [](const Problem& problem) { return reduces(problem) && !has_fewer_rows(problem.loops); },
                 .best = [](const Problem& problem) { return found(best_stencil(problem)); },
                 .is_asked_for = asks_for_stencil,
                 .tunings = stencil_tunings,

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "support/compare.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -131,6 +133,51 @@ const Form kAttention[] = {
        return heads(t, {.bias = input("bias", t, {1, 4, 17, 29})});
      }},
 };
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The logarithm of the sums has one element for each row of the results. With `hides`, a mask leaves one row no score,
+/// and another has infinite ones.
+struct SumsForm {
+  const char* name;
+  std::int64_t queries, keys, width;
+  bool hides;
+};
+const SumsForm kSums[] = {{"of_few", 3, 5, 4, false},
+                          {"of_many", 70, 101, 24, false},
+                          {"of_heads_as_large_as_keys", 16, 16, 16, false},
+                          {"of_one_query", 1, 300, 8, false},
+                          {"of_one_element", 33, 20, 1, false},
+                          {"of_hidden_rows", 9, 12, 8, true}};
+
+class Sums : public testing::TestWithParam<SumsForm> {
+ protected:
+  static void check(DType dtype) {
+    const SumsForm& form = GetParam();
+    AttentionOptions options;
+    const Tensor row = Tensor::iota(DType::i32, {form.queries, 1}, 0);
+    if (form.hides) {
+      options.mask = ne(row, Tensor::scalar(DType::i32, 2));
+      options.bias =
+          select(eq(row, Tensor::scalar(DType::i32, 4)), Tensor::scalar(dtype, kInfinity), Tensor::scalar(dtype, 0));
+    }
+    const AttentionParts parts =
+        attention_and_log_sum_exp(input("q", dtype, {2, 4, form.queries, 16}), input("k", dtype, {2, 2, form.keys, 16}),
+                                  input("v", dtype, {2, 2, form.keys, form.width}), options);
+    const ir::Graph graph = graph_of({parts.result, parts.log_sum_exp});
+    const Data data = data_for({graph, {}, 67, false});
+    const Executable program = compile_graph(graph, {});
+    if (form.width > 1) {
+      EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << ir::print(graph);
+    }
+    compare_with_reference(program, graph, data, fmt::format("sums {} of {}", form.name, name_of(dtype)));
+  }
+};
+
+TEST_P(Sums, OfF32) { check(DType::f32); }
+TEST_P(Sums, OfF16) { check(DType::f16); }
+INSTANTIATE_TEST_SUITE_P(Attention, Sums, testing::ValuesIn(kSums),
+                         [](const auto& form) { return std::string(form.param.name); });
 
 Tensor int4_weights(DType dtype) {
   const Tensor packed = input("packed", DType::u8, {48, 32});

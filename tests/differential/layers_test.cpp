@@ -67,9 +67,11 @@ class LayerCase {
     return random_.chance(15) ? relu(x) * 0.5 : x;
   }
 
-  void finish(const Tensor& result, std::string name) {
-    if (!result.valid()) throw std::runtime_error(result.error().text());
-    graph_ = graph_of({result});
+  void finish(const std::vector<Tensor>& results, std::string name) {
+    for (const Tensor& result : results) {
+      if (!result.valid()) throw std::runtime_error(result.error().text());
+    }
+    graph_ = graph_of(results);
     graph_.name = std::move(name);
   }
 
@@ -106,7 +108,7 @@ class ConvCase : public LayerCase {
     }
     const Tensor tensor = operand("x", x);
     const Tensor kernel = operand("w", w);
-    finish(with_epilogue(transposed ? conv_transpose(tensor, kernel, options_) : conv(tensor, kernel, options_)),
+    finish({with_epilogue(transposed ? conv_transpose(tensor, kernel, options_) : conv(tensor, kernel, options_))},
            fmt::format("conv {}", seed));
   }
 
@@ -177,14 +179,22 @@ class AttentionCase : public LayerCase {
     const bool hides_rows = spelling_ != nullptr && !spelling_->infinite && may_hide_rows();
     // Of rows whose every score is rounded beside a large number the reference knows little.
     if (hides_rows && dtype_ != DType::f32) spelling_ = nullptr;
+    // By another source, too.
+    Random sums(seed + 2'000'000);
+    const bool has_sums = sums.chance(30);
     if (spelling_ == nullptr) {
-      finish(with_epilogue(attention(q, k, v, options_)), fmt::format("attention {}", seed));
+      const AttentionParts parts = attention_and_log_sum_exp(q, k, v, options_);
+      std::vector<Tensor> results{with_epilogue(parts.result)};
+      if (has_sums) results.push_back(sums.chance(50) ? parts.log_sum_exp : parts.log_sum_exp.permute({2, 0, 1}) * 0.5);
+      finish(results, fmt::format("attention {}{}", seed, has_sums ? " and sums" : ""));
       return;
     }
     const bool small = masks.chance(50) || dtype_ == DType::f16 || hides_rows;
     const Tensor scores = spelling_->masked(attention_scores(q, k, options_), small ? -1e4 : -1e38);
-    const Tensor weights = softmax(scores.cast(options_.softmax_dtype.value_or(dtype_))).cast(dtype_);
-    finish(with_epilogue(attention_output(weights, v)), fmt::format("attention {} {}", seed, spelling_->name));
+    const Tensor wide = scores.cast(options_.softmax_dtype.value_or(dtype_));
+    std::vector<Tensor> results{with_epilogue(attention_output(softmax(wide).cast(dtype_), v))};
+    if (has_sums) results.push_back(log_sum_exp(wide));
+    finish(results, fmt::format("attention {} {}{}", seed, spelling_->name, has_sums ? " and sums" : ""));
   }
 
   /// Whether positions leave out keys: blocks of them are not visited, and a NaN there does not reach the result.

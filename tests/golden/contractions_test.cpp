@@ -12,6 +12,7 @@
 #include "support/compare.hpp"
 #include "templates/lowering.hpp"
 #include "templates/planning.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -209,6 +210,23 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
       const Kernels kernels = kernels_of(graph_of({form(options)}), target);
       EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
       EXPECT_EQ(kernels.arena_bytes, 0) << name;
+    }
+  }
+}
+
+/// What attention over parts of the keys is put together by, and what a gradient is computed from. In heads that are as
+/// large as there are keys, too, where both products have as many elements.
+TEST(Blocks, AttentionAndTheLogarithmOfItsSumsAreOneKernel) {
+  for (const Shape& shape : {Shape{4, 32, 4096, 128}, Shape{4, 32, 128, 128}}) {
+    const Tensor q = input("q", shape), k = input("k", shape), v = input("v", shape);
+    for (const bool causal : {false, true}) {
+      const AttentionParts parts = attention_and_log_sum_exp(q, k, v, {.causal = causal, .softmax_dtype = DType::f32});
+      const ir::Graph graph = graph_of({parts.result, parts.log_sum_exp});
+      for (const Target& target : {discrete_gpu_with_matrices(), discrete_gpu_with_matrix_products()}) {
+        const Kernels kernels = kernels_of(graph, target);
+        EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
+        EXPECT_EQ(kernels.arena_bytes, 0);
+      }
     }
   }
 }

@@ -100,6 +100,7 @@ const Golden kGoldens[] = {
     {"attention_causal", "minimum", minimum_device, 1},
     {"attention_exported", "gpu", gpu, 1},
     {"attention_heads", "gpu", gpu, 1},
+    {"attention_sums", "gpu", gpu, 1},
     // Lanes of few registers; of the kernels whose tiles spill there (scripts/portability.sh).
     {"matmul_bytes", "mali", mali, 1},
     {"matmul_bias_silu", "mali", mali, 1},
@@ -386,6 +387,8 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_bias", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_causal", "products", discrete_gpu_with_matrix_products, 1},
+                               {"attention_sums", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_sums", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_exported", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_exported", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},

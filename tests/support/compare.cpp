@@ -49,9 +49,7 @@ Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion)
   return compile_graph(graph, how);
 }
 
-ir::Graph graph_of(std::initializer_list<Tensor> outputs) {
-  return must(api::to_graph(std::span(outputs.begin(), outputs.size()), {}, "g"));
-}
+ir::Graph graph_of(const std::vector<Tensor>& outputs) { return must(api::to_graph(outputs, {}, "g")); }
 
 const Device& device_without_subgroups() {
   static const Device opened = [] {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "api/states.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
@@ -24,7 +26,7 @@ struct Build {
 Executable compile_graph(const ir::Graph& graph, const Build& how);
 
 /// The graph of some tensors, outputs named "y", "y1", ...
-ir::Graph graph_of(std::initializer_list<Tensor> outputs);
+ir::Graph graph_of(const std::vector<Tensor>& outputs);
 
 /// The device under test without subgroup operations: folds across lanes go through shared memory.
 const Device& device_without_subgroups();
