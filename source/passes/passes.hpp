@@ -43,6 +43,10 @@ Result<ir::Graph> name_positions(const ir::Graph& graph);
 /// Sums of f32 and f64 that are divided by the number of their elements become reduce_mean, which rounds less.
 Result<ir::Graph> name_means(const ir::Graph& graph);
 
+/// Sums of exponentials about a maximum, or about 0 where that is not finite, as log-sum-exp is written, become those
+/// of a softmax.
+Result<ir::Graph> unguard_sums(const ir::Graph& graph);
+
 /// Constant factors whose rows begin at no multiple of 16 bytes, with the contracted axis as their last where that
 /// makes them begin so. Those of fewer bytes are in a cache whatever their form.
 Result<ir::Graph> pack_factors(const ir::Graph& graph, std::int64_t least_bytes = 64 << 10);

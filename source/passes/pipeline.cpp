@@ -26,6 +26,7 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"write_out_updates", write_out_updates},  // after folding: it makes literals
       {"name_positions", name_positions},        // after folding: where positions begin may have been computed
       {"name_means", name_means},                // after folding: the number of elements may have been computed
+      {"unguard_sums", unguard_sums},            // after folding: it makes literals of guards
       {"pack_factors",
        [](const ir::Graph& one) { return pack_factors(one); }},  // before merging: equal factors become one again
       {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},

@@ -150,7 +150,7 @@ const SumsForm kSums[] = {{"of_few", 3, 5, 4, false},
                           {"of_one_element", 33, 20, 1, false},
                           {"of_hidden_rows", 9, 12, 8, true}};
 
-class Sums : public testing::TestWithParam<SumsForm> {
+class SumsBeside : public testing::TestWithParam<SumsForm> {
  protected:
   static void check(DType dtype) {
     const SumsForm& form = GetParam();
@@ -174,9 +174,23 @@ class Sums : public testing::TestWithParam<SumsForm> {
   }
 };
 
-TEST_P(Sums, OfF32) { check(DType::f32); }
-TEST_P(Sums, OfF16) { check(DType::f16); }
-INSTANTIATE_TEST_SUITE_P(Attention, Sums, testing::ValuesIn(kSums),
+/// Spelled as frameworks do it, the logarithm of the sums is part of the kernel as well.
+TEST(Sums, AboutAGuardedMaximumAreOneKernel) {
+  const Tensor q = input("q", DType::f32, {2, 3, 17, 16}), k = input("k", DType::f32, {2, 3, 29, 16});
+  const Tensor y = attention(q, k, input("v", DType::f32, {2, 3, 29, 8}));
+  const Tensor scores = attention_scores(q, k);
+  const Tensor most = scores.max({-1}, true);
+  const Tensor infinity = Tensor::scalar(DType::f32, kInfinity), zero = Tensor::scalar(DType::f32, 0);
+  const Tensor centre = select(eq(abs(most), infinity), zero, most);
+  const ir::Graph graph = graph_of({y, log(exp(scores - centre).sum({-1}, true)) + centre});
+  const Executable program = compile_graph(graph, {});
+  EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << ir::print(graph);
+  compare_with_reference(program, graph, data_for({graph, {}, 67, false}), "guarded sums");
+}
+
+TEST_P(SumsBeside, OfF32) { check(DType::f32); }
+TEST_P(SumsBeside, OfF16) { check(DType::f16); }
+INSTANTIATE_TEST_SUITE_P(Attention, SumsBeside, testing::ValuesIn(kSums),
                          [](const auto& form) { return std::string(form.param.name); });
 
 Tensor int4_weights(DType dtype) {

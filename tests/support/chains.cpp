@@ -23,6 +23,14 @@ NodeId AnyGenerator::softmax(NodeId from, int axis) {
   };
   const NodeId largest = reduced("reduce_max", from);
   const NodeId weights = derived("exp", {derived("sub", {from, largest}, number)}, number);
+  if (random_.chance(25)) {
+    // As libraries write log-sum-exp.
+    const NodeId zero = note(graph_.add_scalar(dtype(from), 0), {0, true, true});
+    const NodeId centre =
+        derived("select", {derived("is_finite", {largest}, number), largest, zero}, {kWild, false, false});
+    const NodeId total = reduced("reduce_sum", derived("exp", {derived("sub", {from, centre}, number)}, number));
+    derived("add", {derived("log", {total}, {kWild, false, false}), centre}, {kWild, false, false});
+  }
   return derived("div", {weights, reduced("reduce_sum", weights)}, number);
 }
 

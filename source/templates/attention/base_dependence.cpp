@@ -68,8 +68,8 @@ class Follower {
       default: break;
     }
     if (node.op->name == "log" && of[0].terms == 0) return Change{0, of[0].factors};
-    // A base is finite where the largest score is.
-    if (node.op->name == "is_finite" && value.operands[0] == values_.most) return Change{};
+    if (node.op->role == ops::Role::exp && of[0].factors == 0) return Change{of[0].terms, 0};
+    if (asks_whether_finite(value)) return Change{};
     return std::nullopt;
   }
 
@@ -81,14 +81,16 @@ class Follower {
     if (a.terms != 0 || b.terms != 0) return std::nullopt;
     return Change{a.factors + sign * b.factors, 0};
   }
-  /// A base that is not finite is the largest score itself.
+  /// A base is finite where the largest score is.
+  [[nodiscard]] bool asks_whether_finite(const Value& value) const {
+    return value.kind == Value::Kind::compute && graph_.node(value.node).op->name == "is_finite" &&
+           value.operands[0] == values_.most;
+  }
+  /// A base that is not finite is the largest score itself: nothing changes there.
   [[nodiscard]] std::optional<Change> chosen(const Value& value, const std::vector<Change>& of) const {
     if (!of[0].none()) return std::nullopt;
-    if (of[1] == of[2]) return of[1];
-    const Value& condition = loops_.values[value.operands[0]];
-    const bool asks = condition.kind == Value::Kind::compute && graph_.node(condition.node).op->name == "is_finite" &&
-                      condition.operands[0] == values_.most;
-    return asks && value.operands[2] == values_.most ? std::optional(of[1]) : std::nullopt;
+    if (of[1] == of[2] || asks_whether_finite(loops_.values[value.operands[0]])) return of[1];
+    return std::nullopt;
   }
 
   const ir::Graph& graph_;

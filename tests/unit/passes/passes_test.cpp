@@ -1,7 +1,10 @@
 // Passes: what each makes of a graph, and that none changes what a graph computes.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <map>
 
 #include "passes/passes.hpp"
 #include "support/cases.hpp"
@@ -93,6 +96,63 @@ TEST(Passes, SumsThatAreDividedByTheirLengthAreMeans) {
         std::string("  %0 = input \"x\" : f32[4, n]\n  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : "
                     "f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n")}) {
     EXPECT_EQ(after(passes::name_means, other), other);
+  }
+}
+
+/// The text IR counts values in their order: names that leave out numbers are counted anew.
+std::string numbered(const std::string& text) {
+  std::map<std::string, std::size_t> numbers;
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] != '%') {
+      result += text[at++];
+      continue;
+    }
+    const std::size_t end = text.find_first_not_of("0123456789", at + 1);
+    result += fmt::format("%{}", numbers.emplace(text.substr(at, end - at), numbers.size()).first->second);
+    at = end;
+  }
+  return result;
+}
+
+/// The sum of the exponentials of %0 - %10, the centre, which may be made of the largest elements %1 [4] or %2 [4, 1],
+/// of 0 (%3) and infinity (%4), and of magnitudes (%5).
+std::string sum_about(const std::string& centre, const std::string& outputs = "") {
+  return numbered(
+      "  %0 = input \"x\" : f32[4, 6]\n  %1 = reduce_max axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = "
+      "constant {0} : f32[]\n  %4 = constant {inf} : f32[]\n  %5 = abs %2 : f32[4, 1]\n" +
+      centre +
+      "  %20 = sub %0 %10 : f32[4, 6]\n  %21 = exp %20 : f32[4, 6]\n  %22 = reduce_sum axes=[1] %21 : f32[4]\n" +
+      outputs + "  output \"y\" = %22\n");
+}
+
+TEST(Passes, SumsAboutAGuardedMaximumAreThoseOfASoftmax) {
+  const std::string sum =
+      "  %0 = input \"x\" : f32[4, 6]\n  %1 = reduce_max axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = "
+      "sub %0 %2 : f32[4, 6]\n  %4 = exp %3 : f32[4, 6]\n  %5 = reduce_sum axes=[1] %4 : f32[4]\n  %6 = is_finite %1 : "
+      "bool[4]\n  %7 = exp %1 : f32[4]\n  %8 = select %6 %5 %7 : f32[4]\n  output \"y\" = %8\n";
+  const std::string b = " : bool[4, 1]\n", f = " : f32[4, 1]\n";
+  for (const std::string& centre : {
+           "  %9 = is_finite %2" + b + "  %10 = select %9 %2 %3" + f,
+           "  %9 = is_inf %2" + b + "  %10 = select %9 %3 %2" + f,
+           "  %8 = is_inf %2" + b + "  %9 = not %8" + b + "  %10 = select %9 %2 %3" + f,
+           "  %9 = eq %5 %4" + b + "  %10 = select %9 %3 %2" + f,
+           "  %9 = ne %4 %5" + b + "  %10 = select %9 %2 %3" + f,
+           "  %8 = is_finite %1 : bool[4]\n  %9 = select %8 %1 %3 : f32[4]\n  %10 = reshape %9" + f,
+       }) {
+    EXPECT_EQ(after(passes::unguard_sums, sum_about(centre)), sum) << centre;
+  }
+  // Another guard, another maximum, exponentials that something else reads.
+  for (const std::string& other : {
+           sum_about("  %9 = is_finite %2" + b + "  %10 = select %9 %3 %2" + f),
+           sum_about("  %9 = is_finite %2" + b + "  %10 = select %9 %2 %4" + f),
+           sum_about("  %8 = neg %2" + f + "  %9 = is_finite %8" + b + "  %10 = select %9 %2 %3" + f),
+           sum_about("  %8 = reduce_min axes=[1] %0 : f32[4]\n  %9 = is_finite %8 : bool[4]\n  %7 = select %9 %8 %3 : "
+                     "f32[4]\n  %10 = reshape %7" +
+                     f),
+           sum_about("  %9 = is_finite %2" + b + "  %10 = select %9 %2 %3" + f, "  output \"e\" = %21\n"),
+       }) {
+    EXPECT_EQ(after(passes::unguard_sums, other), after(passes::remove_dead, other)) << other;
   }
 }
 

@@ -54,7 +54,7 @@ TEST(BaseDependence, WhatIsLeftOfTheBaseHasOne) {
   EXPECT_FALSE(rescales_lazily({p.attended() * p.most}));
   EXPECT_FALSE(rescales_lazily({p.attended(), p.most - log(p.total)}));
   EXPECT_FALSE(rescales_lazily({select(gt(p.most, Tensor::scalar(DType::f32, 0)), p.attended(), p.attended() * 2)}));
-  EXPECT_FALSE(rescales_lazily({p.attended(), select(is_finite(p.most), p.most + log(p.total), p.total)}));
+  EXPECT_FALSE(rescales_lazily({p.attended(), select(is_finite(p.most), p.total, p.most + log(p.total))}));
 }
 
 }  // namespace
