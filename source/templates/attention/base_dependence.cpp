@@ -56,21 +56,27 @@ class Follower {
       of.push_back(*changes_[operand]);
     }
     if (std::all_of(of.begin(), of.end(), [](const Change& one) { return one.none(); })) return Change{};
-    const ir::Node& node = graph_.node(value.node);
-    switch (node.op->role) {
+    if (value.operands.size() == 1) return of_one(value, of[0]);
+    switch (graph_.node(value.node).op->role) {
       case ops::Role::add: return sum_of(of[0], of[1], 1);
       case ops::Role::sub: return sum_of(of[0], of[1], -1);
       case ops::Role::mul: return product_of(of[0], of[1], 1);
       case ops::Role::div: return product_of(of[0], of[1], -1);
-      case ops::Role::neg: return Change{of[0].factors, -of[0].terms};
-      case ops::Role::cast: return is_float(node.type.dtype) ? std::optional(of[0]) : std::nullopt;
       case ops::Role::select: return chosen(value, of);
-      default: break;
+      default: return std::nullopt;
     }
-    if (node.op->name == "log" && of[0].terms == 0) return Change{0, of[0].factors};
-    if (node.op->role == ops::Role::exp && of[0].factors == 0) return Change{of[0].terms, 0};
-    if (asks_whether_finite(value)) return Change{};
-    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<Change> of_one(const Value& value, const Change& of) const {
+    const ir::Node& node = graph_.node(value.node);
+    const ops::Role role = node.op->role;
+    if (role == ops::Role::neg) return Change{of.factors, -of.terms};
+    // What is c times as large may be too large for f16.
+    const bool fits = is_float(node.type.dtype) && (node.type.dtype != DType::f16 || of.factors == 0);
+    if (role == ops::Role::cast && fits) return of;
+    if (role == ops::Role::exp && of.factors == 0) return Change{of.terms, 0};
+    if (node.op->name == "log" && of.terms == 0) return Change{0, of.factors};
+    return asks_whether_finite(value) ? std::optional(Change{}) : std::nullopt;
   }
 
   static std::optional<Change> sum_of(const Change& a, const Change& b, int sign) {

@@ -185,7 +185,7 @@ void CooperativeAttentionEmitter::find_scores() {
 
 /// Everything so far falls by what the largest score has risen.
 void CooperativeAttentionEmitter::weigh() {
-  if (mapping_.lazy_rescaling) {
+  if (rescales_lazily()) {
     main_.line("{} base;", sum_type());
     main_.line("// Weights are relative to what was the largest score, as long as that has not risen by more than {}.",
                kRiseOfScores);
@@ -209,7 +209,7 @@ void CooperativeAttentionEmitter::find_low_rows(const Code& number) {
 
 void CooperativeAttentionEmitter::rescale() {
   spread_largest("highest");
-  if (!mapping_.lazy_rescaling) main_.line("{} base;", sum_type());
+  if (!rescales_lazily()) main_.line("{} base;", sum_type());
   per_element("base", {.name = "base_of", .matrices = {"highest"}});
   main_.line("{} fallen;", sum_type());
   per_element("fallen", {.name = "power_of", .matrices = {most_, "base"}});

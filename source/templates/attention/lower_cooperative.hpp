@@ -91,6 +91,10 @@ class CooperativeAttentionEmitter : public AttentionBase {
   [[nodiscard]] bool rounds_weights() const {
     return fragment_.a == DType::bf16 && mapping_.elements != schedule::ElementAccess::shared_memory_rounded;
   }
+  /// Strict numerics rounds sums to 16 bits, where those of a base below the largest score may be too large.
+  [[nodiscard]] bool rescales_lazily() const {
+    return mapping_.lazy_rescaling && options_.numerics != Numerics::strict;
+  }
   [[nodiscard]] bool keys_prefetched() const { return second_ && second_->staging.prefetched; }
   /// Of positions of the scores, as arguments: the fragment's first m and k.
   [[nodiscard]] std::vector<Code> corner() const;
