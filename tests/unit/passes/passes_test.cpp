@@ -139,6 +139,7 @@ TEST(Passes, SumsAboutAGuardedMaximumAreThoseOfASoftmax) {
            "  %9 = eq %5 %4" + b + "  %10 = select %9 %3 %2" + f,
            "  %9 = ne %4 %5" + b + "  %10 = select %9 %2 %3" + f,
            "  %8 = is_finite %1 : bool[4]\n  %9 = select %8 %1 %3 : f32[4]\n  %10 = reshape %9" + f,
+           "  %8 = broadcast %3" + f + "  %9 = is_finite %2" + b + "  %10 = select %9 %2 %8" + f,
        }) {
     EXPECT_EQ(after(passes::unguard_sums, sum_about(centre)), sum) << centre;
   }
