@@ -40,7 +40,7 @@ TEST(CompileBounds, LongChains) {
     for (int i = 0; i < ops / 4; ++i) x = tanh((x + 0.5) * 0.5) - 0.25;
     seconds[ops] = seconds_of(graph_of({x}), fmt::format("a chain of {} ops", ops));
   }
-  EXPECT_LT(seconds[800], 1.5 * 4 * seconds[200] + 1);
+  EXPECT_LT(seconds[800], 10 * seconds[200] + 1) << "four times is its length, sixteen its square";
 }
 
 TEST(CompileBounds, NestedFunctions) {

@@ -1,5 +1,4 @@
-// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/results.md has what was
-// measured.
+// How long planning takes, and how that grows. docs/results.md has what was measured.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -37,15 +36,16 @@ TEST(Speed, AThousandNodesArePlannedInAFewTenthsOfASecond) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(layered_graph(layers), &nodes);
     std::printf("%d layers, %zu nodes: %.1f ms\n", layers, nodes, ms);
-    EXPECT_LT(ms, 0.3 * static_cast<double>(nodes) * slowness())
-        << "five times what 533 nodes took on a quiet machine, and ten times what more did";
+    EXPECT_LT(ms, 0.5 * static_cast<double>(nodes) * slowness())
+        << "three times what 533 nodes take on a quiet machine, and six times what more do";
   }
   for (const int ops : {250, 500, 800, 1000}) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(random_planner_graph(static_cast<std::uint64_t>(ops), ops), &nodes);
-    std::printf("random graph of %d ops, %zu nodes: %.1f ms\n", ops, nodes, ms);
-    EXPECT_LT(ms, 1.5 * static_cast<double>(nodes) * slowness())
-        << "five times what was measured on a quiet machine: nothing repeats in these";
+    std::printf("random graph of %d ops, %zu nodes: %.1f ms, of a machine %.1f times slower\n", ops, nodes, ms,
+                slowness());
+    EXPECT_LT(ms, 2.5 * static_cast<double>(nodes) * slowness())
+        << "three times what they take on a quiet machine: nothing repeats in these";
   }
 }
 

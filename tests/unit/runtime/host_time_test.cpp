@@ -134,17 +134,6 @@ TEST(DynamicShapes, OneProgramIsRightAtEveryLength) {
   EXPECT_EQ(watched.device().store().compiler_calls, calls) << "after lengths 512, 1 and 17 nothing is compiled";
 }
 
-/// us of work that does not change, some 90 on the machine where this was written: other work is measured in it, as
-/// both take longer where others work too.
-double reference_work() {
-  const auto start = Clock::now();
-  std::map<int, std::string> texts;
-  for (int i = 0; i < 500; ++i) texts.emplace(i * 7919 % 1009, fmt::format("%{} = op %{} : f32[{}, 8]", i, i / 2, i));
-  const double took = microseconds(start, Clock::now());
-  EXPECT_EQ(texts.size(), 500u);
-  return took;
-}
-
 TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   const WatchedDevice watched;
   std::string text = "graph \"chain\" {\n %0 = input \"x\" : f32[n, 8]\n";
@@ -169,7 +158,8 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
              reference);
   EXPECT_EQ(watched.device().store().compiler_calls, calls);
   // 2.7 times the reference, on a busy machine as on a quiet one, where that is 250 us: a limit in us fails by load.
-  EXPECT_LT(least, 4 * reference * slowness()) << "the least of 20 sizes, because the machine does other things too";
+  EXPECT_LT(least, 4 * reference * build_slowness())
+      << "the least of 20 sizes, because the machine does other things too";
 }
 
 /// What steps that repeat share is that of the new size.
