@@ -293,7 +293,8 @@ void Submission::State::note_time() {
 
 Result<void> Submission::wait() const {
   return api::guarded([&]() -> Result<void> {
-    VKF_CHECK_OK(state_->submission.wait());
+    if (!state_->specialization) return state_->submission.wait();  // a copy between buffers
+    VKF_CHECK_OK(state_->specialization->pace.wait_for(state_->submission));
     state_->note_time();
     return {};
   });

@@ -174,7 +174,7 @@ Result<void> HostRun::poison(std::uint32_t word) const {
 Result<void> HostRun::run_once() {
   const auto start = std::chrono::steady_clock::now();
   VKF_TRY(submission, submit_all(*program_->context()->device(), commands_));
-  VKF_CHECK_OK(submission.wait());
+  VKF_CHECK_OK(specialization_->pace.wait_for(submission));
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const bool first = !std::exchange(ran_, true) && specialization_->pace.shortest_us == 0;
   if (tells_pace(us, first, specialization_->modelled_us(), program_->options().longest_submission_us))

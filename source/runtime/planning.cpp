@@ -216,6 +216,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   if (options.plan.empty() && options.fusion && symbols_.empty())
     plan = within_memory(context, std::move(plan), prepared_, planning, options.tuning);
   plan_ = std::move(plan);
+  representative_ = schedule::representative_symbols(plan_.graph);
   inputs_ = inputs_as_written(graph, plan_.graph);
   note_constants(plan_);
   lowering::LoweringOptions emitting;

@@ -29,10 +29,17 @@ struct ProgramOptions {
   double longest_submission_us = 250e3;
 };
 
-/// The shortest time in which a specialization has run; what else the machine did made the others longer. Thread-safe.
+/// The times that a specialization's runs have taken. Thread-safe.
 struct Pace {
-  std::atomic<double> shortest_us = 0;  ///< 0: it has not run yet
+  /// What else the machine did made the others longer. 0: it has not run yet.
+  std::atomic<double> shortest_us = 0;
+  /// From the submission of a run to the end that was waited for, the last time: where the next is expected to end.
+  /// 0: none was waited for.
+  std::atomic<std::int64_t> waited_ns = 0;
+
   void note(double microseconds);
+  /// Waits for a run, whose end it expects where the last one's was.
+  Result<void> wait_for(const vulkan::Submission& run);
 };
 
 /// A plan of the program's graph, and the texts of its kernels.
@@ -142,7 +149,7 @@ class Program {
   [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Specialization& specialization,
                                                                        std::size_t step, std::size_t dispatch) const;
   /// Sizes that stand for the symbols where none are given.
-  [[nodiscard]] SymbolValues representative() const { return schedule::representative_symbols(plan_.graph); }
+  [[nodiscard]] const SymbolValues& representative() const { return representative_; }
 
   /// Checks sizes of inputs against the graph and each other.
   Result<SymbolValues> symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
@@ -231,6 +238,7 @@ class Program {
   ProgramOptions options_;
   ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with partial statistics
   plan::Plan plan_;
+  SymbolValues representative_;                  ///< of the plan's graph, all of which is looked at for them
   std::unique_ptr<ShapeBuckets> shape_buckets_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
   std::set<std::string, std::less<>> symbols_;  ///< of the graph as it was written down

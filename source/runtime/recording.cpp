@@ -274,6 +274,13 @@ void Pace::note(double microseconds) {
   }
 }
 
+Result<void> Pace::wait_for(const vulkan::Submission& run) {
+  VKF_TRY(ended, run.done());
+  VKF_CHECK_OK(run.wait(std::chrono::nanoseconds(waited_ns)));
+  if (!ended) waited_ns = run.age().count();
+  return {};
+}
+
 double Specialization::modelled_us() const {
   double sum = 0;
   for (const plan::ScheduledKernel& step : steps) sum += step.alias ? 0 : step.schedule.cost.modelled_us;

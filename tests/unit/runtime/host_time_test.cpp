@@ -64,6 +64,22 @@ TEST(HostTime, OfAReplayIsSmall) {
       << "20 us and 1 us a kernel; the least of 100 runs, because the machine does other things too";
 }
 
+/// Runs of models ask for it each time: it may look at no node.
+TEST(HostTime, TheNumberOfKernelsIsKnown) {
+  std::vector<std::string> ops;
+  for (int i = 0; i < 300; ++i) ops.emplace_back(i % 2 == 0 ? "exp" : "neg");
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(device(), chain_text(64, ops), options));
+  double least = 1e9;
+  for (int i = 0; i < 100; ++i) {
+    const auto start = Clock::now();
+    EXPECT_EQ(program.kernel_count(), 300);
+    least = std::min(least, microseconds(start, Clock::now()));
+  }
+  EXPECT_LT(least, 5 * slowness()) << "of 55 kernels it took 75 us, where it looked at each";
+}
+
 /// One block of a transformer of `n` rows.
 std::vector<Tensor> block(const Dim& n) {
   constexpr std::int64_t kWidth = 32, kHeads = 4;
