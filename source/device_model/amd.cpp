@@ -26,6 +26,7 @@ constexpr PlannedRegisters planned(const Source& isa) {
   return {.per_thread = {256, &isa},
           .per_workgroup = {65536, &kRadv},
           .elsewhere = {0, &kAllCounted},
+          .of_moved_load = {0, &kAllCounted},
           .of_hardware_thread = {0, &kNotDivided},
           .subgroup = {0, &kNotDivided}};
 }

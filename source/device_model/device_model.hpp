@@ -69,6 +69,8 @@ struct PlannedRegisters {
   Number per_workgroup;  ///< of all its threads
   /// Of what is estimated, addresses and sizes that a thread has elsewhere.
   Number elsewhere;
+  /// What estimates of unrolled text add for each load: compilers move loads ahead of what uses them.
+  Number of_moved_load;
   /// Of a hardware thread, whose lanes share them, so that fewer lanes have more each; 0: they do not.
   Number of_hardware_thread;
   /// Lanes of a subgroup that kernels require where the device lets them and nothing else is wanted; 0: as the device
@@ -125,8 +127,6 @@ struct AttentionRates {
   Number threads;      ///< of a compute unit, which keep it busy
   Number exponential;  ///< of a score, with what rescales: in fused multiply-adds
   Number cooperative_matrix_speedup;
-  /// Of a thread, for each load of each of its scores: compilers move loads ahead of what uses them.
-  Number registers_of_load;
 };
 
 /// Products with cooperative matrices, fitted to measured tiles: cycles, instructions, or shares of what ComputeUnits

@@ -37,6 +37,7 @@ constexpr PlannedRegisters planned(double of_unit, const Source& of_thread_sourc
   return {.per_thread = per_thread,
           .per_workgroup = {of_unit, &kDerived},
           .elsewhere = {0, &kAllCounted},
+          .of_moved_load = {0, &kAllCounted},
           .of_hardware_thread = {of_thread, &of_thread_source},
           .subgroup = {16, &kSixteen}};
 }

@@ -28,10 +28,12 @@ constexpr Source kNothingKept{SourceKind::assumed, "nothing is known of a share 
 constexpr Source kArmUnitTold{SourceKind::document, "Mali-G52 MC2 and up; VK_ARM_shader_core_builtins tells"};
 
 constexpr PlannedRegisters planned(const Number& per_thread, const Number& per_workgroup,
-                                   const Number& elsewhere = {0, &kAllCounted}) {
+                                   const Number& elsewhere = {0, &kAllCounted},
+                                   const Number& of_moved_load = {0, &kAllCounted}) {
   return {.per_thread = per_thread,
           .per_workgroup = per_workgroup,
           .elsewhere = elsewhere,
+          .of_moved_load = of_moved_load,
           .of_hardware_thread = {0, &kNotDivided},
           .subgroup = {0, &kNotDivided}};
 }
@@ -56,10 +58,9 @@ constexpr DeviceModel adreno(std::string_view name, const AdrenoUnits& of, doubl
                            .shared_memory = {of.shared_memory, &kFreedreno},
                            .workgroup_shared_memory = {0, &kNothingKept},
                            .registers_per_thread = {128, &kIr3}},
-                 .registers = planned({128, &kIr3}, {32768, &kIr3}),
+                 .registers = planned({128, &kIr3}, {32768, &kIr3}, {0, &kAllCounted}, {0.25, &kIr3MovesLoads}),
                  .latencies = {{60, &kAssumed}, {250, &kAssumed}, {600, &kAssumed}},
-                 .cache_bytes = {cache_bytes, &kAssumed},
-                 .attention_registers_of_load = {0.25, &kIr3MovesLoads}});
+                 .cache_bytes = {cache_bytes, &kAssumed}});
 }
 constexpr DeviceModel kAdreno6 = adreno("Adreno 6xx", {2, 32 << 10, 21, 2048}, 256e3);
 constexpr DeviceModel kAdreno7 = adreno("Adreno 7xx", {4, 32 << 10, 18, 2048}, 1e6);

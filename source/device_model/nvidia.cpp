@@ -28,6 +28,7 @@ constexpr Source kUnasked{SourceKind::measured, "no limit: schedules were timed 
 constexpr PlannedRegisters kNvidiaRegisters = {.per_thread = {kUnknownRegistersPerThread, &kUnasked},
                                                .per_workgroup = {65536, &kCuda},
                                                .elsewhere = {0, &kAllCounted},
+                                               .of_moved_load = {0, &kAllCounted},
                                                .of_hardware_thread = {0, &kNotDivided},
                                                .subgroup = {0, &kNotDivided}};
 

@@ -43,7 +43,6 @@ struct Stated {
   Number cache_bytes;  ///< of the last-level cache
   /// Registers of a thread that a kernel with cooperative matrices has beyond its estimate.
   Number matmul_beside = {23, &kDerived}, attention_beside = {15, &kDerived};
-  Number attention_registers_of_load = {0, &kAllCounted};
 };
 
 constexpr Number fitted(double value) { return {value, &kTiles}; }
@@ -153,8 +152,7 @@ constexpr DeviceModel row_of(const Stated& stated) {
                         .exponential = {12 + units.multiply_adds / units.transcendentals, &kDerived},
                         .cooperative_matrix_speedup = {std::max(1.0,
                                                                 1.5 * units.matrix_multiply_adds / units.multiply_adds),
-                                                       &kDerived},
-                        .registers_of_load = stated.attention_registers_of_load},
+                                                       &kDerived}},
           .matrices = matrices_of(stated)};
 }
 

@@ -62,7 +62,7 @@ int registers_over(const Target& target, int estimated) {
 }
 
 double cost_of_spilling(const Target& target, int estimated) {
-  constexpr double kOfEach = 0.1;  // stored and loaded again in every step
+  constexpr double kOfEach = 0.2;  // stored and loaded again in every step
   return 1 + kOfEach * registers_over(target, estimated);
 }
 

@@ -111,12 +111,14 @@ int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) 
          }));
 }
 
-/// Sums, scores, what is known of rows, operands, and addresses.
-int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of) {
+/// Sums, scores, what is known of rows, operands, and addresses: at least as many as the device is said to have
+/// elsewhere.
+int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of, const DeviceModel& model) {
   const SimtAttention& simt = *tile.simt();
   const int columns = static_cast<int>(of.n) / simt.threads_k;
-  return (simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16) +
-         simt.rows * (columns + simt.keys + 3) + simt.keys;
+  const int addresses = simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16;
+  return std::max(addresses, static_cast<int>(model.registers.elsewhere)) + simt.rows * (columns + simt.keys + 3) +
+         simt.keys;
 }
 
 /// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.
@@ -149,10 +151,10 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
     return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
-  int registers = simt_registers(loops, tile, of);
+  int registers = simt_registers(loops, tile, of, model);
   if (!tile.simt()->low_register) {  // whose scores are loaded in a loop
     const double scores = tile.simt()->rows * tile.simt()->keys;
-    registers += static_cast<int>(model.attention.registers_of_load * scores * loads_of_score(loops, tile));
+    registers += static_cast<int>(model.registers.of_moved_load * scores * loads_of_score(loops, tile));
   }
   if (tile.simt()->slice == 0 || !tile.values.contract) return registers;
   const int depth = tile.staged_d(loops);

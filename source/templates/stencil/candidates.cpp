@@ -102,7 +102,9 @@ int estimate_registers(const Problem& problem, const StencilBlocks& blocks, cons
     if (params.roles[i] == StencilRole::result)
       words += schedule.loads[i].kind == AccessKind::vector ? schedule.chunk_size : 1;
   }
-  return static_cast<int>(std::min<std::int64_t>(words, 4096));
+  const double moved = device_model(problem.target).registers.of_moved_load *
+                       static_cast<double>(unrolled_window_loads(problem, blocks, schedule));
+  return static_cast<int>(std::min<std::int64_t>(words + static_cast<std::int64_t>(moved), 4096));
 }
 
 void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule& schedule) {

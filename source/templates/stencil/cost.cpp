@@ -92,6 +92,19 @@ StencilCounts counts_of(const StencilBlocks& blocks, const StencilParams& params
   return counts;
 }
 
+std::int64_t unrolled_window_loads(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
+  const auto& params = schedule.as<StencilParams>();
+  const StencilCounts counts = counts_of(blocks, params);
+  const std::size_t windows = params.windows.size() - (params.has_row ? 1 : 0);  // the last is a row's own
+  std::int64_t rows = 1;
+  for (std::size_t w = 0; w < windows; ++w) {
+    if (blocks.extent(params.windows[w].position) > 1) rows *= blocks.window_extent(w);
+  }
+  const std::int64_t runs = params.along_window ? 1 : counts.row;
+  const std::int64_t run = params.along_window ? counts.row : schedule.chunk_size;
+  return rows * runs * instructions_of_role(problem, schedule, StencilRole::window, run);
+}
+
 void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule& schedule) {
   const auto& params = schedule.as<StencilParams>();
   const StencilCounts counts = counts_of(blocks, params);

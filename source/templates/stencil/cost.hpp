@@ -16,6 +16,10 @@ struct StencilCounts {
 };
 StencilCounts counts_of(const StencilBlocks& blocks, const StencilParams& params);
 
+/// Loads of a block's windows that a compiler meets side by side: of all rows that are unrolled. The block and its
+/// accesses are decided.
+std::int64_t unrolled_window_loads(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule);
+
 /// Fills the costs of a schedule whose block, accesses and launch are decided.
 void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule& schedule);
 
