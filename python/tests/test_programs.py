@@ -322,6 +322,12 @@ def test_options_of_models(model):
         vkfuse.load(model)(np.ones((2, 3)))
 
 
+@pytest.mark.parametrize("donate", [True, (0, False), -1, "x", 0.5, [None]])
+def test_what_is_no_position_is_not_donated(donate):
+    with pytest.raises(TypeError, match="integers from 0, not "):
+        vkfuse.jit(lambda x: x, donate=donate)
+
+
 def test_arguments_that_a_jitted_function_is_given_away(device):
     def step(state, x, scale=1.0):
         state = {"a": state["a"] * 0.5 + x * scale, "b": state["b"] - x}

@@ -255,7 +255,9 @@ def jit(
     if not callable(function):
         raise TypeError("jit() takes a function.")
     static = (static,) if isinstance(static, str) else tuple(static)
-    donate = (donate,) if isinstance(donate, int) else tuple(donate)
-    if not all(isinstance(one, int) and one >= 0 for one in donate):
-        raise TypeError("donate is one position of an argument, or several: integers from 0.")
+    is_several = hasattr(donate, "__iter__") and not isinstance(donate, str)
+    donate = tuple(donate) if is_several else (donate,)
+    for one in donate:
+        if not isinstance(one, int) or isinstance(one, bool) or one < 0:
+            raise TypeError(f"donate is one position of an argument, or several: integers from 0, not {one!r}.")
     return Traced(function, device, static, donate, options)

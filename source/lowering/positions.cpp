@@ -98,7 +98,8 @@ Code Emitter::condition(Scope& scope, std::span<const segment::Predicate> predic
       if (always_inside(value, range.size)) continue;
       const Code at = scoped(scope, value).parenthesised();
       // Unsigned: what is negative is large.
-      all += (all.empty() ? "" : " && ") + at + " < " + numbers_.size(range.size);
+      const Code inside = range.size == 1 ? at + " == 0u" : at + " < " + numbers_.size(range.size);
+      all += (all.empty() ? "" : " && ") + inside;
     }
     if (all.empty() && !predicate.negated) continue;
     if (all.empty()) all = Code::always();

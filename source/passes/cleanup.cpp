@@ -50,10 +50,8 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
     std::vector<ir::NodeId> operands;
     for (ir::NodeId operand : node.operands) {
       const ir::Node& read = graph.node(operand);
-      const auto* constant = std::get_if<ir::ConstantPayload>(&read.payload);
-      const bool literal =
-          constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(read.type.dtype));
-      const bool free = read.op->cls == ops::OpClass::view || read.op->cls == ops::OpClass::generate || literal;
+      const bool free = read.op->cls == ops::OpClass::view || read.op->cls == ops::OpClass::generate ||
+                        literal_element(read) != nullptr;
       if (free && copies.count(operand) == 0) {
         VKF_TRY(copy, rewriter.graph().add(ops::row("copy"), {rewriter.at(operand)}));
         copies[operand] = copy;

@@ -9,14 +9,13 @@ namespace {
 
 /// The node's single element as literal number, or nothing if it is not a literal of one element.
 std::optional<reference::Element> literal_of(const ir::Node& node) {
-  const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(node.type.dtype)))
-    return std::nullopt;
+  const std::byte* bytes = literal_element(node);
+  if (bytes == nullptr) return std::nullopt;
   reference::Element element;
   if (is_float(node.type.dtype)) {
-    element.real = ir::decode(node.type.dtype, constant->bytes->data());
+    element.real = ir::decode(node.type.dtype, bytes);
   } else {
-    element.integer = ir::decode_int(node.type.dtype, constant->bytes->data());
+    element.integer = ir::decode_int(node.type.dtype, bytes);
   }
   return element;
 }

@@ -196,10 +196,7 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, std::span<const N
 std::optional<Result<NodeId>> update_of_literal(ir::Graph& graph, const ir::Node& node,
                                                 std::span<const NodeId> operands) {
   const NodeId base = operands[0], starts = operands[1], rows = operands[2];
-  const auto& held = graph.node(base);
-  const auto* constant = std::get_if<ir::ConstantPayload>(&held.payload);
-  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(held.type.dtype)))
-    return std::nullopt;
+  if (literal_element(graph.node(base)) == nullptr) return std::nullopt;
   Writer w(graph);
   const Shape& written = w.type(rows).shape;
   if (std::find(written.begin(), written.end(), Dim(0)) != written.end()) return Result<NodeId>(base);

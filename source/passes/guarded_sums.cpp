@@ -24,9 +24,8 @@ bool is_literal_of(const Graph& graph, NodeId id, double number) {
   while (graph.node(id).op->role == ops::Role::reshape || graph.node(id).op->role == ops::Role::broadcast)
     id = graph.node(id).operands[0];
   const Node& node = graph.node(id);
-  const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-  return constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(node.type.dtype)) &&
-         is_float(node.type.dtype) && ir::decode(node.type.dtype, constant->bytes->data()) == number;
+  const std::byte* element = literal_element(node);
+  return element != nullptr && is_float(node.type.dtype) && ir::decode(node.type.dtype, element) == number;
 }
 
 bool is_infinity(const Graph& graph, NodeId id) {

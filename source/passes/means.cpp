@@ -13,10 +13,8 @@ using ir::NodeId;
 
 /// The number that the node is, for every element.
 std::optional<double> number_of(const Node& node) {
-  const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(node.type.dtype)))
-    return std::nullopt;
-  return ir::decode(node.type.dtype, constant->bytes->data());
+  const std::byte* element = literal_element(node);
+  return element == nullptr ? std::nullopt : std::optional(ir::decode(node.type.dtype, element));
 }
 
 /// How many elements each of the results is of; 0 where only a run tells.

@@ -14,6 +14,14 @@ inline bool is_elementwise(const ir::Node& node) {
   return node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
 }
 
+/// The one element of a constant, as ir::decode reads it; null for constants of other sizes and for other nodes.
+inline const std::byte* literal_element(const ir::Node& node) {
+  const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
+  const bool is_one =
+      constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(node.type.dtype));
+  return is_one ? constant->bytes->data() : nullptr;
+}
+
 /// Copies a graph node by node; `map` takes old ids to new ones.
 class Rewriter {
  public:

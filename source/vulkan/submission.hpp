@@ -15,6 +15,7 @@ struct Fence;
 /// How long a wait may sleep before it looks again whether a submission has ended; 0: it looks at once.
 /// `waited`: since the wait began; `age`: since the submission; `expected`: at what age the like ended before, 0 where
 /// that is not known. Sleeps are a small part of what has been waited for, and there are none about the expected end.
+/// A wait that has lasted 0.2 s blocks instead.
 std::chrono::nanoseconds nap_between_polls(std::chrono::nanoseconds waited, std::chrono::nanoseconds age,
                                            std::chrono::nanoseconds expected);
 

@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kSpin = std::chrono::microseconds(50);
 // Where a driver wakes a thread by an interrupt, that takes 0.2 ms (5.67 ms in place of 5.42 on an H100). Naps that are
 // a small part of what has been waited for see the end sooner, and keep a core 3 % busy at most. A nap takes some 55 us
-// more than it is asked for, so a wait takes none about the end that is expected, a sixteenth to either side.
+// more than it is asked for, so a wait takes none about the end that is expected, a sixteenth to either side: an eighth
+// of a core if the end is missed.
 constexpr auto kPatience = std::chrono::milliseconds(200);
 constexpr Clock::duration kLeastNap = std::chrono::microseconds(20);
 constexpr int kNaps = 64;

@@ -118,7 +118,7 @@ void result_element(uint batch, uint m, uint chunk, uint j, float v15, float v19
   precise float v29 = v28 + v15;
   precise float out_log_sum_exp_v = v27 ? v29 : v15;
   out_y_result = v22_v;
-  if (((j + chunk * 4u) < 1u)) {
+  if (((j + chunk * 4u) == 0u)) {
     out_log_sum_exp.w[batch * 2800u + m] = floatBitsToUint(out_log_sum_exp_v);
   }
 }

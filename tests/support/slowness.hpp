@@ -11,9 +11,10 @@ double build_slowness();
 /// them, as planning does. What is timed beside it may be compared with it, as both take longer where others work too.
 double reference_work();
 
-/// How many times longer than on the machine where limits in seconds were set the same may take now: build_slowness(),
-/// times what the median of some reference_work() shows, at least 1. Machines differ by three, and one by two from hour
-/// to hour. To be called right after what is timed.
+/// How many times longer than on the machine where limits in seconds were set the same may take now: what the mean of
+/// some reference_work() shows, of this build on this machine beside whatever else it does, and at least
+/// build_slowness(). Machines differ by three, and one by two from hour to hour. To be called right after what is
+/// timed.
 double slowness();
 
 }  // namespace vkfuse::test

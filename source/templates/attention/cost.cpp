@@ -116,9 +116,9 @@ int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) 
 int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of, const DeviceModel& model) {
   const SimtAttention& simt = *tile.simt();
   const int columns = static_cast<int>(of.n) / simt.threads_k;
-  const int addresses = simt.low_register ? 12 + registers_of_stored_scores(loops, tile) : 16;
-  return std::max(addresses, static_cast<int>(model.registers.elsewhere)) + simt.rows * (columns + simt.keys + 3) +
-         simt.keys;
+  const int addresses = std::max(simt.low_register ? 12 : 16, static_cast<int>(model.registers.elsewhere));
+  return addresses + (simt.low_register ? registers_of_stored_scores(loops, tile) : 0) +
+         simt.rows * (columns + simt.keys + 3) + simt.keys;
 }
 
 /// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.

@@ -10,6 +10,7 @@
 #include "support/cases.hpp"
 #include "support/compare.hpp"
 #include "support/device.hpp"
+#include "support/text_ir.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -97,22 +98,6 @@ TEST(Passes, SumsThatAreDividedByTheirLengthAreMeans) {
                     "f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n")}) {
     EXPECT_EQ(after(passes::name_means, other), other);
   }
-}
-
-/// The text IR counts values in their order: names that leave out numbers are counted anew.
-std::string numbered(const std::string& text) {
-  std::map<std::string, std::size_t> numbers;
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    if (text[at] != '%') {
-      result += text[at++];
-      continue;
-    }
-    const std::size_t end = text.find_first_not_of("0123456789", at + 1);
-    result += fmt::format("%{}", numbers.emplace(text.substr(at, end - at), numbers.size()).first->second);
-    at = end;
-  }
-  return result;
 }
 
 /// The sum of the exponentials of %0 - %10, the centre, which may be made of the largest elements %1 [4] or %2 [4, 1],

@@ -221,6 +221,8 @@ TEST(SubmissionPace, FollowsWhatRunsTake) {
   EXPECT_EQ(submits(), 1);
   EXPECT_EQ(submits(), 1);
   EXPECT_GT(specialization->pace.shortest_us, 0) << "the runs were timed";
+  for (int i = 0; i < 20 && specialization->pace.waited_ns == 0; ++i) submits();  // where one ends before the wait
+  EXPECT_GT(specialization->pace.waited_ns, 0) << "and the next is expected to end as these did";
   specialization->pace.shortest_us = 3e6;  // as if it had taken three seconds
   EXPECT_GE(submits(), 12) << "none longer than 250 ms";
   EXPECT_LT(specialization->pace.shortest_us, 3e6) << "it took less";

@@ -1,13 +1,13 @@
 // Which scores of attention are a softcap, and what is then computed in one step.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <numbers>
 #include <string>
 
 #include "golden/targets.hpp"
 #include "plan/plan.hpp"
 #include "support/device.hpp"
+#include "support/text_ir.hpp"
 #include "templates/attention/lower_softcap.hpp"
 
 namespace vkfuse::test {
@@ -33,31 +33,22 @@ struct Attention {
         "%e = exp %f" + all + "%s = reduce_sum axes=[2] %e : T[8, 512]\n%t = reshape %s" + rows + "%w = div %e %t" +
         all + "%y = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[1] %w %v : T[8, 512, 64]\n" +
         (results.empty() ? "output \"y\" = %y\n" : results) + "}";
-    plan = must(plan::make_plan(must(ir::parse(numbered(text, type))), discrete_gpu_with_whole_tiles()));
+    plan = must(plan::make_plan(must(ir::parse(numbered(with_types(text, type)))), discrete_gpu_with_whole_tiles()));
     std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}));
     if (steps.size() != 1) throw std::runtime_error(std::to_string(steps.size()) + " kernels");
     step = std::move(steps.front());
   }
 
-  /// The text IR has numbers for names, in their order; T is the type, and * ends a line with the sizes of all scores.
-  static std::string numbered(const std::string& text, const std::string& type) {
-    std::map<std::string, int> numbers;
+  /// T is the type, and * ends a line with the sizes of all scores.
+  static std::string with_types(const std::string& text, const std::string& type) {
     std::string result;
-    for (std::size_t i = 0; i < text.size();) {
-      if (text[i] == '%') {
-        std::size_t end = i + 1;
-        while (end < text.size() && std::isalnum(static_cast<unsigned char>(text[end])) != 0) ++end;
-        const int number = numbers.emplace(text.substr(i, end - i), static_cast<int>(numbers.size())).first->second;
-        result += "%" + std::to_string(number);
-        i = end;
-      } else if (text[i] == 'T' && text[i + 1] == '[') {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == 'T' && text[i + 1] == '[') {
         result += type;
-        ++i;
       } else if (text[i] == '*') {
         result += " : " + type + "[8, 512, 512]\n";
-        ++i;
       } else {
-        result += text[i++];
+        result += text[i];
       }
     }
     return result;
