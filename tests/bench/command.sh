@@ -50,10 +50,13 @@ case $2 in
       fail "A resumed row is still unfinished." ;;
   compare)
     "$program" --filter '^law unary [12] small' --json "$files/a.json" > /dev/null
-    # The same samples, so that a busy machine decides nothing; one row a tenth slower.
+    # Samples within 2 % of what was measured, so that a busy machine decides nothing; and one row a tenth slower.
     python3 - "$files" <<'PLANT'
 import json, sys
 report = json.load(open(sys.argv[1] + "/a.json"))
+for row in report["rows"]:
+    row["samples"]["fused"] = [row["fused_us"] * (0.98 + 0.01 * (i % 5)) for i in range(len(row["samples"]["fused"]))]
+json.dump(report, open(sys.argv[1] + "/a.json", "w"))
 row = report["rows"][1]
 row["fused_us"] *= 1.1
 row["samples"]["fused"] = [us * 1.1 for us in row["samples"]["fused"]]
@@ -62,14 +65,8 @@ PLANT
     [ "$(status "$program" compare "$files/a.json" "$files/a.json")" = 0 ] || fail "A report is slower than itself."
     [ "$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 20)" = 0 ] ||
       fail "10 % are beyond a threshold of 20 %."
-    # The interval of two real sets of samples may be wide: the threshold is the half of what was planted.
-    spread=$(json "$files/a.json" "d['rows'][1]['fused_p90'] / d['rows'][1]['fused_p10']")
-    code=$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 5)
-    if [ "$code" != 1 ]; then
-      python3 -c "import sys; sys.exit(0 if $spread > 1.2 else 1)" ||
-        fail "A slowdown of 10 % is not found: $(cat "$files/out")"
-      echo "The machine is too busy to see 10 %: p90 / p10 is $spread."; exit 77
-    fi
+    [ "$(status "$program" compare "$files/a.json" "$files/b.json" --threshold 5)" = 1 ] ||
+      fail "A slowdown of 10 % is not found: $(cat "$files/out")"
     grep -q 'law_unary_2_small:f32:65536 .*SLOWER' "$files/out" || fail "Another row is called slower."
     [ "$(status "$program" compare "$files/a.json" "$files/none.json")" = 2 ] ||
       fail "A missing file has not status 2." ;;
