@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Python package: build/wheel/vkfuse-VERSION-*-manylinux_2_36_ARCH.whl. The extension module links the
+# Builds the Python package: build/wheel/vkfuse-VERSION-*-manylinux_2_36_ARCH.whl, or for a newer glibc where this
+# system's is newer than Debian 12's, whose functions it then asks for. The extension module links the
 # archives of a build folder, so that the library is compiled once; beside it lie a shaderc that compiles matrix units
 # (scripts/newer-shaderc.sh) and protobuf, under names of their own (auditwheel).
 #   usage: scripts/build-wheel.sh [--tree FOLDER] [PYTHON]...     (build/release; /usr/bin/python3)
@@ -16,6 +17,9 @@ if [ ${#pythons[@]} = 0 ]; then
   pythons=(/usr/bin/python3)
   need python3-dev python3-venv
 fi
+# auditwheel finds the oldest glibc that has what is asked for.
+platform=manylinux_2_36_$(uname -m)
+[ "$(getconf GNU_LIBC_VERSION | sed 's/.*\.//')" -le 36 ] || platform=auto
 arch=$(uname -m) tools=$PWD/build/shaderc-$(uname -m) made=$PWD/build/wheel
 scripts/newer-shaderc.sh "$tools" "$arch"
 ln -sf libshaderc_shared.so.1 "$tools/lib/libshaderc_shared.so"
@@ -59,7 +63,7 @@ build() {
     --config-settings=cmake.define.VKFUSE_SHADERC_LIBRARY="$tools/lib/libshaderc_shared.so.1" "${launcher[@]}" \
     >"$made/build-$version.log" 2>&1 || { tail -n 40 "$made/build-$version.log" >&2 && exit 1; }
   PATH=$env/bin:$PATH LD_LIBRARY_PATH=$tools/lib "$env/bin/auditwheel" repair --strip --only-plat \
-    --plat "manylinux_2_36_$arch" --wheel-dir "$made/repaired-$version" "$raw"/*.whl \
+    --plat "$platform" --wheel-dir "$made/repaired-$version" "$raw"/*.whl \
     >"$made/repair-$version.log" 2>&1 || { tail -n 20 "$made/repair-$version.log" >&2 && exit 1; }
 }
 

@@ -14,7 +14,7 @@ if [ "${1-}" = sample ]; then sample=1 && shift; fi
 wheel=${1-}
 if [ -z "$wheel" ]; then
   scripts/build-wheel.sh --tree "$tree"
-  wheel=$(ls -t build/wheel/*-cp311-cp311-*_"$(uname -m)".whl | head -n 1)
+  wheel=$(ls -t build/wheel/*_"$(uname -m)".whl | head -n 1)
 fi
 wheel=$(realpath "$wheel")
 
