@@ -64,18 +64,57 @@ Tensor with_alibi(const Tensor& scores, const Tensor& slopes, const Tensor& dist
   return scores + slopes.reshape({scores.shape()[1], 1, 1}) * distance.cast(scores.dtype());
 }
 
-/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head, which is left out of the
-/// result.
-Tensor softmax_with_sink(const Tensor& scores, const Tensor& sink) {
-  if (!sink.valid()) return sink;
+/// What values are weighted by [batch, heads, queries, keys], and what is left for the sink [batch, heads, queries, 1].
+struct Weights {
+  Tensor keys;
+  std::optional<Tensor> sink;
+};
+
+/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head.
+Weights softmax_with_sink(const Tensor& scores, const Tensor& sink) {
+  if (!sink.valid()) return {sink, std::nullopt};
   if (sink.shape() != Shape{scores.shape()[1]}) {
-    return Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.",
-                                  scores.shape()[1].text(), type_text(sink)));
+    return {Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.",
+                                   scores.shape()[1].text(), type_text(sink))),
+            std::nullopt};
   }
   const Tensor extra = sink.cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
   const Tensor largest = api::as_constant(max(scores.max({-1}, true), extra));
-  const Tensor raised = exp(scores - largest);
-  return raised / (raised.sum({-1}, true) + exp(extra - largest));
+  const Tensor raised = exp(scores - largest), of_sink = exp(extra - largest);
+  const Tensor total = raised.sum({-1}, true) + of_sink;
+  return {raised / total, of_sink / total};
+}
+
+/// The sum over the queries of `each` heads, which share values: [batch, heads of values, keys, size].
+Tensor summed_over_queries(const Tensor& weights, const Tensor& cotangent, std::int64_t each) {
+  const Shape& shape = weights.shape();
+  if (each == 1)
+    return dot_general(weights, cotangent,
+                       {.contract_a = {2}, .contract_b = {2}, .batch_a = {0, 1}, .batch_b = {0, 1}});
+  const std::int64_t heads = shape[1].size() / each;
+  return dot_general(weights.reshape({shape[0], heads, each, shape[2], shape[3]}),
+                     cotangent.reshape({shape[0], heads, each, shape[2], cotangent.shape()[3]}),
+                     {.contract_a = {2, 3}, .contract_b = {2, 3}, .batch_a = {0, 1}, .batch_b = {0, 1}});
+}
+
+/// The gradients of the scores, the values and the sinks. What softmax's gradient subtracts, the sum over keys of
+/// weight and cotangent, is the product of the result and its cotangent: nothing is reduced over the scores, and the
+/// rest is computed where the product of cotangent and values is (Dao et al., 2022).
+GradientRule rule_of(const Weights& weights) {
+  return [weights](const GradientCall& call) {
+    const Tensor& scores = call.operands[0];
+    const Tensor& v = call.operands[1];
+    const bool in_double = v.dtype() == DType::f64 || weights.keys.dtype() == DType::f64;
+    const DType wide = in_double ? DType::f64 : DType::f32;
+    const Tensor subtracted = (call.cotangent.cast(wide) * call.result.cast(wide)).sum({3}, true);
+    const std::int64_t each = scores.shape()[1] == v.shape()[1] ? 1 : scores.shape()[1].size() / v.shape()[1].size();
+    const Tensor of_weights = by_head(call.cotangent, v, each, 3).cast(wide);
+    std::vector<Tensor> made{(weights.keys.cast(wide) * (of_weights - subtracted)).cast(scores.dtype()),
+                             summed_over_queries(weights.keys.cast(v.dtype()), call.cotangent, each)};
+    if (weights.sink)
+      made.push_back((-(weights.sink->cast(wide) * subtracted).sum({0, 2, 3})).cast(call.operands[2].dtype()));
+    return made;
+  };
 }
 
 Tensor without(const Tensor& scores, const Tensor& allowed) {
@@ -132,8 +171,12 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   const Tensor scores = attention_scores(q, k, options);
   if (!scores.valid()) return scores;
   const Tensor cast = scores.cast(options.softmax_dtype.value_or(scores.dtype()));
-  const Tensor weights = options.sink ? softmax_with_sink(cast, *options.sink) : softmax(cast);
-  return weights.valid() ? attention_output(weights.cast(v.dtype()), v) : weights;
+  const Weights weights = options.sink ? softmax_with_sink(cast, *options.sink) : Weights{softmax(cast), std::nullopt};
+  if (!weights.keys.valid()) return weights.keys;
+  std::vector<Tensor> operands{cast, v};
+  if (options.sink) operands.push_back(*options.sink);
+  return api::with_own_gradient(attention_output(weights.keys.cast(v.dtype()), v),
+                                {std::move(operands), rule_of(weights)});
 }
 
 }  // namespace vkfuse

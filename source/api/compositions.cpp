@@ -21,7 +21,12 @@ bool is_empty_along(const Tensor& x, int axis) {
 Tensor softmax(const Tensor& x, int axis) {
   if (is_empty_along(x, axis) && is_float(x.dtype())) return x;
   const Tensor raised = exp(x - api::largest_along(x, axis));  // the largest exponent is 0: no overflow
-  return raised / raised.sum({axis}, true);
+  // By the rules of its ops, a backward pass would read the exponentials, too.
+  const GradientRule rule = [axis](const GradientCall& call) {
+    const Tensor weighted = call.cotangent * call.result;
+    return std::vector{call.result * (call.cotangent - weighted.sum({axis}, true))};
+  };
+  return api::with_own_gradient(raised / raised.sum({axis}, true), {{x}, rule});
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {

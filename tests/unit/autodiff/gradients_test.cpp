@@ -14,6 +14,7 @@
 #include "support/folder.hpp"
 #include "support/gradient_cases.hpp"
 #include "vkfuse/composites.hpp"
+#include "vkfuse/contractions.hpp"
 #include "vkfuse/custom.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -291,6 +292,43 @@ TEST(Gradients, AreOfInputsAndOfWhatIsOnTheWay) {
 }
 
 /// A chain of a hundred thousand ops: nothing recurses.
+/// Nodes of an op in the graph of some tensors whose first operand has this shape.
+std::int64_t nodes_of(const std::string& op, const std::vector<Tensor>& tensors, const Shape& shape) {
+  const ir::Graph graph = must(api::to_graph(tensors, {}, "nodes"));
+  std::int64_t count = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id)
+    count += graph.node(id).op->name == op && graph.node(graph.node(id).operands[0]).type.shape == shape ? 1 : 0;
+  return count;
+}
+
+// A row's exponentials and what they are divided by would be a second tensor that the forward pass keeps.
+TEST(Gradients, OfSoftmaxAskForItsResultAlone) {
+  const Shape shape{8, 32};
+  const Tensor x = Tensor::input("x", DType::f32, shape), g = Tensor::input("g", DType::f32, shape);
+  const Tensor y = softmax(x);
+  const std::vector<Tensor> slope = gradients({y}, {x}, {g});
+  EXPECT_EQ(nodes_of("exp", {y, slope[0]}, shape), 1);
+  EXPECT_EQ(nodes_of("div", {y, slope[0]}, shape), 1);
+}
+
+TEST(Gradients, OfAttentionReduceNothingOverScores) {
+  const Shape shape{2, 4, 16, 8}, scores{2, 4, 16, 16};
+  const Tensor q = Tensor::input("q", DType::f32, shape), k = Tensor::input("k", DType::f32, shape),
+               v = Tensor::input("v", DType::f32, shape), sink = Tensor::input("sink", DType::f32, {4}),
+               g = Tensor::input("g", DType::f32, shape);
+  for (const bool has_sink : {false, true}) {
+    AttentionOptions options;
+    options.causal = true;
+    if (has_sink) options.sink = sink;
+    const Tensor y = attention(q, k, v, options);
+    std::vector<Tensor> all = gradients({y}, {q, k, v, sink}, {g});
+    all.push_back(y);
+    // The softmax's own.
+    EXPECT_EQ(nodes_of("reduce_sum", all, scores), 1);
+    EXPECT_EQ(nodes_of("reduce_max", all, scores), 1);
+  }
+}
+
 TEST(Gradients, OfDeepGraphsTakeNoStack) {
   const Tensor x = Tensor::input("x", DType::f32, {4});
   Tensor y = x;
