@@ -189,7 +189,8 @@ std::map<ValueId, Code> OperandEmitter::unpack_group(const Part& part, int group
   std::map<ValueId, Code> groups;
   for (ValueId id : part.vectors) {
     groups[id] = code("{}_{}", names_.values[id], group);
-    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, register_index));
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id],
+               unpacked(id, group, is_kept(part, id) ? "" : register_index));
   }
   return groups;
 }

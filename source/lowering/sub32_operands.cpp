@@ -97,7 +97,7 @@ std::vector<Code> OperandEmitter::literal_words(const TileOperand& tile_operand,
 
 std::vector<Code> OperandEmitter::loaded_words(const TileOperand& tile_operand, ValueId load) {
   std::vector<Code> words;
-  const Code in_flight = tile_operand.staging.prefetched ? register_index(tile_operand) : "";
+  const Code in_flight = index_of(tile_operand, load);
   for (int w = 0; w < tile_operand.part.elements / 2; ++w) {
     if (!is_unaligned(load)) {
       words.push_back(word_as_read(tile_operand, load, w));
@@ -187,7 +187,7 @@ std::vector<Code> OperandEmitter::sub32_words(const TileOperand& tile_operand, S
   if (tile_operand.encoding.as_read) {
     for (int v = 0; v < vectors_of(*tile_operand.encoding.as_read); ++v)
       words.push_back(raw_name(*tile_operand.encoding.as_read, v) +
-                      (tile_operand.staging.prefetched ? register_index(tile_operand) : ""));
+                      index_of(tile_operand, *tile_operand.encoding.as_read));
     return words;
   }
   if (tile_operand.encoding.copied)
@@ -209,8 +209,7 @@ std::vector<Code> OperandEmitter::sub32_words(const TileOperand& tile_operand, S
 
 Code OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueId load, int word) const {
   const int per = schedule_.loads[load].vector_bytes / 4;
-  const Code vector =
-      raw_name(load, word / per) + (tile_operand.staging.prefetched ? register_index(tile_operand) : "");
+  const Code vector = raw_name(load, word / per) + index_of(tile_operand, load);
   return per == 1 ? vector : code("{}.{}", vector, "xyzw"[word % per]);
 }
 

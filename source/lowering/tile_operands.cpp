@@ -14,6 +14,11 @@ Code tile_word(DType dtype, int count) {
   return count == 1 ? Code(component(dtype)) : Code(word_type(size_of(dtype) * count));
 }
 
+/// A position in tile number `tile`, of which each has `piece`; in the first one where no number is given.
+Code in_tensor(const Code& tile, int piece, const Code& in_tile) {
+  return tile.empty() ? in_tile : code("{} * {}u + {}", tile, piece, in_tile);
+}
+
 }  // namespace
 
 /// Of what is known of rows, that which the operand's values ask for.
@@ -38,6 +43,7 @@ std::vector<ValueId> OperandEmitter::take_row_values(const TileOperandSpec& spec
 bool OperandEmitter::can_prefetch(const TileOperand& tile_operand) const {
   int words = 0;
   for (ValueId id : tile_operand.part.vectors) {
+    if (is_kept(tile_operand.part, id)) continue;
     words += schedule::registers_of_chunk(schedule_.loads[id], size_of(dtype_of(loops_.values[id])),
                                           tile_operand.part.elements);
   }
@@ -70,6 +76,7 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
                                  .requested = std::move(requested),
                                  .known = std::move(known)});
   tile_operand.part.flattened = spec.flattened;
+  tile_operand.part.kept = std::move(spec.kept);
   tile_operand.plain = alone && tile_operand.part.vectors.size() == 1 && tile_operand.beside.empty();
   tile_operand.tile = unique(names_.values[spec.value] + "_tile");
   tile_operand.staging.chunks = std::int64_t{spec.extent} * spec.k_extent / spec.elements;
@@ -179,26 +186,43 @@ void OperandEmitter::locate_in_tile(const TileOperand& tile_operand, int per_til
 void OperandEmitter::locate_chunk(const TileOperand& tile_operand, const Code& across, const Code& depth) {
   const bool along_k = tile_operand.along_k();
   const int elements = tile_operand.part.elements;
-  const Counted& own_across = counted(tile_operand.across);
   const Counted& owns_k = counted(tile_operand.depth);
-  const Extent chunks = extent(own_across.axes) / (along_k ? 1 : elements);
   const Extent k_chunks = extent(owns_k.axes) / (along_k ? elements : 1);
   const int per_tile = tile_operand.extent / (along_k ? 1 : elements);
   const int per_step = tile_operand.k_extent / (along_k ? elements : tile_operand.steps());
   locate_in_tile(tile_operand, per_tile, per_step);
-  const auto at = [](const Code& tile, int piece, const char* in_tile) {
-    return tile.empty() ? Code(in_tile) : code("{} * {}u + {}", tile, piece, in_tile);
-  };
-  main_.line("uint {} = {};", along_k ? own_across.name : "chunk",
-             limited(at(across, per_tile, "row"), chunks, per_tile));
+  main_.line("uint {} = {};", along_k ? counted(tile_operand.across).name : "chunk",
+             place_across(tile_operand, across, "row"));
   if (tile_operand.steps() > 1) return;  // each names its own position along k
   main_.line("uint {} = {};", along_k ? "chunk" : owns_k.name,
-             limited(at(depth, per_step, "column"), k_chunks, per_step));
+             limited(in_tensor(depth, per_step, "column"), k_chunks, per_step));
+}
+
+Code OperandEmitter::place_across(const TileOperand& tile_operand, const Code& across, const Code& row) {
+  const int elements = tile_operand.along_k() ? 1 : tile_operand.part.elements;
+  const int per_tile = tile_operand.extent / elements;
+  return limited(in_tensor(across, per_tile, row), extent(counted(tile_operand.across).axes) / elements, per_tile);
+}
+
+void OperandEmitter::fetch_kept(const TileOperand& tile_operand, const Code& across) {
+  const std::vector<ValueId>& kept = tile_operand.part.kept;
+  if (kept.empty()) return;
+  use_chunks_of(tile_operand.part);
+  main_.line("// The same at every step along the sum.");
+  for (ValueId id : kept) {
+    for (const Code& name : raw_names(id)) main_.line("{} {};", word_type(schedule_.loads[id].vector_bytes), name);
+  }
+  main_.open("{{");
+  main_.line("uint chunk = {};", place_across(tile_operand, across, code("thread % {}u", chunks_of_row(tile_operand))));
+  Scope scope = part_scope(tile_operand.part);
+  for (ValueId id : kept) load_vectors(scope, id, "", true);
+  main_.close();
 }
 
 void OperandEmitter::declare_prefetch(const TileOperand& tile_operand) {
   use_chunks_of(tile_operand.part);
   for (ValueId id : tile_operand.part.vectors) {
+    if (is_kept(tile_operand.part, id)) continue;
     for (const Code& name : raw_names(id)) {
       main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, prefetch_extent(tile_operand));
     }
@@ -223,7 +247,9 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& 
   locate_chunk(tile_operand, across, depth);
   if (tile_operand.steps() > 1) open_steps(tile_operand, depth, nullptr);
   Scope scope = part_scope(tile_operand.part);
-  for (ValueId id : tile_operand.part.vectors) load_vectors(scope, id, register_index(tile_operand), true);
+  for (ValueId id : tile_operand.part.vectors) {
+    if (!is_kept(tile_operand.part, id)) load_vectors(scope, id, register_index(tile_operand), true);
+  }
   for (ValueId id : loads_of_chunks(tile_operand.part)) {
     VKF_CHECK_OK(emit_value(scope, id));
     main_.line("{}_ahead{} = {};", names_.values[id], register_index(tile_operand), use(scope, id));
@@ -311,7 +337,9 @@ Result<void> OperandEmitter::load_staged_chunk(const TileOperand& tile_operand, 
     if (!tile_operand.encoding.copied && scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
   }
   if (!tile_operand.staging.prefetched) {
-    for (ValueId id : tile_operand.part.vectors) load_vectors(scope, id, "");
+    for (ValueId id : tile_operand.part.vectors) {
+      if (!is_kept(tile_operand.part, id)) load_vectors(scope, id, "");
+    }
   }
   return {};
 }

@@ -3,6 +3,7 @@
 // sub-32-bit numbers in the order in which they were read; and results, computed from the sums.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
 #include "lowering/components.hpp"
@@ -30,6 +31,7 @@ class OperandEmitter : public Emitter {
     index::AxisId own = kN;        ///< the counted axis that it belongs to
     int elements = 1;              ///< of a chunk
     std::vector<ValueId> vectors;  ///< loaded by main() for the whole chunk
+    std::vector<ValueId> kept;     ///< of these, what all chunks of a thread have alike: loaded once
     std::vector<ValueId> per_chunk, per_element;
     std::vector<ValueId> function_inputs;  ///< parameters of the function
     std::vector<ValueId> known;            ///< the last of these, which the caller knows, like sums
@@ -105,6 +107,7 @@ class OperandEmitter : public Emitter {
     int extent = 1, k_extent = 1;           ///< of a tile
     std::vector<std::pair<ValueId, Code>> beside = {};
     std::map<ValueId, Code> of_rows = {};  ///< of these, the operand takes what its values ask for
+    std::vector<ValueId> kept = {};        ///< see schedule::kept_along_sum()
   };
 
   // --- parts (parts.cpp) -----------------------------------------------------------------------------------
@@ -135,6 +138,8 @@ class OperandEmitter : public Emitter {
   Code limited(const Code& position, Extent all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
+  /// Loads what all of a thread's chunks have alike at every step; the tile is number `across`.
+  void fetch_kept(const TileOperand& tile_operand, const Code& across);
   /// Registers of what is loaded of a tile that is in flight: vectors, and what a chunk has once.
   void declare_prefetch(const TileOperand& tile_operand);
   /// Loads them; the tile is number `across` and `depth`.
@@ -199,6 +204,15 @@ class OperandEmitter : public Emitter {
            : tile_operand.staging.iterations > 1 ? "[u * 4u + d]"
                                                  : "[d]";
   }
+  /// Where the words of a vector of the thread's chunk are in the registers that are named like it.
+  [[nodiscard]] Code index_of(const TileOperand& tile_operand, ValueId vector) const {
+    return tile_operand.staging.prefetched && !is_kept(tile_operand.part, vector) ? register_index(tile_operand) : "";
+  }
+  [[nodiscard]] static bool is_kept(const Part& part, ValueId vector) {
+    return std::find(part.kept.begin(), part.kept.end(), vector) != part.kept.end();
+  }
+  /// The position of a thread's chunk, which is `row` in the tile.
+  [[nodiscard]] Code place_across(const TileOperand& tile_operand, const Code& across, const Code& row);
   /// The registers of what is in flight of an operand, as the end of a declaration.
   [[nodiscard]] Code prefetch_extent(const TileOperand& tile_operand) const {
     const std::int64_t all = tile_operand.staging.iterations * tile_operand.steps();

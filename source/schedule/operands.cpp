@@ -163,6 +163,12 @@ double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const Value
   return cost;
 }
 
+segment::AxisSet set_of(std::span<const int> axes) {
+  segment::AxisSet all = 0;
+  for (int axis : axes) all |= segment::AxisSet{1} << axis;
+  return all;
+}
+
 std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
   std::int64_t count = 1;
   for (int axis : axes) count *= loops.axes[static_cast<std::size_t>(axis)].size;

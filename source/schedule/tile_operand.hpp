@@ -21,6 +21,7 @@ inline constexpr int kBytesBetweenRows = 16;
 inline std::int64_t size_of_axis(const segment::Loops& loops, int axis) {
   return loops.axes[static_cast<std::size_t>(axis)].size;
 }
+segment::AxisSet set_of(std::span<const int> axes);
 /// Positions along axes that are counted as one.
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 

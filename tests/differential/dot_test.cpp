@@ -152,7 +152,16 @@ class DotCase {
     for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
     x = x.permute(back);
     if (!axes.empty() && random_.chance(8)) x = x.reverse({static_cast<int>(random_.below(axes.size()))});
+    if (!axes.empty() && is_float(dtype_) && random_.chance(15)) x = x * one_axis_of(name + "_scale", axes);
     return is_float(dtype_) && random_.chance(8) ? scaled_by_largest(x) : x;
+  }
+
+  /// A number for each position along one of the axes.
+  Tensor one_axis_of(const std::string& name, const std::vector<Axis>& axes) {
+    Shape shape(axes.size(), Dim(1));
+    const std::size_t at = random_.below(axes.size());
+    shape[at] = Dim(axes[at].size);
+    return Tensor::input(name, dtype_, shape);
   }
 
   Tensor input(const std::string& name, Shape shape) {

@@ -5,6 +5,7 @@
 
 #include "schedule/traffic.hpp"
 #include "templates/matmul/cost.hpp"
+#include "templates/matmul/tiles.hpp"
 
 namespace vkfuse::schedule {
 
@@ -25,7 +26,9 @@ struct Step {
 
 /// What a thread loads for one chunk of an operand.
 struct ChunkLoads {
-  int words = 0;  ///< registers of what is loaded as vectors
+  int words = 0;       ///< registers of what is loaded as vectors
+  int kept_words = 0;  ///< and of what is loaded before the first step
+  int bytes = 0;       ///< of an element, of all loads that differ from element to element
   int loads = 0;
   int step = 1;  ///< between neighbours in memory
   bool single = false, unaligned = false, computed = false;
@@ -52,12 +55,19 @@ class StepModel {
  private:
   [[nodiscard]] ChunkLoads loads_of(const TileOperand& tile_operand, const std::vector<ValueId>& backward_slice) const {
     ChunkLoads chunk;
+    const std::vector<ValueId> kept = kept_along_sum(graph_, loops_, schedule_, tile_operand);
+    const segment::AxisSet of_own = set_of(tile_operand.second ? tile_.n : tile_.m), of_sum = set_of(tile_.k);
     for (ValueId id : backward_slice) {
       chunk.computed = chunk.computed || loops_.values[id].kind == Value::Kind::compute;
       if (loops_.values[id].kind != Value::Kind::load) continue;
       const AccessPlan& plan = schedule_.loads[id];
       const int size = size_of(graph_.node(loops_.values[id].node).type.dtype);
+      if (std::find(kept.begin(), kept.end(), id) != kept.end()) {
+        chunk.kept_words += registers_of_chunk(plan, size, tile_operand.elements);
+        continue;
+      }
       chunk.loads += static_cast<int>(instructions(plan, size, tile_operand.elements));
+      if ((loops_.values[id].axes & of_own) != 0 && (loops_.values[id].axes & of_sum) != 0) chunk.bytes += size;
       chunk.step = std::max(chunk.step, plan.step);
       chunk.single = chunk.single || plan.kind == AccessKind::element;
       chunk.unaligned = chunk.unaligned || plan.kind == AccessKind::unaligned;
@@ -92,7 +102,7 @@ class StepModel {
     fragments_ += model_.step.fragments * tile_.shape.owners() *
                   (tile_operand.second ? tile_.shape.thread_n : tile_.shape.thread_m) * tile_.shape.k * bytes_ /
                   unit_.shared_memory_bytes;
-    step_.registers += model_.registers.buffer;
+    step_.registers += model_.registers.buffer + chunk.kept_words;
     add_latency(tile_operand, chunk, static_cast<int>(ceil_div(chunks, schedule_.workgroup)));
   }
 
@@ -109,8 +119,11 @@ class StepModel {
         std::min<double>(unit_.cache_line_bytes, (tile_operand.along_k ? tile_.shape.k : extent) * bytes_ * chunk.step);
     const double touched = subgroups * chunk_bytes * threads / run;
     lines_ += fit.near_lines * touched;
-    far_ += chunk.single || chunk.unaligned ? fit.far_unaligned * elements * bytes_ / unit_.last_level_cache_bytes
-                                            : fit.far * touched * unit_.cache_line_bytes / unit_.last_level_cache_bytes;
+    const double tiles = std::max(1.0, static_cast<double>(chunk.bytes) / bytes_);  // as large as the operand's
+    far_ += tiles *
+            (chunk.single || chunk.unaligned ? fit.far_unaligned * elements * bytes_
+                                             : fit.far * touched * unit_.cache_line_bytes) /
+            unit_.last_level_cache_bytes;
   }
 
   void add_latency(const TileOperand& tile_operand, const ChunkLoads& chunk, int iterations) {
@@ -182,9 +195,7 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
   const TileShape& shape = tile.shape;
   const std::vector<ValueId> results = backward_slice_of_results(loops);
   // What all rows or all columns share is near.
-  segment::AxisSet of_m = 0, of_n = 0;
-  for (int axis : tile.m) of_m |= segment::AxisSet{1} << axis;
-  for (int axis : tile.n) of_n |= segment::AxisSet{1} << axis;
+  const segment::AxisSet of_m = set_of(tile.m), of_n = set_of(tile.n);
   const auto is_loaded = [&](ValueId id) {
     return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 &&
            (loops.values[id].axes & of_n) != 0;

@@ -133,9 +133,10 @@ class MatmulModel {
         (tile_operand.second ? n_ * static_cast<double>(tile_.tiles_m) : m_ * static_cast<double>(tile_.tiles_n));
     const std::vector<ValueId> backward_slice = backward_slice_of(loops_, tile_operand.value);
     compute_ += elements * cost_of(graph_, loops_, backward_slice);
+    const std::vector<ValueId> kept = kept_along_sum(graph_, loops_, schedule_, tile_operand);
     for (ValueId id : backward_slice) {
       const Value& load = loops_.values[id];
-      if (load.kind != Value::Kind::load) continue;
+      if (load.kind != Value::Kind::load || std::find(kept.begin(), kept.end(), id) != kept.end()) continue;
       const int bytes = size_of(graph_.node(load.node).type.dtype);
       const auto executed = elements / tile_operand.elements *
                             static_cast<double>(instructions(schedule_.loads[id], bytes, tile_operand.elements));

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "schedule/access.hpp"
+
 namespace vkfuse::schedule {
 
 using segment::Loops;
@@ -30,6 +32,29 @@ std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape
                shape.workgroup()) +
            1;
   return all;
+}
+
+std::vector<ValueId> kept_along_sum(const ir::Graph& graph, const Loops& loops, const Schedule& schedule,
+                                    const TileOperand& tile_operand) {
+  constexpr int kMostWords = 16;  // registers of a thread, while it multiplies
+  const MatmulParams& tile = schedule.as<MatmulParams>();
+  if (tile.mma() == nullptr || tile.workgroup_scope() || size_of(tile.mma()->a) != 2 || tile_operand.along_k) return {};
+  const int extent = tile_operand.second ? tile.shape.n : tile.shape.m;
+  const int chunks_of_row = extent / tile_operand.elements;
+  const bool at_one_place =
+      chunks_of_row * tile.shape.k % schedule.workgroup == 0 && schedule.workgroup % chunks_of_row == 0;
+  if (!at_one_place) return {};
+  std::vector<ValueId> kept;
+  int words = 0;
+  for (ValueId id : backward_slice_of_operand(loops, tile, tile_operand)) {
+    const segment::Value& load = loops.values[id];
+    if (load.kind != segment::Value::Kind::load || (load.axes & set_of(tile.k)) != 0 || !load.data.empty() ||
+        !load.predicates.empty() || schedule.loads[id].kind != AccessKind::vector)
+      continue;
+    kept.push_back(id);
+    words += registers_of_chunk(schedule.loads[id], size_of(graph.node(load.node).type.dtype), tile_operand.elements);
+  }
+  return words <= kMostWords ? kept : std::vector<ValueId>();
 }
 
 int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {

@@ -17,6 +17,12 @@ std::int64_t iterations_of_step(const MatmulParams& tile, const TileShape& shape
 std::vector<segment::ValueId> backward_slice_of_operand(const segment::Loops& loops, const MatmulParams& tile,
                                                         const TileOperand& tile_operand);
 
+/// Of the loads of an operand, vectors that are the same at every step along the sum and for all chunks that a thread
+/// brings, as the scale of a norm is where rows are summed over: threads read them once, before the first step. None
+/// where they would take too many registers, or tiles are not for subgroups' matrices of 16-bit numbers.
+std::vector<segment::ValueId> kept_along_sum(const ir::Graph& graph, const segment::Loops& loops,
+                                             const Schedule& schedule, const TileOperand& tile_operand);
+
 /// NVIDIA's compiler (580) has eight steps of a workgroup's tile in flight. Where it knows that eight do not divide
 /// them, a product takes 2.3 times as long, and 1.05 times where it does not know how many there are
 /// (h200-product-forms.txt).
