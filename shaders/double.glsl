@@ -119,13 +119,20 @@ double i64p_to_f64(uvec2 x) {
 }
 
 // Truncated to f32 with the last bit set where anything was lost: a later rounding to f16 or bf16
-// then is as if it were the only one. Precise: Mesa 25.0's CPU driver takes a number that is rounded and widened again
-// for the number itself otherwise.
+// then is as if it were the only one. By its bits: Mesa 25.0's CPU driver takes a number that is
+// rounded and widened again for the number itself.
 float f64_to_f32_odd(double x) {
-  precise float rounded = float(x);
-  precise double back = double(rounded);
-  if (f64_is_nan(x) || back == x) return rounded;
-  uint bits = floatBitsToUint(rounded);
-  if (abs(back) > abs(x)) bits -= 1u;
-  return uintBitsToFloat(bits | 1u);
+  uvec2 bits = unpackDouble2x32(x);
+  uint sign = bits.y & 0x80000000u;
+  int exponent = int((bits.y >> 20) & 0x7ffu) - 896;  // an f32's: 255 is that of infinities
+  if (!f64_is_finite(x)) return float(x);
+  if (exponent > 254) return uintBitsToFloat(sign | 0x7f7fffffu);
+  uint fraction = (bits.y & 0xfffffu) << 3 | bits.x >> 29;
+  bool odd = (bits.x & 0x1fffffffu) != 0u;
+  if (exponent > 0) return uintBitsToFloat(sign | uint(exponent) << 23 | fraction | uint(odd));
+  if (!f64_to_bool(x)) return uintBitsToFloat(sign);
+  int shift = min(1 - exponent, 25);  // of a subnormal f32, of which nothing may be left
+  uint whole = fraction | 0x800000u;
+  uint kept = whole >> shift;
+  return uintBitsToFloat(sign | kept | uint(odd || kept << shift != whole));
 }

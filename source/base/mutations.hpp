@@ -48,7 +48,7 @@
   X(one_clamp_for_all, differential, "Gathers.ClampToEachTable")                             \
   X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                    \
   X(stale_store_key, unit, "ProgramStore.AnotherProgram*")                                   \
-  X(widened_by_a_conversion, differential, "Widened/*.*")                                    \
+  X(widened_by_a_conversion, unit, "DeviceRows.*")                                           \
   X(equal_payloads, unit, "Passes.*")                                                        \
   X(inexact_literal, unit, "Passes.*")                                                       \
   X(missing_barrier, unit, "Barriers.*")                                                     \

@@ -187,6 +187,8 @@ TEST(DeviceRows, FewerLanesHaveMoreRegistersEachWhereTheyShareThem) {
 TEST(DeviceRows, WorkaroundsAreOfDrivers) {
   EXPECT_TRUE(target_of(row_device("llvmpipe")).workarounds.folds_nan_away);
   EXPECT_FALSE(target_of(row_device("SwiftShader")).workarounds.folds_nan_away);
+  EXPECT_TRUE(target_of(row_device("llvmpipe")).workarounds.loses_widened_comparisons);
+  EXPECT_FALSE(target_of(row_device("SwiftShader")).workarounds.loses_widened_comparisons);
   EXPECT_EQ(target_of(row_device("AMD GCN")).caps.workgroup.shared_memory_bytes, 65536U - 256U);
   const auto aborts = [](std::string_view device, std::string_view driver) {
     return workarounds_of({.name = device, .driver_name = driver}).aborts_on_indexed_stores;
