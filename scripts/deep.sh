@@ -254,7 +254,7 @@ torch() {
   local python=build/torch/bin/python wheel
   scripts/torch-env.sh build/torch || { failed+=("scripts/torch-env.sh") && return; }
   scripts/build-wheel.sh || { failed+=("scripts/build-wheel.sh") && return; }
-  wheel=$(ls -t build/wheel/*-cp311-cp311-*_"$(uname -m)".whl | head -n 1)
+  wheel=$(ls -t build/wheel/*_"$(uname -m)".whl | head -n 1)
   "$python" -m pip -q install --no-deps --force-reinstall "$wheel"
   "$python" scripts/torch-table.py || failed+=("scripts/torch-table.py")
   for driver in lavapipe swiftshader; do

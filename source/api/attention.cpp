@@ -85,6 +85,10 @@ Weights softmax_with_sink(const Tensor& scores, const Tensor& sink) {
   return {raised / total, of_sink / total};
 }
 
+Weights weights_of(const Tensor& scores, const Tensor* sink) {
+  return sink != nullptr ? softmax_with_sink(scores, *sink) : Weights{softmax(scores), std::nullopt};
+}
+
 /// The sum over the queries of `each` heads, which share values: [batch, heads of values, keys, size].
 Tensor summed_over_queries(const Tensor& weights, const Tensor& cotangent, std::int64_t each) {
   const Shape& shape = weights.shape();
@@ -100,10 +104,13 @@ Tensor summed_over_queries(const Tensor& weights, const Tensor& cotangent, std::
 /// The gradients of the scores, the values and the sinks. What softmax's gradient subtracts, the sum over keys of
 /// weight and cotangent, is the product of the result and its cotangent: nothing is reduced over the scores, and the
 /// rest is computed where the product of cotangent and values is (Dao et al., 2022).
-GradientRule rule_of(const Weights& weights) {
-  return [weights](const GradientCall& call) {
+///
+/// The weights are computed from the scores again, which a graph has once: a rule that held them would keep them alive.
+GradientRule rule_of_attention() {
+  return [](const GradientCall& call) {
     const Tensor& scores = call.operands[0];
     const Tensor& v = call.operands[1];
+    const Weights weights = weights_of(scores, call.operands.size() > 2 ? &call.operands[2] : nullptr);
     const bool in_double = v.dtype() == DType::f64 || weights.keys.dtype() == DType::f64;
     const DType wide = in_double ? DType::f64 : DType::f32;
     const Tensor subtracted = (call.cotangent.cast(wide) * call.result.cast(wide)).sum({3}, true);
@@ -171,12 +178,12 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   const Tensor scores = attention_scores(q, k, options);
   if (!scores.valid()) return scores;
   const Tensor cast = scores.cast(options.softmax_dtype.value_or(scores.dtype()));
-  const Weights weights = options.sink ? softmax_with_sink(cast, *options.sink) : Weights{softmax(cast), std::nullopt};
+  const Weights weights = weights_of(cast, options.sink ? &*options.sink : nullptr);
   if (!weights.keys.valid()) return weights.keys;
   std::vector<Tensor> operands{cast, v};
   if (options.sink) operands.push_back(*options.sink);
   return api::with_own_gradient(attention_output(weights.keys.cast(v.dtype()), v),
-                                {std::move(operands), rule_of(weights)});
+                                {std::move(operands), rule_of_attention()});
 }
 
 }  // namespace vkfuse

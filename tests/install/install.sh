@@ -19,7 +19,7 @@ for program in vkfuse vkfuse-bench; do
   "$prefix/bin/$program" --version | grep -q "$version" || fail "bin/$program is not version $version."
 done
 # Where the tree is /vkfuse, neither lib/cmake/vkfuse nor ${CMAKE_CURRENT_LIST_DIR}/vkfuseTargets.cmake is in it.
-tree="(^|[^[:alnum:]_./}-])($source|$build)([^[:alnum:]_.-]|$)"
+tree="(^|[^[:alnum:]_./}-]|-[IL])($source|$build)([^[:alnum:]_.-]|$)"
 ! grep -rlE "$tree" "$libdir/cmake" "$libdir/pkgconfig" "$prefix/include" ||
   fail "An installed file names a folder of the build."
 

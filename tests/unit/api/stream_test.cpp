@@ -211,6 +211,20 @@ TEST(Stream, WhatIsAppendedToTwiceIsCopied) {
   EXPECT_EQ(must(stream.read(third)).sizes, (std::vector<std::int64_t>{4, 3}));
 }
 
+// A rule that holds a tensor looks like a program that does, and what is held for long is stored.
+TEST(Stream, CompositesWithRulesHoldNothingBesideTheirResults) {
+  const Stream stream(device());
+  const Tensor x = leaf(stream, {1, 2, 8, 4});
+  const Tensor sink = leaf(stream, {2});
+  AttentionOptions options;
+  options.sink = sink;
+  const Tensor plain = attention(x, x, x), with_sink = attention(x, x, x, options), weights = softmax(x);
+  EXPECT_EQ(stream.report().held, 3U);
+  must(stream.eval({plain * 2.0}));
+  EXPECT_EQ(stream.report().held, 3U);
+  EXPECT_TRUE(with_sink.valid() && weights.valid());
+}
+
 TEST(Stream, ALoopThatHoldsAHandleOfEveryStepStaysBounded) {
   const Stream stream(device());
   Tensor x = leaf(stream, {1024});  // 4 KiB a state
