@@ -37,6 +37,6 @@ in_debian env "${variables[@]}" sh -ec '
   sed -n "/^\`\`\`python\$/,/^\`\`\`\$/p" README.md | sed "1d;\$d" >example.py
   VKFUSE_CACHE=off env/bin/python example.py
   env/bin/vkfuse devices | head -n 1
-  env/bin/pip -q install pytest ml_dtypes onnx
+  env/bin/pip -q install pytest ml_dtypes onnx onnxruntime
   cd python
   VKFUSE_CACHE=off ../env/bin/python -P -m pytest -q -p no:cacheprovider tests'
