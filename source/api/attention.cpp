@@ -102,8 +102,8 @@ Tensor summed_over_queries(const Tensor& weights, const Tensor& cotangent, std::
 }
 
 /// The gradients of the scores, the values and the sinks. What softmax's gradient subtracts, the sum over keys of
-/// weight and cotangent, is the product of the result and its cotangent: nothing is reduced over the scores, and the
-/// rest is computed where the product of cotangent and values is (Dao et al., 2022).
+/// weight and cotangent, is the product of the result and its cotangent: nothing is reduced over the scores (Dao et
+/// al., 2022).
 ///
 /// The weights are computed from the scores again, which a graph has once: a rule that held them would keep them alive.
 GradientRule rule_of_attention() {
