@@ -104,6 +104,16 @@ struct DeviceOptions {
 // survive a fork: what a child does with its parent's is ErrorCode::unsupported, and what it destroys stays as it is.
 // Fork first, or let the child exec.
 
+/// Device memory outside this library: what cuImportExternalMemory, hipImportExternalMemory and VkImportMemoryFdInfoKHR
+/// take.
+struct ExportedMemory {
+  /// A new file descriptor of VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD. It is the caller's until an import takes it
+  /// over.
+  int fd = -1;
+  std::uint64_t bytes = 0;  ///< of the allocation, which begins with the buffer
+  bool dedicated = false;   ///< allocated for this buffer alone, which an import has to be told
+};
+
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
 class Buffer {
  public:
@@ -114,6 +124,13 @@ class Buffer {
   Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset = 0) const;
   /// Copies from the buffer to the host; waits for what was submitted before on this device.
   Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
+  /// Part of its memory, which it keeps: `bytes` from `offset`, a multiple of 256 (or of the device's
+  /// minStorageBufferOffsetAlignment). Kernels write whole 16 bytes, so what the part leaves of its last 16 is
+  /// overwritten. The whole from 0 is the Buffer itself. ErrorCode::unsupported for a part of what lies in pieces.
+  [[nodiscard]] Result<Buffer> part(std::uint64_t offset, std::uint64_t bytes) const;
+  /// The memory of a buffer that Device::allocate_shared made, as another interface of the machine takes it.
+  /// ErrorCode::invalid_argument for another buffer.
+  [[nodiscard]] Result<ExportedMemory> export_memory() const;
   /// The VkBuffer, as a host program uses it beside vkfuse; 0 for an empty Buffer and for one in pieces.
   [[nodiscard]] std::uint64_t vulkan_handle() const;
 
@@ -151,6 +168,14 @@ class Device {
   /// outermost axis. Larger tensors than that are bound to such buffers. ErrorCode::out_of_memory beyond the device's
   /// memory.
   [[nodiscard]] Result<Buffer> allocate(DType dtype, std::span<const std::int64_t> sizes) const;
+  /// Device memory that another interface of the machine can map (Buffer::export_memory). To allocate it and to import
+  /// it takes far longer than a run, so keep it. It lives until both the Buffer and what was imported are gone. Who
+  /// reads it and who writes it wait for each other by a Timeline, or on the host. ErrorCode::unsupported where the
+  /// driver exports no memory, ErrorCode::out_of_memory beyond what the device allocates at once.
+  [[nodiscard]] Result<Buffer> allocate_shared(std::uint64_t bytes) const;
+  /// Whether allocate_shared() and Timeline::export_fd() work.
+  [[nodiscard]] bool shares_memory() const;
+  [[nodiscard]] bool shares_timelines() const;
   /// `bytes` of a host's VkBuffer from `offset`, a multiple of 256 (or of the device's
   /// minStorageBufferOffsetAlignment). The buffer is of this VkDevice, with usage STORAGE_BUFFER, TRANSFER_SRC and
   /// TRANSFER_DST, shared with the queue's family, and stays the host's: it must live as long as the Buffer and what it

@@ -15,6 +15,7 @@
 
 #include "vkfuse/device.hpp"
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/timeline.hpp"
 #include "vkfuse/visibility.hpp"
 
 namespace vkfuse VKFUSE_PUBLIC {
@@ -121,6 +122,11 @@ struct Bindings {
   /// Where one is donated, outputs may be left unbound: they take such a buffer if one fits, else a new one;
   /// Submission::outputs() has them.
   std::set<std::string, std::less<>> donated;
+  /// The run begins when each of these timelines has reached its value. A value that is never reached is never the end
+  /// of a wait for this run, nor for what is submitted after it.
+  std::vector<TimelinePoint> wait_for;
+  /// Reached at the end of the run.
+  std::vector<TimelinePoint> signal;
 };
 
 /// Memory of one run in bytes, as buffers are padded.

@@ -24,3 +24,4 @@
 #include "vkfuse/shape.hpp"
 #include "vkfuse/stream.hpp"
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/timeline.hpp"

@@ -30,6 +30,19 @@ std::unique_ptr<Array> Array::upload(const Device& device, const HostArray& elem
   return array;
 }
 
+std::unique_ptr<Array> Array::allocate_shared(const Device& device, std::int64_t bytes) {
+  if (bytes < 0) throw Failure(invalid("{} bytes of shared memory are asked for.", bytes));
+  Buffer buffer = value_of(without_gil([&] { return device.allocate_shared(static_cast<std::uint64_t>(bytes)); }));
+  return std::make_unique<Array>(device, std::move(buffer), DType::u8, std::vector{bytes});
+}
+
+std::unique_ptr<Array> Array::view(DType dtype, std::vector<std::int64_t> sizes, std::int64_t offset) const {
+  const auto bytes = static_cast<std::uint64_t>(value_of(byte_count(dtype, sizes)));
+  if (offset < 0) throw Failure(invalid("A part begins at byte {}.", offset));
+  Buffer part = value_of(buffer().part(static_cast<std::uint64_t>(offset), bytes));
+  return std::make_unique<Array>(device(), std::move(part), dtype, std::move(sizes), held_->made_by);
+}
+
 const Buffer& Array::buffer() const {
   if (given_away_) throw Failure(invalid("This array was donated to a run: its memory holds something else by now."));
   return held_->buffer;
@@ -124,6 +137,21 @@ void bind_array(nb::module_& module) {
       .def_prop_ro(
           "vulkan_handle", [](const Array& self) { return self.buffer().vulkan_handle(); },
           "The VkBuffer as an integer; 0 for one in pieces.")
+      .def(
+          "view",
+          [](const Array& self, nb::handle dtype, nb::handle shape, std::int64_t offset) {
+            return self.view(to_dtype(dtype), to_integers(shape, "shape"), offset);
+          },
+          "dtype"_a, "shape"_a, "offset"_a = 0,
+          "Part of its memory, from this byte on, as an array of this dtype and shape. Offsets are multiples of 256.")
+      .def(
+          "export_memory",
+          [](const Array& self) {
+            const ExportedMemory made = value_of(self.buffer().export_memory());
+            return nb::make_tuple(made.fd, made.bytes, made.dedicated);
+          },
+          "Of what Device.allocate_shared() made: a new file descriptor of the memory (opaque, of Vulkan), which is the\n"
+          "caller's until an import takes it over, the bytes of the allocation, and whether it is dedicated.")
       .def("__len__",
            [](const Array& self) {
              if (self.sizes().empty()) wrong_type("An array without dimensions has no length.");
@@ -203,7 +231,42 @@ nb::object store_report(const OpenDevice& device) {
 
 }  // namespace
 
+namespace {
+
+void bind_timeline(nb::module_& module) {
+  nb::class_<OpenTimeline>(module, "Timeline", nb::is_weak_referenceable(),
+                           "A number that only grows, 0 at first: by it runs, the host and other interfaces of the\n"
+                           "machine wait for each other (a timeline semaphore of Vulkan). Thread-safe.")
+      .def(
+          "__init__",
+          [](OpenTimeline* self, const OpenDevice& device) {
+            new (self) OpenTimeline(value_of(Timeline::create(device.get())));
+          },
+          "device"_a)
+      .def(
+          "signal",
+          [](const OpenTimeline& self, std::uint64_t value) {
+            check_ok(without_gil([&] { return self.get().signal(value); }));
+          },
+          "value"_a, "Sets it from the host, to more than it is.")
+      .def(
+          "wait",
+          [](const OpenTimeline& self, std::uint64_t value, double seconds) {
+            const auto time = std::chrono::nanoseconds(static_cast<std::int64_t>(std::clamp(seconds, 0.0, 1e9) * 1e9));
+            return value_of(without_gil([&] { return self.get().wait(value, time); }));
+          },
+          "value"_a, "timeout"_a, "Blocks until it has reached the value; False if that took longer, in seconds.")
+      .def_prop_ro(
+          "value", [](const OpenTimeline& self) { return value_of(self.get().value()); }, "What it has reached.")
+      .def(
+          "export", [](const OpenTimeline& self) { return value_of(self.get().export_fd()); },
+          "A new file descriptor of it (opaque, of Vulkan), which is the caller's until an import takes it over.");
+}
+
+}  // namespace
+
 void bind_device(nb::module_& module) {
+  bind_timeline(module);
   nb::class_<OpenDevice>(
       module, "Device", nb::is_weak_referenceable(),
       "An open Vulkan device. In a `with` block it is the default device. It does not survive a fork.")
@@ -225,6 +288,20 @@ void bind_device(nb::module_& module) {
       .def_static(
           "list", &listed, "self_test"_a = false,
           "Every Vulkan device of this machine, as describe() has it. With self_test, feature tiers are tested.")
+      .def(
+          "allocate_shared",
+          [](const OpenDevice& self, nb::handle bytes) {
+            return Array::allocate_shared(self.get(), to_integer(bytes, "number of bytes"));
+          },
+          "nbytes"_a,
+          "An array of uint8 whose memory another interface of the machine can map (Array.export_memory()). Slow to\n"
+          "make: keep it.")
+      .def_prop_ro(
+          "shares_memory", [](const OpenDevice& self) { return self.get().shares_memory(); },
+          "Whether allocate_shared() works.")
+      .def_prop_ro(
+          "shares_timelines", [](const OpenDevice& self) { return self.get().shares_timelines(); },
+          "Whether Timeline.export() works.")
       .def(
           "describe", [](const OpenDevice& self) { return from_json(to_json(self.get().description())); },
           "Name, driver, limits, features and feature tiers, as a dict.")

@@ -35,6 +35,10 @@ class Array {
   /// Room for one; nothing in particular is in it.
   static std::unique_ptr<Array> allocate(const Device& device, DType dtype, std::vector<std::int64_t> sizes);
   static std::unique_ptr<Array> upload(const Device& device, const HostArray& elements);
+  /// Bytes of memory that another interface of the machine can map.
+  static std::unique_ptr<Array> allocate_shared(const Device& device, std::int64_t bytes);
+  /// Part of its memory, from a byte on, as an array of this dtype and these sizes. It keeps the whole.
+  [[nodiscard]] std::unique_ptr<Array> view(DType dtype, std::vector<std::int64_t> sizes, std::int64_t offset) const;
 
   [[nodiscard]] const Device& device() const { return held_->device; }
   /// ErrorCode::invalid_argument if it was donated.
@@ -61,6 +65,16 @@ class Array {
   std::vector<std::int64_t> sizes_;
   std::atomic<bool> given_away_{false};
   mutable std::mutex mutex_;  ///< over copies, which are made without the GIL
+};
+
+/// A timeline of a device.
+class OpenTimeline {
+ public:
+  explicit OpenTimeline(Timeline timeline) : timeline_(std::move(timeline)) {}
+  [[nodiscard]] const Timeline& get() const { return *timeline_; }
+
+ private:
+  Dropped<Timeline> timeline_;
 };
 
 /// A stream and its tensors are used by one thread at a time: whoever works with one holds this. Taken without the GIL

@@ -167,6 +167,12 @@ class Binder {
     if (!by_name.empty()) throw Failure(invalid("The program has no output '{}'.", by_name.begin()->first));
   }
 
+  /// Pairs of a vkfuse.Timeline and a value.
+  void bind_points(nb::handle wait_for, nb::handle signal) {
+    bindings_.wait_for = points_of(wait_for);
+    bindings_.signal = points_of(signal);
+  }
+
   [[nodiscard]] const Bindings& bindings() const { return bindings_; }
 
   std::unique_ptr<Run> submit() {
@@ -186,6 +192,17 @@ class Binder {
   }
 
  private:
+  static std::vector<TimelinePoint> points_of(nb::handle given) {
+    std::vector<TimelinePoint> points;
+    if (given.is_none()) return points;
+    for (const nb::handle one : given) {
+      if (!nb::isinstance<nb::tuple>(one) || nb::len(one) != 2 || !nb::isinstance<OpenTimeline>(one[0]))
+        wrong_type("What a run waits for and signals must be pairs of a vkfuse.Timeline and a value.");
+      points.push_back({nb::cast<const OpenTimeline&>(one[0]).get(), nb::cast<std::uint64_t>(one[1])});
+    }
+    return points;
+  }
+
   void check_array(const Port& port, const Array& array, const char* kind) const {
     if (array.device().state() != program_.device().state()) {
       throw Failure(invalid("The array that is given for the {} '{}' is on another device than the program: on {}.",
@@ -262,12 +279,14 @@ GivenInputs host_inputs(const Program& program, nb::args positional, nb::kwargs 
   return given;
 }
 
-std::unique_ptr<Run> submit(const Program& program, nb::handle inputs, nb::handle outputs, nb::handle donate) {
+std::unique_ptr<Run> submit(const Program& program, nb::handle inputs, nb::handle outputs, nb::handle donate,
+                            nb::handle wait_for, nb::handle signal) {
   Binder binder(program);
   for (const auto& [port, object] : match_inputs(program.inputs(), no_arguments(), by_name(inputs)))
     binder.bind_input(*port, object);
   if (!donate.is_none()) binder.donate(donate);
   binder.bind_outputs(outputs);
+  binder.bind_points(wait_for, signal);
   return binder.submit();
 }
 
@@ -352,8 +371,10 @@ void bind_class(nb::module_& module) {
       "Immutable and thread-safe: runs of several threads overlap.")
       .def("__call__", &call, "arrays"_a, "named"_a)
       .def("submit", &submit, "inputs"_a, "outputs"_a = nb::none(), "donate"_a = nb::none(),
+           "wait_for"_a = nb::none(), "signal"_a = nb::none(),
            "Runs without waiting. Outputs that are not given are new arrays. Donated inputs, by name, are not needed\n"
-           "afterwards: their memory may take results.")
+           "afterwards: their memory may take results. wait_for=[(timeline, value), ...]: the device begins when each\n"
+           "vkfuse.Timeline has reached its value; signal=[...]: it sets them at the end.")
       .def_prop_ro("inputs", &Program::inputs, "In the order in which the program was written down.")
       .def_prop_ro("outputs", &Program::outputs)
       .def_prop_ro("input_names", &Program::input_names)

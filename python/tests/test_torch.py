@@ -9,16 +9,29 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 or newer is not installed.")
 
+import mapped_memory  # noqa: E402
 import vkfuse.torch  # noqa: E402
 from vkfuse.torch import _bounds, _residency  # noqa: E402
+from vkfuse.torch._executable import Graph  # noqa: E402
 from vkfuse.torch._sizes import Sizes  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def fresh():
+@pytest.fixture(autouse=True, params=["host", "shared", *(["cuda"] if torch.cuda.is_available() else [])])
+def memory(request, monkeypatch):
+    """Each test with tensors that are copied to the device and back, with tensors of the host in memory that both have,
+    and with those of CUDA where it is."""
     torch._dynamo.reset()
     vkfuse.torch.forget()
     torch.manual_seed(5)
+    if request.param == "shared":
+        device = vkfuse.default_device()
+        if not device.shares_memory or device.describe()["type"] != "cpu":
+            pytest.skip("The memory of this device cannot be mapped into the process.")
+        mapped_memory.install(monkeypatch)
+    if request.param == "cuda":
+        torch.set_default_device("cuda")
+    yield request.param
+    torch.set_default_device(None)
 
 
 def compiled(function, **options):
@@ -26,7 +39,7 @@ def compiled(function, **options):
 
 
 def uploads():
-    return sum(one.uploads for one in _residency._residents.values())
+    return sum(one.uploads for one in [*_residency._residents.values(), *_residency._shared])
 
 
 def check(function, *args, **options):
@@ -61,7 +74,8 @@ def test_forward_and_gradients():
 def test_dtypes_of_results_are_eagers(dtype):
     x = torch.randn(8, 8).to(dtype)
     for function in (lambda x: x + 1.5, lambda x: x * torch.ones((), dtype=torch.float64), lambda x: x > 0.1,
-                     lambda x: x.sum(), lambda x: torch.arange(8) * x, lambda x: x.softmax(-1), lambda x: x @ x):
+                     lambda x: x.sum(), lambda x: torch.arange(8, device=x.device) * x, lambda x: x.softmax(-1),
+                     lambda x: x @ x):
         check(function, x)  # fmt: skip
 
 
@@ -129,7 +143,7 @@ def test_attention(how):
     for one, other in zip(*results):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     told = vkfuse.torch.explain(lambda *x: attend(*x, **options), *given)
-    assert not told.reasons and any("flash" in op for part in told.graphs[0].parts for op in part.ops)
+    assert not told.reasons and any("scaled_dot_product" in op for part in told.graphs[0].parts for op in part.ops)
 
 
 def split(x):
@@ -157,23 +171,31 @@ def test_complex_numbers_and_unknown_shapes_run_in_eager():
         torch._dynamo.config.capture_dynamic_output_shape_ops = False
 
 
-def test_positions_out_of_range_are_errors():
+def test_positions_out_of_range_are_errors(memory):
     table = torch.randn(5, 3)
     call = compiled(lambda t, i: torch.nn.functional.embedding(i, t))
     torch.testing.assert_close(call(table, torch.tensor([0, 4])), table[[0, 4]])
     for wrong in ([5], [-1]):
         with pytest.raises(IndexError, match="embedding.*out of range.*5 elements"):
             call(table, torch.tensor(wrong))
+            vkfuse.torch.synchronize()  # says it where the call did not wait for the device
+    vkfuse.torch.synchronize()
+    if memory != "host":
+        call(table, torch.tensor([5]))
+        with pytest.raises(IndexError, match="earlier call"):
+            call(table, torch.tensor([4]))
     check(lambda t, i: t[i] + t[:, i % 3][i], table, torch.tensor([-1, -5, 2]))
 
 
-def test_division_of_integers_by_zero_is_an_error():
+def test_division_of_integers_by_zero_is_an_error(memory):
+    if memory == "cuda":
+        return  # CUDA gives some number
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         compiled(lambda a, b: a // b)(torch.arange(3), torch.tensor([1, 0, 2]))
 
 
 def test_random_numbers_differ_by_call_and_repeat_by_seed():
-    call = compiled(lambda x: torch.nn.functional.dropout(x, 0.25) + torch.rand(4096))
+    call = compiled(lambda x: torch.nn.functional.dropout(x, 0.25) + torch.rand_like(x))
     x = torch.zeros(4096)
     torch.manual_seed(1)
     first, second = call(x), call(x)
@@ -196,7 +218,7 @@ def test_normal_numbers():
     assert abs(made.mean()) < 0.03 and abs(made.std() - 1) < 0.03
 
 
-def test_parameters_cross_once():
+def test_parameters_cross_once(memory):
     model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
     call, x = compiled(model), torch.randn(2, 8)
     with torch.no_grad():
@@ -207,7 +229,7 @@ def test_parameters_cross_once():
         model[0].weight.mul_(2)
         y = torch.randn(2, 8)
         torch.testing.assert_close(call(y), model(y))
-        assert uploads() == before + 3
+        assert uploads() == before + (3 if memory == "host" else 2)  # y, and the parameter, unless both have it
 
 
 @pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
@@ -232,7 +254,7 @@ def test_most_writes_that_are_not_counted_are_seen_and_the_others_can_be_told():
     torch.testing.assert_close(call(x), model(x))
 
 
-def test_what_is_saved_for_the_backward_graph_stays():
+def test_what_is_saved_for_the_backward_graph_stays(memory):
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
     call, x = compiled(model), torch.randn(3, 8)
     call(x).sum().backward()
@@ -241,7 +263,7 @@ def test_what_is_saved_for_the_backward_graph_stays():
     made = call(x)
     assert uploads() == before + 1
     slopes = torch.autograd.grad(made, list(model.parameters()), torch.ones(3, 8))
-    assert uploads() == before + 2  # x, and the cotangent
+    assert uploads() == before + (2 if memory == "host" else 3)  # x, and the cotangent; x again where it is not kept
     for one, other in zip(slopes, torch.autograd.grad(model(x).sum(), list(model.parameters()))):
         torch.testing.assert_close(one, other)
 
@@ -249,7 +271,7 @@ def test_what_is_saved_for_the_backward_graph_stays():
 def test_saved_tensors_can_be_looked_at():
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
     call, x = compiled(model), torch.randn(3, 8)
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy().copy(), torch.from_numpy):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.cpu().numpy().copy(), lambda t: torch.tensor(t).to(x)):
         made = call(x)
     slopes = torch.autograd.grad(made.sum(), list(model.parameters()))
     for one, other in zip(slopes, torch.autograd.grad(model(x).sum(), list(model.parameters()))):
@@ -305,6 +327,7 @@ def test_threads_share_a_model():
         def one(seed):
             with torch.no_grad():
                 x = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 8), dtype=np.float32))
+                x = x.to(model.weight.device)
                 return torch.allclose(call(x), model(x), rtol=1e-4, atol=1e-5)
 
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -371,3 +394,54 @@ def test_ranges_of_positions_end_where_a_dtype_does():
     assert last(lambda x: torch.arange(100).to(torch.int8)) == (0, 99)
     assert last(lambda x: torch.arange(300).to(torch.int8)) is None
     assert last(lambda x: torch.arange(300).to(torch.bool)) is None
+
+
+def attention_of_cuda(q, k, v, g, bias, causal, name):
+    """Result and gradients by one of CUDA's ops of attention, none of which runs on a CPU: their graph is made of fake
+    tensors."""
+    aten = torch.ops.aten
+    forward, backward = getattr(aten, name), getattr(aten, name + "_backward")
+
+    def call(q, k, v, g, *bias):
+        bias = bias[0] if bias else None
+        options = (bias, True, 0.0, causal) if "flash" not in name else (0.0, causal)
+        made = forward(q, k, v, *options, scale=0.3)
+        if "flash" in name:
+            slopes = backward(g, q, k, v, made[0], made[1], *made[2:6], 0.0, causal, *made[6:8], scale=0.3)
+        elif "efficient" in name:
+            wanted = [True, True, True, False]
+            slopes = backward(g, q, k, v, bias, *made, 0.0, wanted, causal, scale=0.3)[:3]
+        else:
+            slopes = backward(g, q, k, v, *made[:2], *made[6:8], bias, *made[2:6], 0.0, causal, scale=0.3)
+        return made[0], *slopes
+
+    arguments = [q, k, v, g] if bias is None else [q, k, v, g, bias]
+    mode = torch._subclasses.fake_tensor.FakeTensorMode()
+    with mode:
+        fakes = [mode.from_tensor(one) for one in arguments]
+    module = torch.fx.experimental.proxy_tensor.make_fx(call, tracing_mode="fake")(*fakes)
+    graph = Graph(module, vkfuse.default_device(), {}, set(), 4, "inference")
+    made = graph(arguments)
+    assert all(not one.reasons for one in graph.executables)
+    return made
+
+
+@pytest.mark.parametrize("name", ["flash", "efficient", "cudnn"])
+@pytest.mark.parametrize("sizes", [(2, 4, 65, 16, 70), (1, 2, 32, 8, 32)])
+@pytest.mark.parametrize("kind", ["plain", "causal", "biased"])
+def test_attention_of_cuda(name, sizes, kind):
+    batch, heads, rows, width, keys = sizes
+    if (name, kind) == ("flash", "biased"):
+        return  # it takes no bias
+    keys = rows if kind == "causal" else keys
+    q, g = torch.randn(batch, heads, rows, width), torch.randn(batch, heads, rows, width)
+    k, v = torch.randn(batch, heads, keys, width), torch.randn(batch, heads, keys, width)
+    bias = torch.randn(batch, heads, rows, keys) if kind == "biased" else None
+    leaves = [one.clone().requires_grad_() for one in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        *leaves, attn_mask=bias, is_causal=kind == "causal", scale=0.3
+    )
+    expected = [expected, *torch.autograd.grad(expected, leaves, g)]
+    made = attention_of_cuda(q, k, v, g, bias, kind == "causal", f"_scaled_dot_product_{name}_attention")
+    for one, other in zip(made, expected):
+        torch.testing.assert_close(one, other.detach(), rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@
 #include "runtime/run_pool.hpp"
 #include "runtime/tune.hpp"
 #include "vkfuse/executable.hpp"
+#include "vulkan/timeline.hpp"
 
 namespace vkfuse {
 
@@ -17,7 +18,8 @@ struct Buffer::State {
   std::shared_ptr<runtime::Context> context;
   vulkan::Buffer buffer;
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;  ///< where they begin, in a host's buffer
+  std::uint64_t offset = 0;                ///< where they begin, in a host's buffer or in another one
+  std::shared_ptr<Buffer::State> whole{};  ///< of a part
 
   State(std::shared_ptr<runtime::Context> on, vulkan::Buffer memory, std::uint64_t used, std::uint64_t from = 0)
       : context(std::move(on)), buffer(std::move(memory)), bytes(used), offset(from) {}
@@ -31,12 +33,17 @@ struct Device::State {
   std::shared_ptr<runtime::Context> context;
 };
 
+struct Timeline::State {
+  vulkan::Timeline timeline;
+};
+
 struct Submission::State {
   vulkan::Submission submission;
   // Alive until the work is done.
   std::vector<std::shared_ptr<Buffer::State>> buffers;
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Specialization> specialization;
+  std::vector<std::shared_ptr<const Timeline::State>> timelines;  ///< that it waits for and signals
   std::shared_ptr<const plan::Memory> donated;  ///< the memory of a run that inputs are given away to
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;

@@ -259,10 +259,31 @@ class Recorder {
   runtime::Ranges ranges_;
 };
 
+/// The timelines of the device that these points name, which the submission keeps.
+Result<std::vector<vulkan::TimelineValue>> values_of(const std::vector<TimelinePoint>& points,
+                                                     const vulkan::Device& device, Submission::State& submission) {
+  std::vector<vulkan::TimelineValue> values;
+  for (const TimelinePoint& point : points) {
+    const std::shared_ptr<const Timeline::State>& state = point.timeline.state();
+    if (state->timeline.device().get() != &device)
+      return invalid("A run names a timeline of '{}', which is another device than the program's.",
+                     state->timeline.device()->info().name);
+    submission.timelines.push_back(state);
+    values.push_back({state->timeline.handle(), point.value});
+  }
+  return values;
+}
+
 /// Records and submits.
 Result<std::shared_ptr<Submission::State>> submit_now(const Executable::State& executable, const Bindings& bindings) {
+  vulkan::Device& device = *executable.program->context()->device();
   VKF_TRY(state, Recorder(executable, bindings).record());
-  VKF_TRY(submission, runtime::submit_all(*executable.program->context()->device(), state->commands));
+  vulkan::SubmissionPoints points;
+  VKF_TRY(waits, values_of(bindings.wait_for, device, *state));
+  VKF_TRY(signals, values_of(bindings.signal, device, *state));
+  points.wait_for = std::move(waits);
+  points.signal = std::move(signals);
+  VKF_TRY(submission, runtime::submit_all(device, state->commands, points));
   state->submission = std::move(submission);
   return state;
 }
@@ -318,6 +339,8 @@ Result<Submission> Executable::submit(const Bindings& bindings) const {
 Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Recording> {
     if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
+    if (!bindings.wait_for.empty() || !bindings.signal.empty())
+      return invalid("A recording names timelines, and who submits the command buffer is who waits and signals.");
     VKF_TRY(state, Recorder(*state_, bindings).record(command_buffer));
     return Recording(std::move(state));
   });

@@ -6,10 +6,15 @@
 
 namespace vkfuse::runtime {
 
-Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
+Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts,
+                                      const vulkan::SubmissionPoints& points) {
   vulkan::Submission last;
   for (const vulkan::CommandBuffer& part : parts) {
-    auto submission = device.submit(part);
+    const vulkan::CommandBuffer* one = &part;
+    vulkan::SubmissionPoints of_part;
+    if (one == &parts.front()) of_part.wait_for = points.wait_for;
+    if (one == &parts.back()) of_part.signal = points.signal;
+    auto submission = device.submit(std::span(&one, 1), of_part);
     if (!submission) {
       static_cast<void>(last.wait());  // the caller frees what the parts before use
       return submission;

@@ -7,7 +7,9 @@
 namespace vkfuse::runtime {
 
 /// A run's submissions, one after the other; the last one's submission.
-Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts);
+/// The first part waits for what the points name, the last one signals what they name.
+Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts,
+                                      const vulkan::SubmissionPoints& points = {});
 
 /// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the
 /// runs leave in the buffers is what so many runs leave there.

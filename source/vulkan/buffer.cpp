@@ -85,28 +85,47 @@ Placement expected_placement(const Device& device, BufferKind kind) {
 }
 
 Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
+  return make_within_limits(device, bytes, kind, MemoryExport::none);
+}
+
+Result<Buffer> Buffer::create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes) {
+  if (device->memory_export() == MemoryExport::none)
+    return unsupported("The device '{}' does not share memory by file descriptors (VK_KHR_external_memory_fd).",
+                       device->info().name);
+  if (device->allocator().allocate)
+    return unsupported("The memory of the device '{}' is a host program's, which alone can share it.",
+                       device->info().name);
+  return make_within_limits(device, bytes, BufferKind::device, device->memory_export());
+}
+
+Result<Buffer> Buffer::make_within_limits(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
+                                          BufferKind kind, MemoryExport shared) {
   const std::uint64_t limit = device->caps().memory.max_allocation;
   if (bytes > limit) {
     return make_error(ErrorCode::out_of_memory,
                       "A buffer of {} bytes is beyond the {} bytes that the device '{}' allocates at once.", bytes,
                       limit, device->info().name);
   }
-  Result<Buffer> made = make(device, bytes, kind);
+  Result<Buffer> made = make(device, bytes, kind, shared);
   const bool short_of_memory = !made && made.error().code == ErrorCode::out_of_memory;
-  return short_of_memory && device->free_spare_memory() ? make(device, bytes, kind) : std::move(made);
+  return short_of_memory && device->free_spare_memory() ? make(device, bytes, kind, shared) : std::move(made);
 }
 
-Result<Buffer> Buffer::make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
+Result<Buffer> Buffer::make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
+                            MemoryExport shared) {
   Buffer buffer;
   buffer.size_ = std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = buffer.size_;
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = kBufferUsage;
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
+  external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  if (shared != MemoryExport::none) info.pNext = &external;
   VKF_TRY(handle, decltype(buffer.buffer_)::create(device, device->functions().CreateBuffer, info));
   buffer.buffer_ = std::move(handle);
   buffer.handle_ = buffer.buffer_.get();
-  if (Result<void> done = buffer.allocate(device, kind); !done.ok()) {
+  if (Result<void> done = buffer.allocate(device, kind, shared); !done.ok()) {
     return std::move(done).error().within(fmt::format("allocating a buffer of {} bytes", buffer.size_));
   }
   return buffer;
@@ -159,7 +178,7 @@ void Buffer::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   }
 }
 
-Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, BufferKind kind) {
+Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, BufferKind kind, MemoryExport shared) {
   VkMemoryRequirements needs{};
   device->functions().GetBufferMemoryRequirements(device->handle(), buffer_.get(), &needs);
   const std::vector<std::uint32_t> types = ranked_types(*device, needs.memoryTypeBits, kind);
@@ -168,7 +187,7 @@ Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, Buffe
   for (std::uint32_t type : types) {
     Result<void> allocated = device->allocator().allocate
                                  ? borrow(device, needs.size, needs.alignment, type, kind != BufferKind::device)
-                                 : allocate_type(device, needs.size, type);
+                                 : allocate_type(device, needs.size, type, shared);
     if (allocated.ok()) return attach(device, device->memory().memoryTypes[type].propertyFlags, kind);
     last = std::move(allocated).error();
     if (last.code != ErrorCode::out_of_memory) break;  // another type would not help
@@ -177,14 +196,32 @@ Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, Buffe
 }
 
 Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
-                                   std::uint32_t type) {
+                                   std::uint32_t type, MemoryExport shared) {
+  VkMemoryDedicatedAllocateInfo dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO};
+  dedicated.buffer = buffer_.get();
+  VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO};
+  exported.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  if (shared == MemoryExport::dedicated) exported.pNext = &dedicated;
   VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  if (shared != MemoryExport::none) info.pNext = &exported;
   info.allocationSize = bytes;
   info.memoryTypeIndex = type;
   VKF_TRY(memory, Memory::create(device, device->functions().AllocateMemory, info));
   memory_ = std::move(memory);
   share_ = HeapShare(device, device->memory().memoryTypes[type].heapIndex, bytes);
+  if (shared != MemoryExport::none) exported_bytes_ = bytes;
   return {};
+}
+
+Result<int> Buffer::export_fd() const {
+  if (exported_bytes_ == 0) return invalid("A buffer is exported that was not allocated to be shared.");
+  const Device& device = *memory_.device();
+  VkMemoryGetFdInfoKHR info{VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR};
+  info.memory = memory_.get();
+  info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  int made = -1;
+  VKF_CHECK_OK(device.functions().call(device.functions().GetMemoryFdKHR, device.handle(), &info, &made));
+  return made;
 }
 
 Result<void> Buffer::borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,

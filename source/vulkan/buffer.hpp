@@ -57,13 +57,17 @@ class Buffer {
   static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
                                std::uint64_t each);
 
+  /// In one piece, in device memory that can be exported, and for nothing else afterwards: allocated() is 0.
+  /// ErrorCode::unsupported where the device exports none, or takes its memory from a host program.
+  static Result<Buffer> create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes);
+
   /// A VkBuffer of the host program with storage and transfer usage, which stays the host's. Not
   /// mapped; `bytes` as it was made, which kernels may not assume to be a multiple of 16.
   static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Bytes that were allocated for it alone, in one piece. 0: it is in pieces, or in memory of the host program.
-  [[nodiscard]] std::uint64_t allocated() const { return share_.bytes(); }
+  /// Bytes that were allocated for it alone, in one piece. 0: it is in pieces, in memory of the host program, or shared.
+  [[nodiscard]] std::uint64_t allocated() const { return exported_bytes_ == 0 ? share_.bytes() : 0; }
   /// Of each piece but the last; 0: there is one.
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
   [[nodiscard]] std::span<const Buffer> pieces() const {
@@ -81,6 +85,11 @@ class Buffer {
   /// readback buffer when there is much of it.
   [[nodiscard]] bool host_cached() const { return host_cached_; }
 
+  /// A file descriptor of the memory of a shared buffer (VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD), the caller's.
+  [[nodiscard]] Result<int> export_fd() const;
+  /// Bytes of the allocation that export_fd() gives; 0: it is not shared.
+  [[nodiscard]] std::uint64_t exported_bytes() const { return exported_bytes_; }
+
   [[nodiscard]] VkBuffer handle() const { return handle_; }
   /// The same as a number: which memory this is, for buffers that wrap one VkBuffer too.
   [[nodiscard]] std::uint64_t number() const { return (std::uint64_t)handle_; }  // a pointer or an integer, by platform
@@ -88,9 +97,13 @@ class Buffer {
  private:
   using Memory = Handle<VkDeviceMemory, &DeviceFunctions::FreeMemory>;
 
-  static Result<Buffer> make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
-  Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind);
-  Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type);
+  static Result<Buffer> make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
+                             MemoryExport shared = MemoryExport::none);
+  static Result<Buffer> make_within_limits(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
+                                           BufferKind kind, MemoryExport shared);
+  Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind, MemoryExport shared);
+  Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type,
+                             MemoryExport shared);
   Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,
                       std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
@@ -102,6 +115,7 @@ class Buffer {
   VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's
   std::uint64_t size_ = 0;
   std::uint64_t piece_bytes_ = 0;
+  std::uint64_t exported_bytes_ = 0;
   std::vector<Buffer> pieces_;  ///< empty: it is its own only piece
   std::byte* mapped_ = nullptr;
   bool host_cached_ = false;

@@ -48,7 +48,36 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
 
   push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
   map_device_memory_ = options.map_device_memory;
+  find_exports(physical, features);
   return finish_opening(physical, options.timeline && features.timeline.timelineSemaphore);
+}
+
+void Device::find_exports(VkPhysicalDevice physical, const FeatureChain& features) {
+  const InstanceFunctions& vk = instance_->functions();
+  if (features.memory_fd && functions_.GetMemoryFdKHR && vk.GetPhysicalDeviceExternalBufferProperties) {
+    VkPhysicalDeviceExternalBufferInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO};
+    info.usage = kBufferUsage;
+    info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+    VkExternalBufferProperties found{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    vk.GetPhysicalDeviceExternalBufferProperties(physical, &info, &found);
+    const VkExternalMemoryFeatureFlags can = found.externalMemoryProperties.externalMemoryFeatures;
+    if (can & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) {
+      memory_export_ =
+          can & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT ? MemoryExport::dedicated : MemoryExport::any;
+    }
+  }
+  if (!features.semaphore_fd || !features.timeline.timelineSemaphore || !functions_.GetSemaphoreFdKHR ||
+      !vk.GetPhysicalDeviceExternalSemaphoreProperties) {
+    return;
+  }
+  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkPhysicalDeviceExternalSemaphoreInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO};
+  info.pNext = &type;
+  info.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+  VkExternalSemaphoreProperties found{VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES};
+  vk.GetPhysicalDeviceExternalSemaphoreProperties(physical, &info, &found);
+  exports_timelines_ = (found.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) != 0;
 }
 
 Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline) {

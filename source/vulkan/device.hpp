@@ -18,6 +18,14 @@
 namespace vkfuse::vulkan {
 
 class CommandBuffer;
+struct FeatureChain;
+
+/// How memory of a device is given to another interface of the machine.
+enum class MemoryExport : std::uint8_t {
+  none,
+  any,        ///< like other memory
+  dedicated,  ///< allocated for one buffer alone
+};
 
 /// Everything is on by default; a test switches parts off to walk the fallbacks.
 struct DeviceOptions {
@@ -59,6 +67,10 @@ struct ExternalDevice {
   std::function<void()> unlock_queue;
   Allocator allocator;  ///< empty: vkAllocateMemory
 };
+
+/// What every buffer of ours is used for.
+inline constexpr VkBufferUsageFlags kBufferUsage =
+    VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
 
 /// Guards a queue among vkfuse's threads, and then against its host.
 class QueueMutex {
@@ -103,10 +115,15 @@ class Device : public std::enable_shared_from_this<Device> {
   /// False where DeviceOptions or the driver rule them out.
   [[nodiscard]] bool has_timeline() const { return timeline_ != VK_NULL_HANDLE; }
   [[nodiscard]] bool has_push_descriptors() const { return push_descriptors_; }
+  /// How memory leaves this device as a file descriptor.
+  [[nodiscard]] MemoryExport memory_export() const { return memory_export_; }
+  /// Whether timeline semaphores do.
+  [[nodiscard]] bool exports_timelines() const { return exports_timelines_; }
 
   /// Runs recorded commands, in order, after everything submitted earlier. The buffers, pipelines
   /// and command buffers in use must live until the submission is done.
-  Result<Submission> submit(std::span<const CommandBuffer* const> commands);
+  /// ErrorCode::unsupported if there are points and no timeline semaphores.
+  Result<Submission> submit(std::span<const CommandBuffer* const> commands, const SubmissionPoints& points = {});
   Result<Submission> submit(const CommandBuffer& commands);
   /// Waits for everything submitted.
   Result<void> wait_idle();
@@ -138,7 +155,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<void> use(const ExternalDevice& external);
   Result<void> finish_opening(VkPhysicalDevice physical, bool timeline);
   Result<void> make_timeline();
-  Result<Submission> submit_locked(std::span<const VkCommandBuffer> buffers);
+  Result<Submission> submit_locked(std::span<const VkCommandBuffer> buffers, const SubmissionPoints& points);
+  void find_exports(VkPhysicalDevice physical, const FeatureChain& features);
 
   std::shared_ptr<const Instance> instance_;
   DeviceInfo info_;
@@ -150,6 +168,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::uint32_t timestamp_bits_ = 0;
   bool push_descriptors_ = false;
   bool map_device_memory_ = true;
+  MemoryExport memory_export_ = MemoryExport::none;
+  bool exports_timelines_ = false;
 
   bool owned_ = true;
   Allocator allocator_;

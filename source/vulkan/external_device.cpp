@@ -66,6 +66,7 @@ Result<void> Device::use(const ExternalDevice& external) {
   FeatureChain features;
   VKF_CHECK_OK(features.query(vk, physical, &enabled));
   push_descriptors_ = features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
+  find_exports(physical, features);
   return finish_opening(physical, features.timeline.timelineSemaphore);
 }
 

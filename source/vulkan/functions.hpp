@@ -119,6 +119,8 @@ class Calls {
 
 #define VKF_OPTIONAL_INSTANCE_COMMANDS(X)            \
   X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR) \
+  X(GetPhysicalDeviceExternalBufferProperties)       \
+  X(GetPhysicalDeviceExternalSemaphoreProperties)    \
   X(CreateDebugUtilsMessengerEXT)                    \
   X(DestroyDebugUtilsMessengerEXT)
 
@@ -178,6 +180,9 @@ class Calls {
 #define VKF_OPTIONAL_DEVICE_COMMANDS(X) \
   X(GetSemaphoreCounterValue)           \
   X(WaitSemaphores)                     \
+  X(SignalSemaphore)                    \
+  X(GetMemoryFdKHR)                     \
+  X(GetSemaphoreFdKHR)                  \
   X(CmdPushDescriptorSetKHR)            \
   X(GetPipelineExecutablePropertiesKHR) \
   X(GetPipelineExecutableStatisticsKHR) \

@@ -270,8 +270,14 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   };
   enable(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls");  // SPIR-V 1.3 declares it by extension
   enable(kNever, "VK_KHR_portability_subset");                 // must be enabled where it is offered
-  push_descriptors = has_extension(offer.extensions, "VK_KHR_push_descriptor");
-  if (push_descriptors) extensions.push_back("VK_KHR_push_descriptor");
+  const auto enable_wherever = [&](const char* extension) {
+    const bool offered = has_extension(offer.extensions, extension);
+    if (offered) extensions.push_back(extension);
+    return offered;
+  };
+  push_descriptors = enable_wherever("VK_KHR_push_descriptor");
+  memory_fd = enable_wherever("VK_KHR_external_memory_fd");
+  semaphore_fd = enable_wherever("VK_KHR_external_semaphore_fd");
   vk.GetPhysicalDeviceFeatures2(device, &core);
   const VkPhysicalDeviceFeatures all = core.features;
   matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;

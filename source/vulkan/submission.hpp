@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "vulkan/functions.hpp"
 
@@ -11,6 +12,18 @@ namespace vkfuse::vulkan {
 
 class Device;
 struct Fence;
+
+/// A value of a timeline semaphore.
+struct TimelineValue {
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  std::uint64_t value = 0;
+};
+
+/// What a submission waits for before it begins, and what it signals at its end, beside what the device itself counts.
+struct SubmissionPoints {
+  std::vector<TimelineValue> wait_for;
+  std::vector<TimelineValue> signal;
+};
 
 /// How long a wait may sleep before it looks again whether a submission has ended; 0: it looks at once.
 /// `waited`: since the wait began; `age`: since the submission; `expected`: at what age the like ended before, 0 where

@@ -47,8 +47,11 @@ Result<Submission> Device::submit(const CommandBuffer& commands) {
   return submit(std::span(&one, 1));
 }
 
-Result<Submission> Device::submit(std::span<const CommandBuffer* const> commands) {
+Result<Submission> Device::submit(std::span<const CommandBuffer* const> commands, const SubmissionPoints& points) {
   if (VKF_PLANT(lost_device_forgotten, lost(), false)) return lost_before();
+  if (!has_timeline() && !(points.wait_for.empty() && points.signal.empty()))
+    return unsupported("The device '{}' has no timeline semaphores, and a run is to wait for one or to signal one.",
+                       info_.name);
   if (commands.empty()) return Submission();
   std::vector<VkCommandBuffer> buffers;
   buffers.reserve(commands.size());
@@ -57,10 +60,45 @@ Result<Submission> Device::submit(std::span<const CommandBuffer* const> commands
     buffers.push_back(command->handle());
   }
   const std::lock_guard lock(*queue_mutex_);
-  return submit_locked(buffers);
+  return submit_locked(buffers, points);
 }
 
-Result<Submission> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
+namespace {
+
+/// What vkQueueSubmit takes of timeline semaphores.
+struct SubmittedPoints {
+  std::vector<VkSemaphore> waits, signals;
+  std::vector<std::uint64_t> wait_values, signal_values;
+  std::vector<VkPipelineStageFlags> stages;
+  VkTimelineSemaphoreSubmitInfo values{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+
+  void signal(const TimelineValue& one) {
+    signals.push_back(one.semaphore);
+    signal_values.push_back(one.value);
+  }
+  explicit SubmittedPoints(const SubmissionPoints& points) {
+    for (const TimelineValue& one : points.wait_for) {
+      waits.push_back(one.semaphore);
+      wait_values.push_back(one.value);
+      stages.push_back(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+    }
+    for (const TimelineValue& one : points.signal) signal(one);
+  }
+  void link(VkSubmitInfo& info) {
+    values.waitSemaphoreValueCount = info.waitSemaphoreCount = static_cast<std::uint32_t>(waits.size());
+    values.signalSemaphoreValueCount = info.signalSemaphoreCount = static_cast<std::uint32_t>(signals.size());
+    values.pWaitSemaphoreValues = wait_values.data();
+    values.pSignalSemaphoreValues = signal_values.data();
+    info.pNext = &values;
+    info.pWaitSemaphores = waits.data();
+    info.pWaitDstStageMask = stages.data();
+    info.pSignalSemaphores = signals.data();
+  }
+};
+
+}  // namespace
+
+Result<Submission> Device::submit_locked(std::span<const VkCommandBuffer> buffers, const SubmissionPoints& points) {
   Submission submission;
   submission.device_ = shared_from_this();
   submission.value_ = submitted_ + 1;
@@ -68,14 +106,11 @@ Result<Submission> Device::submit_locked(std::span<const VkCommandBuffer> buffer
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = static_cast<std::uint32_t>(buffers.size());
   info.pCommandBuffers = buffers.data();
-  VkTimelineSemaphoreSubmitInfo values{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  SubmittedPoints submitted(points);
   VkFence fence = VK_NULL_HANDLE;
   if (has_timeline()) {
-    values.signalSemaphoreValueCount = 1;
-    values.pSignalSemaphoreValues = &submission.value_;
-    info.pNext = &values;
-    info.signalSemaphoreCount = 1;
-    info.pSignalSemaphores = &timeline_;
+    submitted.signal({timeline_, submission.value_});
+    submitted.link(info);
   } else {
     const VkFenceCreateInfo blank{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VKF_TRY(handle,

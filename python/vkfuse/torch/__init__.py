@@ -12,10 +12,10 @@ from . import (  # noqa: F401  (their rules)
 )  # fmt: skip
 from ._backend import backend
 from ._explain import Explanation, explain
-from ._residency import forget
+from ._residency import forget, synchronize
 from ._rules import RULES as _RULES
 
-__all__ = ["Explanation", "backend", "covered", "explain", "forget"]
+__all__ = ["Explanation", "backend", "covered", "explain", "forget", "synchronize"]
 
 
 def covered() -> list[str]:

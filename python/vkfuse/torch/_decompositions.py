@@ -13,7 +13,9 @@ from ._rules import RULES, aten, find
 # attention does not keep what its backward pass takes, batch norm's reads the numbers of training, and that of a split
 # reads its operand at strides.
 _NEVER = (
-    "_scaled_dot_product_flash_attention_for_cpu", "_native_batch_norm_legit_no_training", "split_with_sizes",
+    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+    "_native_batch_norm_legit_no_training", "split_with_sizes",
 )  # fmt: skip
 # Beyond PyTorch's core table.
 _MORE = (
@@ -22,6 +24,7 @@ _MORE = (
     "upsample_bicubic2d", "hann_window", "tril_indices", "triu_indices", "bernoulli_", "_embedding_bag_dense_backward",
     "rrelu_with_noise_backward", "permute_copy", "unbind_copy", "narrow_copy", "log_sigmoid_forward", "linspace",
     "logspace", "aminmax", "special_erfcx", "max_unpool2d", "max_unpool3d", "multi_margin_loss", "isin",
+    "cudnn_batch_norm", "cudnn_batch_norm_backward",
 )  # fmt: skip
 
 

@@ -30,6 +30,11 @@ def name_of(dtype: torch.dtype) -> str:
     return NAMES[dtype]
 
 
+def dtype_named(name: str) -> torch.dtype:
+    """PyTorch's dtype of a name of vkfuse."""
+    return _DTYPES[name]
+
+
 def dtype_of(x: _core.Tensor) -> torch.dtype:
     """The dtype of a tensor of vkfuse, as PyTorch has it."""
     return _DTYPES[str(x.dtype)]

@@ -11,11 +11,11 @@ from torch.fx.node import map_arg
 from .. import _core
 from .._errors import Error
 from . import _deferred
-from ._layout import placed
+from ._layout import Layout
 from ._log import log
+from ._memory import memory_for
 from ._partition import Part, classify, is_effect, partition, stored_layout
 from ._program import Program, refused_nodes
-from ._residency import resident
 from ._rules import State
 from ._sizes import Sizes, is_symbolic, known_symbols
 
@@ -27,8 +27,11 @@ class Executable:
         self.graph, self.sizes = graph, sizes
         self.reasons: dict[torch.fx.Node, str] = {}
         self.steps: list[Part | Program] = []
+        self._layouts: dict[torch.fx.Node, Layout] = {}
         nodes = graph.module.graph
-        while not self._compile(classify(nodes, sizes, self.reasons)):
+        if graph.memory is None:
+            self.reasons = {node: graph.refusal for node in nodes if node.op == "call_function" and not is_effect(node)}
+        while not self._compile(classify(nodes, sizes, self.reasons, graph.home)):
             pass
         for node, reason in self.reasons.items():
             log.info("%s: %s runs in eager. %s", graph.name, node.format_node(), reason)
@@ -39,7 +42,8 @@ class Executable:
     def _compile(self, reasons: dict) -> bool:
         """Whether every part of ours could be compiled; else more nodes are left to eager."""
         self.reasons = reasons
-        parts, state = partition(self.graph.module.graph, reasons), State(self.sizes)
+        parts = partition(self.graph.module.graph, reasons)
+        state = State(self.sizes, self.graph.home)
         self._ours = {node for part in parts if part.is_ours for node in part.nodes}
         self.steps = []
         for part in parts:
@@ -49,10 +53,17 @@ class Executable:
             try:
                 program = Program(part, self._ours, self.sizes, state, self.graph.device, self.graph.options)
             except Error as failure:
-                self.reasons.update(refused_nodes(part, self._ours, self.sizes, self.graph.device, failure))
+                self.reasons.update(refused_nodes(part, self._ours, self.sizes, self.graph, failure))
                 return False
             self.steps.append(program)
         return True
+
+    def layout_of(self, node: torch.fx.Node) -> Layout:
+        """How a value that comes from elsewhere lies."""
+        found = self._layouts.get(node)
+        if found is None:
+            found = self._layouts[node] = stored_layout(node, self.sizes, False)
+        return found
 
     def run(self, args: list) -> list:
         """The results, in the order of the graph."""
@@ -67,16 +78,16 @@ class Executable:
 
 
 class _Run:
-    """One call: values by their nodes, as tensors on the host or arrays on the device."""
+    """One call: values by their nodes, as tensors of PyTorch or as what programs read and write."""
 
     def __init__(self, executable: Executable, args: list) -> None:
         self._of, self._graph, self._sizes = executable, executable.graph, executable.sizes
-        self._resident = resident(self._graph.device)
-        self._resident.sweep()
-        _deferred.sweep()
+        self._memory = self._graph.memory
+        if self._memory is not None:
+            self._memory.begin()
         self._host: dict[torch.fx.Node, Any] = dict(zip(self._graph.placeholders, args))
         self._host.update(self._graph.attributes)
-        self._device: dict[torch.fx.Node, _core.Array] = {}
+        self._device: dict[torch.fx.Node, Any] = {}
 
     def _number_or_host(self, node: torch.fx.Node) -> Any:
         value = node.meta.get("val")
@@ -88,25 +99,20 @@ class _Run:
         """A value as PyTorch has it, with the strides that it has there."""
         if node not in self._host:
             layout = stored_layout(node, self._sizes, True)
-            stored = torch.from_dlpack(self._device[node])
-            self._host[node] = placed(stored, layout)
+            self._host[node] = self._memory.tensor(self._device[node], node.meta["val"].dtype, layout)
         elif isinstance(self._host[node], torch.Tensor):
             _deferred.fill(self._host[node])
         return self._host[node]
 
-    def _on_device(self, node: torch.fx.Node) -> _core.Array:
+    def _on_device(self, node: torch.fx.Node) -> Any:
         if node not in self._device:
-            layout = stored_layout(node, self._sizes, False)
             use = "kept" if node in self._graph.kept else "saved" if self._graph.name == "backward" else "input"
-            waiting = _deferred.array_of(self._host[node], layout)
-            if waiting is None:
-                waiting = self._resident.upload(self._host[node], layout.order, use)
-            self._device[node] = waiting
+            self._device[node] = self._memory.value(self._host[node], self._of.layout_of(node), use)
         return self._device[node]
 
     def compute(self, program: Program) -> None:
         """A program of ours."""
-        made = program.submit({name: self._on_device(node) for name, node in program.inputs.items()})
+        made = self._memory.run(program, {name: self._on_device(node) for name, node in program.inputs.items()})
         for i, node in enumerate(program.part.outputs):
             self._device[node] = made[f"y{i}"]
 
@@ -126,7 +132,7 @@ class _Run:
             array = self._device.get(source)
             order = stored_layout(target, self._sizes, False).order
             if array is not None and source in self._of._ours and self._lies_as(source, target):
-                self._resident.keep(tensor.detach(), order, array, target not in self._graph.kept)
+                self._memory.keep(tensor, order, array, target not in self._graph.kept)
             self._host[node] = tensor
 
     def _lies_as(self, source: torch.fx.Node, target: torch.fx.Node) -> bool:
@@ -156,14 +162,15 @@ class _Run:
 
     def _may_stay(self, node: torch.fx.Node) -> bool:
         """Whether a value that is saved for the backward graph can stay on the device."""
-        return node not in self._host and node in self._device and _deferred.is_possible()
+        can = self._memory is not None and self._memory.can_defer
+        return can and node not in self._host and node in self._device and _deferred.is_possible()
 
     def _stay(self, node: torch.fx.Node) -> torch.Tensor:
         layout = stored_layout(node, self._sizes, True)
         if layout.repeated or not layout.is_dense or 0 in layout.sizes:
             return self.host(node)
         tensor = torch.empty_strided(layout.sizes, layout.strides, dtype=node.meta["val"].dtype)
-        self._resident.keep(tensor, layout.order, self._device[node], True)
+        self._memory.keep(tensor, layout.order, self._device[node], True)
         _deferred.mark(tensor, layout, self._device[node])
         self._host[node] = tensor
         return tensor
@@ -189,6 +196,8 @@ class Graph:
         (self.returned,) = nodes[-1].args
         self.first_saved = first_saved
         self.bases = _shared_bases([one for one in self.returned[:first_saved] if isinstance(one, torch.fx.Node)])
+        self.home = _home([node.meta.get("val") for node in nodes])
+        self.memory, self.refusal = memory_for(self.home, device)
         self.is_symbolic = any(is_symbolic(size) for node in self.placeholders for size in _sizes_of(node))
         self._executables: dict[Any, Executable] = {}
         self._lock = threading.RLock()
@@ -218,6 +227,15 @@ class Graph:
         given = list(args)
         args.clear()
         return self.executable(given).run(given)
+
+
+def _home(values: list) -> torch.device:
+    """Where the tensors of a graph are: on the host, unless one is not."""
+    for value in values:
+        for one in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(one, torch.Tensor) and one.device.type != "cpu":
+                return one.device
+    return torch.device("cpu")
 
 
 def _shared_bases(returned: list) -> dict:

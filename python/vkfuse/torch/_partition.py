@@ -78,9 +78,9 @@ def _value_elsewhere(node: torch.fx.Node, sizes: Sizes) -> Any:
         return UNKNOWN
 
 
-def classify(graph: torch.fx.Graph, sizes: Sizes, refused: dict[torch.fx.Node, str]) -> dict[torch.fx.Node, str]:
-    """Why nodes are left to eager, for those that are: `refused`, and what no rule covers."""
-    reasons, values, state = dict(refused), {}, State(sizes)
+def classify(graph: torch.fx.Graph, sizes: Sizes, refused: dict, home: torch.device) -> dict[torch.fx.Node, str]:
+    """Why nodes are left to eager, for those that are: `refused`, and what no rule covers. `home`: where tensors are."""
+    reasons, values, state = dict(refused), {}, State(sizes, home)
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             values[node] = _value_elsewhere(node, sizes)

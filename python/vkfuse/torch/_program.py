@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from typing import Any
 
-import numpy as np
 import torch
 
 from .. import _core
 from .._errors import Error
-from ._dtypes import NotCovered
+from ._dtypes import NotCovered, dtype_named
 from ._partition import Part, input_of, output_of
 from ._rules import State, lower_node
 from ._sizes import Sizes, is_symbolic
@@ -31,17 +31,9 @@ class Program:
         names = set(self.compiled.input_names)
         self.inputs = {f"x{i}": node for i, node in enumerate(part.inputs) if f"x{i}" in names}
         self.is_random = "seed" in names
-
-    def submit(self, arrays: dict[str, _core.Array]) -> dict[str, _core.Array]:
-        """The outputs; the device may still compute them."""
-        if self.is_random:
-            arrays["seed"] = self.compiled.device.array(np.uint32(torch.randint(0, 2**32, ()).item()))
-        made = self.compiled.submit(arrays).outputs
-        if self.sentences:
-            for is_right, sentence in zip(made.pop("checks").numpy(), self.sentences):
-                if not is_right:
-                    raise IndexError(sentence)
-        return made
+        #: names, dtypes and sizes of the outputs
+        self.results = [(one.name, dtype_named(str(one.dtype)), tuple(one.shape)) for one in self.compiled.outputs]
+        self.running: collections.deque = collections.deque()  #: runs that may be in flight, of shared memory
 
 
 def _lowered(part: Part, ours: set, sizes: Sizes, state: State) -> dict[torch.fx.Node, Any]:
@@ -60,7 +52,7 @@ def _lowered(part: Part, ours: set, sizes: Sizes, state: State) -> dict[torch.fx
     return values
 
 
-def refused_nodes(part: Part, ours: set, sizes: Sizes, device: _core.Device, failure: Error) -> dict:
+def refused_nodes(part: Part, ours: set, sizes: Sizes, graph: Any, failure: Error) -> dict:
     """Why nodes of a part that cannot be compiled are left to eager: those that cannot alone, or all of them."""
     reasons = {}
     for node in part.nodes:
@@ -68,9 +60,9 @@ def refused_nodes(part: Part, ours: set, sizes: Sizes, device: _core.Device, fai
             continue
         alone = Part(True, [node], node.all_input_nodes)
         try:
-            made = _lowered(alone, ours, sizes, State(sizes))[node]
+            made = _lowered(alone, ours, sizes, State(sizes, graph.home))[node]
             made = [one for one in (made if isinstance(made, tuple) else (made,)) if one is not None]
-            _core.supports(made, device)
+            _core.supports(made, graph.device)
         except (Error, NotCovered) as reason:
             reasons[node] = str(reason)
     return reasons or dict.fromkeys((n for n in part.nodes if n.target is not operator.getitem), str(failure))

@@ -112,6 +112,7 @@ class Resident:
 
 
 _residents: dict[Any, Resident] = {}
+_shared: list = []  # what keeps copies of tensors that are not on the host (SharedMemory)
 _lock = threading.Lock()
 
 
@@ -123,11 +124,23 @@ def resident(device: _core.Device) -> Resident:
         return _residents[device]
 
 
+def remember(memory: Any) -> None:
+    """Something else that forgets."""
+    _shared.append(memory)
+
+
+def synchronize() -> None:
+    """Waits until what was called is done on all devices. Calls on tensors of a GPU do not wait: a position that was out
+    of range there is an IndexError here, or else of a later call."""
+    for one in list(_shared):
+        one.synchronize()
+
+
 def forget(tensors: Any = None) -> None:
     """Frees the copies of these tensors on devices, or all. It is needed after elements have been changed where PyTorch
     does not count it: through `.data`, a NumPy array that shares them, or another library."""
     tensors = None if tensors is None else list(tensors)
-    for one in list(_residents.values()):
+    for one in [*_residents.values(), *_shared]:
         one.forget(tensors)
 
 

@@ -42,6 +42,7 @@ class State:
     """What the nodes of one graph share while they are lowered."""
 
     sizes: Any  #: Sizes: numbers of symbolic sizes
+    home: torch.device  #: where tensors are
     seed: _core.Tensor | None = None  #: u64 []: another number in each call
     draws: dict = dataclasses.field(default_factory=dict)  #: which random node draws with which number
     checks: list = dataclasses.field(default_factory=list)  #: (bool [] that has to be true, sentence)
@@ -91,8 +92,8 @@ def _fitted(call: Call, made: Any) -> Any:
         values = call.value
     fitted = []
     for one, value in zip(made, values, strict=True):
-        if one is None:
-            fitted.append(None)
+        if not isinstance(value, torch.Tensor):  # ops with many results have none of some, or a size
+            fitted.append(one)
             continue
         one = cast(one, value.dtype)
         shape = call.state.sizes.shape_of(value)
@@ -102,13 +103,14 @@ def _fitted(call: Call, made: Any) -> Any:
     return tuple(fitted) if isinstance(call.value, (tuple, list)) else fitted[0]
 
 
-def _refuse_types(value: Any, what: str) -> None:
+def _refuse_types(value: Any, what: str, home: torch.device) -> None:
     for one in value if isinstance(value, (tuple, list)) else (value,):
         if not isinstance(one, torch.Tensor):
             continue
         name_of(one.dtype)
-        if one.device.type != "cpu":
-            raise NotCovered(f"Its {what} is on {one.device}, and vkfuse takes tensors of the host.")
+        is_number = what == "operand" and one.device.type == "cpu" and one.ndim == 0
+        if one.device != home and not is_number:
+            raise NotCovered(f"Its {what} is on {one.device}, and those of the graph are on {home}.")
         if one.layout != torch.strided:
             raise NotCovered(f"Its {what} has the layout {one.layout}.")
 
@@ -120,8 +122,8 @@ def lower_node(node: torch.fx.Node, values: dict, state: State) -> Any:
         raise NotCovered(f"vkfuse has no rule for {node.target}.")
     if "val" not in node.meta:
         raise NotCovered("The graph does not say what shape it has.")
-    _refuse_types(node.meta["val"], "result")
-    map_arg((node.args, node.kwargs), lambda one: _refuse_types(one.meta.get("val"), "operand"))
+    _refuse_types(node.meta["val"], "result", state.home)
+    map_arg((node.args, node.kwargs), lambda one: _refuse_types(one.meta.get("val"), "operand", state.home))
     args, kwargs = map_arg((node.args, node.kwargs), lambda one: values[one])
     call = Call(node, state)
     checks = len(state.checks)

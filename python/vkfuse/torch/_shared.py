@@ -1,0 +1,324 @@
+"""Tensors on a GPU that PyTorch uses, too: programs read and write memory that both have, and neither waits on the host
+for the other."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .. import _core
+from .._errors import OutOfMemory
+from ._dtypes import name_of
+from ._layout import Layout
+from ._residency import remember
+
+_PIECE = 256  # what parts of a buffer begin at
+_SLAB = 2 << 20  # the least that is allocated at once; pieces of up to a quarter share one
+_RUNS = 2  # of a program, in flight: each has an arena
+
+
+def _users(tensor: torch.Tensor) -> int:
+    """How many tensors have the storage of this one, and this question."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return 0
+    storage = tensor.untyped_storage()
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+_ALONE = _users(torch.empty(1))
+
+
+def _rounded(size: int) -> int:
+    """What is allocated for so many bytes: an eighth more at most, so that pieces fit again."""
+    step = max(_PIECE, 1 << max((size - 1).bit_length() - 3, 0)) if size > 1 else _PIECE
+    return max(_PIECE, -(-size // step) * step)
+
+
+class _Piece:
+    """Part of a block, or all of one."""
+
+    def __init__(self, block: Any, whole: _core.Array, pointer: int, size: int, is_alone: bool) -> None:
+        self.block, self.pointer, self.size, self.is_alone = block, pointer, size, is_alone
+        self._whole, self._views = whole, {}
+
+    def view(self, dtype: str, sizes: tuple) -> _core.Array:
+        """One array for each dtype and sizes: a program that is bound to it again submits what it recorded."""
+        found = self._views.get((dtype, sizes))
+        if found is None:
+            found = self._views[dtype, sizes] = self._whole.view(dtype, sizes)
+        return found
+
+
+class Memory:
+    """A piece in use: it goes back to its pool when nobody holds this."""
+
+    def __init__(self, pool: "_Pool", piece: _Piece) -> None:
+        self._pool, self.piece = pool, piece
+
+    def __del__(self) -> None:
+        self._pool.freed.append(self.piece)  # any thread, at any time: no lock is taken
+
+
+class _Pool:
+    """Memory that both have. To map it takes longer than most kernels run, so it is kept: as much as is in use, and
+    256 MiB. What is given back may still be read by what was enqueued before; so may what takes it next, which is
+    enqueued behind."""
+
+    def __init__(self, device: _core.Device, api: Any) -> None:
+        self._device, self._api, self._lock = device, api, threading.RLock()
+        self.freed: collections.deque = collections.deque()
+        self._free: dict[int, list[_Piece]] = collections.defaultdict(list)
+        self._in_use: dict[int, weakref.ref] = {}  # by the address
+        self.bytes, self._free_alone = 0, 0  # of blocks; of those that are no slabs, free
+
+    def _collect(self) -> None:
+        while self.freed:
+            piece = self.freed.popleft()
+            self._in_use.pop(piece.pointer, None)
+            self._free[piece.size].append(piece)
+            if piece.is_alone:
+                self._free_alone += piece.size
+        if self._free_alone > (256 << 20) + self.bytes // 2:
+            self.trim()
+
+    def trim(self) -> bool:
+        """Frees the blocks of which nothing is in use; false if there were none."""
+        with self._lock:
+            gone = [piece for pieces in self._free.values() for piece in pieces if piece.is_alone]
+            if not gone:
+                return False
+            self._api.wait()
+            for piece in gone:
+                self._free[piece.size].remove(piece)
+                self.bytes -= piece.size
+                piece.block.close()
+            self._free_alone = 0
+            return True
+
+    def _block(self, size: int) -> Any:
+        try:
+            block = self._api.block(self._device.allocate_shared(size))
+        except OutOfMemory:
+            if self._api.home.type == "cuda":
+                torch.cuda.empty_cache()
+            self.trim()
+            block = self._api.block(self._device.allocate_shared(size))
+        self.bytes += size
+        return block
+
+    def take(self, size: int) -> Memory:
+        """Memory of at least so many bytes."""
+        size = _rounded(size)
+        with self._lock:
+            self._collect()
+            if not self._free[size]:
+                self._add(size)
+            piece = self._free[size].pop()
+            if piece.is_alone:
+                self._free_alone -= size
+            memory = Memory(self, piece)
+            self._in_use[piece.pointer] = weakref.ref(memory)
+            return memory
+
+    def _add(self, size: int) -> None:
+        if size > _SLAB // 4:
+            block = self._block(size)
+            self._free[size].append(_Piece(block, block.whole, block.pointer, size, True))
+            self._free_alone += size
+            return
+        size, block = size, self._block(_SLAB)
+        for offset in range(0, _SLAB - size + 1, -(-size // _PIECE) * _PIECE):
+            whole = block.whole.view("uint8", (size,), offset)
+            self._free[size].append(_Piece(block, whole, block.pointer + offset, size, False))
+
+    def at(self, pointer: int) -> Memory | None:
+        """The memory that begins at an address, if it is of this pool and in use."""
+        found = self._in_use.get(pointer)
+        return None if found is None else found()
+
+
+class Value:
+    """Elements of a tensor, dense in some order of its axes, in memory that both have."""
+
+    def __init__(self, memory: Memory, dtype: torch.dtype, stored: tuple) -> None:
+        self.memory, self.array = memory, memory.piece.view(name_of(dtype), stored)
+
+
+class SharedMemory:
+    """What a run asks about tensors of one device of PyTorch (`_memory.HostMemory` has the same functions). `api` is
+    what maps memory and orders what both do: Cuda."""
+
+    can_defer = False
+
+    def __init__(self, device: _core.Device, api: Any) -> None:
+        self._device, self._api, self.home = device, api, api.home
+        self.pool, self._lock = _Pool(device, api), threading.RLock()
+        self._places: dict[tuple, tuple] = {}  # parameters that are in memory that both have
+        self._copies: dict[Any, tuple] = {}  # and of those that are not
+        self._sweep_at = 256
+        self._checks: collections.deque = collections.deque()
+        self.uploads = 0  #: tensors of PyTorch's memory that were copied
+        remember(self)
+
+    # ---- values ----
+
+    def tensor(self, value: Value, dtype: torch.dtype, layout: Layout) -> torch.Tensor:
+        """As PyTorch has it: the same memory, where the layout is dense."""
+        memory = value.memory
+        pointer, size = memory.piece.pointer, memory.piece.size
+        holder = _Holder(memory)
+        storage = self._api.bytes_at(pointer, size, holder).untyped_storage()
+        made = torch.empty(0, dtype=dtype, device=self.home)
+        if layout.is_dense:
+            return made.set_(storage, 0, layout.sizes, layout.strides)
+        made.set_(storage, 0, layout.stored)
+        return made.new_empty_strided(layout.sizes, layout.strides).copy_(made.reshape(layout.sizes))
+
+    def value(self, tensor: torch.Tensor, layout: Layout, use: str) -> Value:
+        """Elements for a program: where they are, if that is memory that both have, else a copy. A parameter ("kept")
+        that has its storage to itself moves there; the copy of another one is good as long as the parameter has the
+        version that it had."""
+        if use == "kept":
+            known = self._places.get((id(tensor), layout.order))
+            if known is not None and known[0]() is tensor and known[1] == tensor.data_ptr():
+                return known[2]
+        is_alone = use == "kept" and _users(tensor) == _ALONE  # before there are aliases
+        plain = tensor.detach()
+        stored = plain.permute(layout.order) if plain.ndim else plain
+        if plain.device == self.home and stored.is_contiguous() and not plain.is_neg() and plain.storage_offset() == 0:
+            memory = self.pool.at(plain.untyped_storage().data_ptr())
+            if memory is not None:
+                value = Value(memory, plain.dtype, tuple(stored.shape))
+                return self._placed(tensor, layout.order, value) if use == "kept" else value
+            if is_alone and plain.untyped_storage().nbytes() == plain.nbytes > 0 and not tensor.is_inference():
+                return self._placed(tensor, layout.order, self._moved(tensor, stored))
+        key = None
+        if use == "kept" and not tensor.is_inference():
+            key = self._key(plain, layout.order)
+            found = self._copies.get(key)
+            if found is not None and not found[0].expired() and found[1] == tensor._version and found[2]() is tensor:
+                return found[3]
+        value = self._copied(stored)
+        if key is not None:
+            self._keep(key, plain, tensor._version, weakref.ref(tensor), value)
+        return value
+
+    def _placed(self, tensor: torch.Tensor, order: tuple, value: Value) -> Value:
+        key = (id(tensor), order)
+        gone = functools.partial(self._places.pop, key)
+        self._places[key] = (weakref.ref(tensor, lambda _: gone(None)), tensor.data_ptr(), value)
+        return value
+
+    def _moved(self, tensor: torch.Tensor, stored: torch.Tensor) -> Value:
+        """Elements that are in memory that both have from now on, where whatever is written to the tensor is seen."""
+        value = self._copied(stored)
+        sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+        order = tuple(range(len(sizes)))
+        tensor.data = self.tensor(value, tensor.dtype, Layout(sizes, strides, order, (), True))
+        return value
+
+    def _copied(self, stored: torch.Tensor) -> Value:
+        self.uploads += 1
+        value = self.room(stored.dtype, tuple(stored.shape))
+        if stored.numel() > 0:
+            sizes = tuple(stored.shape)
+            strides, step = [0] * len(sizes), 1
+            for i in reversed(range(len(sizes))):
+                strides[i], step = step, step * sizes[i]
+            layout = Layout(sizes, tuple(strides), tuple(range(len(sizes))), (), True)
+            self.tensor(value, stored.dtype, layout).copy_(stored)
+        return value
+
+    def room(self, dtype: torch.dtype, stored: tuple) -> Value:
+        """For so many elements; nothing in particular is in it."""
+        count = 1
+        for size in stored:
+            count *= size
+        return Value(self.pool.take(count * dtype.itemsize), dtype, stored)
+
+    @staticmethod
+    def _key(tensor: torch.Tensor, order: tuple) -> tuple:
+        return (
+            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype,
+            tensor.is_neg(), order,
+        )  # fmt: skip
+
+    def keep(self, tensor: torch.Tensor, order: tuple, value: Value, is_fleeting: bool) -> None:
+        """Remembers that a parameter has these elements now. What is no parameter is copied in each call."""
+        if not is_fleeting and not tensor.is_inference():
+            self._keep(self._key(tensor.detach(), order), tensor, tensor._version, weakref.ref(tensor), value)
+
+    def _keep(self, key: Any, tensor: torch.Tensor, version: int, of: Any, value: Value) -> None:
+        with self._lock:
+            self._copies[key] = (StorageWeakRef(tensor.untyped_storage()), version, of, value)
+            if len(self._copies) >= self._sweep_at:
+                self._copies = {key: one for key, one in self._copies.items() if not one[0].expired()}
+                self._sweep_at = max(256, 2 * len(self._copies))
+
+    def forget(self, tensors: Any = None) -> None:
+        """Frees the copies of these tensors, or all."""
+        storages = None if tensors is None else {one.untyped_storage()._cdata for one in tensors}
+        with self._lock:
+            kept = {key: one for key, one in self._copies.items() if storages is not None and key[0] not in storages}
+            self._copies = kept
+
+    # ---- runs ----
+
+    def begin(self) -> None:
+        """Before a call: what earlier ones found out of range is an error of this one."""
+        with self._lock:
+            while self._checks and self._checks[0][1].query():
+                right, _, sentences = self._checks.popleft()
+                for is_right, sentence in zip(right.tolist(), sentences):
+                    if not is_right:
+                        raise IndexError(sentence + " It was found in an earlier call, which gave something else.")
+
+    def synchronize(self) -> None:
+        """Waits for all runs, and says what they found."""
+        self._api.wait()
+        self.begin()
+
+    def run(self, program: Any, values: dict[str, Value]) -> dict[str, Value]:
+        """A program's outputs; the device may still compute them, and what the stream is given next waits for it."""
+        if program.is_random:
+            values["seed"] = self._seed()
+        made = {name: self.room(dtype, shape) for name, dtype, shape in program.results}
+        arrays = {name: value.array for name, value in values.items()}
+        results = {name: value.array for name, value in made.items()}
+        with self._lock:
+            running = program.running
+            while running and (len(running) >= _RUNS or running[0].done):
+                running.popleft().wait()
+            channel = self._api.channel()
+            wait_for, signal = channel.begin()
+            running.append(program.compiled.submit(arrays, results, wait_for=wait_for, signal=signal))
+            channel.end()
+            if program.sentences:
+                self._check_later(made.pop("checks"), program.sentences)
+        return made
+
+    def _check_later(self, checks: Value, sentences: tuple) -> None:
+        sizes = tuple(checks.array.shape)
+        tensor = self.tensor(checks, torch.bool, Layout(sizes, (1,), (0,), (), True))
+        self._checks.append((*self._api.fetch(tensor), sentences))
+
+    def _seed(self) -> Value:
+        value = self.room(torch.uint32, ())
+        number = np.uint32(torch.randint(0, 2**32, (), device="cpu").item()).view(np.int32)
+        self.tensor(value, torch.int32, Layout((), (), (), (), True)).fill_(int(number))
+        return value
+
+
+class _Holder:
+    """What the storage of a tensor keeps."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
