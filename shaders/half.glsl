@@ -6,8 +6,8 @@ bool f16_keeps(float x) {
   return f32_magnitude_bits(x) - 0x3c800000u > 0x43000000u;
 }
 
-// tanh(x) / x is a function of x^2, here of that brought to [-1, 1]: a minimax polynomial, a little too large, so that
-// beyond 4.65 as well it is within 0.87 * 2^-12.
+// tanh(x) / x is a function of x^2, here of that brought to [-1, 1]: a minimax polynomial, a little too large, within
+// 0.87 * 2^-12. Beyond 4.65 the result is 1, so that 1 - tanh(x) becomes 0 as it does where tanh is rounded.
 float f16_tanh(float x) {
   float held = clamp(x, -4.65, 4.65);
   precise float z = fma(held * held, 0.0924962386, -1.0);
@@ -25,6 +25,7 @@ float f16_tanh(float x) {
   p = fma(p, z, -0.149064407);
   p = fma(p, z, 0.303347349);
   p = p * held;
+  p = abs(x) > 4.65 ? f32_copy_sign(1.0, x) : p;
   return f32_is_nan(x) ? x : p;
 }
 

@@ -3,7 +3,8 @@
 //
 //     Result<Timeline> theirs = Timeline::create(device), ours = Timeline::create(device);
 //     int fd = *theirs->export_fd();          // cuImportExternalSemaphore takes it; CUDA signals 1 after its kernels
-//     program->submit({.inputs = {{"x", x}}, .outputs = {{"y", y}}, .wait_for = {{*theirs, 1}}, .signal = {{*ours, 1}}});
+//     program->submit({.inputs = {{"x", x}}, .outputs = {{"y", y}}, .wait_for = {{*theirs, 1}}, .signal = {{*ours,
+//     1}}});
 #pragma once
 
 #include <chrono>

@@ -150,7 +150,8 @@ void bind_array(nb::module_& module) {
             const ExportedMemory made = value_of(self.buffer().export_memory());
             return nb::make_tuple(made.fd, made.bytes, made.dedicated);
           },
-          "Of what Device.allocate_shared() made: a new file descriptor of the memory (opaque, of Vulkan), which is the\n"
+          "Of what Device.allocate_shared() made: a new file descriptor of the memory (opaque, of Vulkan), which is "
+          "the\n"
           "caller's until an import takes it over, the bytes of the allocation, and whether it is dedicated.")
       .def("__len__",
            [](const Array& self) {

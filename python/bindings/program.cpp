@@ -370,8 +370,8 @@ void bind_class(nb::module_& module) {
       "dict of its outputs: NumPy arrays, or vkfuse.Array where one of the inputs is one.\n"
       "Immutable and thread-safe: runs of several threads overlap.")
       .def("__call__", &call, "arrays"_a, "named"_a)
-      .def("submit", &submit, "inputs"_a, "outputs"_a = nb::none(), "donate"_a = nb::none(),
-           "wait_for"_a = nb::none(), "signal"_a = nb::none(),
+      .def("submit", &submit, "inputs"_a, "outputs"_a = nb::none(), "donate"_a = nb::none(), "wait_for"_a = nb::none(),
+           "signal"_a = nb::none(),
            "Runs without waiting. Outputs that are not given are new arrays. Donated inputs, by name, are not needed\n"
            "afterwards: their memory may take results. wait_for=[(timeline, value), ...]: the device begins when each\n"
            "vkfuse.Timeline has reached its value; signal=[...]: it sets them at the end.")

@@ -86,7 +86,8 @@ Result<Buffer> Buffer::part(std::uint64_t offset, std::uint64_t bytes) const {
     VKF_CHECK_OK(check_offset(*device, "taken", offset));
     const std::uint64_t begin = state_->offset + offset;
     // Kernels write whole 16 bytes, which are there: sizes of buffers are multiples of 16, as offsets are.
-    VKF_TRY(buffer, vulkan::Buffer::wrap(device, state_->buffer.number(), begin + std::max<std::uint64_t>((bytes + 15) / 16 * 16, 16)));
+    VKF_TRY(buffer, vulkan::Buffer::wrap(device, state_->buffer.number(),
+                                         begin + std::max<std::uint64_t>((bytes + 15) / 16 * 16, 16)));
     auto made = std::make_shared<State>(state_->context, std::move(buffer), bytes, begin);
     made->whole = state_;
     return Buffer(std::move(made));

@@ -44,7 +44,7 @@ struct Submission::State {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Specialization> specialization;
   std::vector<std::shared_ptr<const Timeline::State>> timelines;  ///< that it waits for and signals
-  std::shared_ptr<const plan::Memory> donated;  ///< the memory of a run that inputs are given away to
+  std::shared_ptr<const plan::Memory> donated;                    ///< the memory of a run that inputs are given away to
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;
   std::shared_ptr<runtime::SpentRuns> spent;  ///< where the arena and the commands go afterwards, if set

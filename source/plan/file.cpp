@@ -91,6 +91,7 @@ Json chosen(const ScheduledKernel& step) {
   json["bytes_read"] = schedule.cost.bytes_read;
   json["bytes_written"] = schedule.cost.bytes_written;
   json["sunk_scales"] = schedule.transforms.sunk_scales;
+  if (schedule.transforms.sunk_literals) json["sunk_literals"] = true;
   json.update(schedule::describe(schedule).choices);
   json["loads"] = Json::array();
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {

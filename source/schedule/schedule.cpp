@@ -8,6 +8,11 @@ namespace vkfuse::schedule {
 
 using segment::Loops;
 
+bool uses_cooperative_matrices(const Problem& problem) {
+  return problem.target.has(FeatureTier::cooperative_matrix) &&
+         problem.tuning.cooperative_matrix.value_or(problem.target.type != DeviceType::cpu);
+}
+
 Loops merge_reduction_axes(const Loops& loops, int count) {
   const int end = static_cast<int>(loops.axes.size());
   std::vector<int> axes;
@@ -17,7 +22,9 @@ Loops merge_reduction_axes(const Loops& loops, int count) {
 
 Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   const auto moved = schedule.transforms.sunk_scales ? segment::with_sunk_scales(graph, loops) : std::nullopt;
-  const Loops& changed = moved ? *moved : loops;
+  const Loops& scaled = moved ? *moved : loops;
+  const auto exact = schedule.transforms.sunk_literals ? segment::with_sunk_literals(graph, scaled) : std::nullopt;
+  const Loops& changed = exact ? *exact : scaled;
   const auto together = schedule.transforms.register_block_rows > 1
                             ? segment::with_register_blocking(changed, schedule.transforms.register_block_axis,
                                                               schedule.transforms.register_block_rows)

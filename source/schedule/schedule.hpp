@@ -61,6 +61,7 @@ using TemplateParams = std::variant<PointwiseParams, ReductionParams, SortParams
 /// What has become of a segment's loops before they were scheduled, in this order.
 struct LoopTransforms {
   bool sunk_scales = false;      ///< segment::with_sunk_scales
+  bool sunk_literals = false;    ///< segment::with_sunk_literals
   int register_block_axis = -1;  ///< segment::with_register_blocking; -1: every thread has one row
   int register_block_rows = 1;
   bool online = false;            ///< segment::with_online_reductions: pairs of reductions in one pass
@@ -148,6 +149,9 @@ struct Problem {
   /// The same for loops that these have been transformed into.
   [[nodiscard]] Problem with(const segment::Loops& transformed) const { return {graph, transformed, target, tuning}; }
 };
+
+/// Whether products are made by cooperative matrices, where they suit.
+bool uses_cooperative_matrices(const Problem& problem);
 
 /// The loops as the schedule runs them, whose values its `loads` are of: with pairs in one pass, or with scales
 /// after sums, where it says so.

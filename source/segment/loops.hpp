@@ -155,6 +155,11 @@ std::optional<Loops> with_online_reductions(const ir::Graph& graph, const Loops&
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops);
 
+/// The same loops with literals taken out of contractions whose factors are numbers of 16 bits or fewer, widened to f32
+/// and then scaled: what is left is exact in the narrow dtype, and hardware multiplies many of them at once. Nothing
+/// where there is no such literal.
+std::optional<Loops> with_sunk_literals(const ir::Graph& graph, const Loops& loops);
+
 /// The same loops where contractions come first and the reductions of what they lead to afterwards: what they reduce
 /// are rows, and what a contraction runs over are the columns. As they are where no contraction is reduced.
 Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops);

@@ -1,4 +1,5 @@
-// Factors that do not differ along what is summed: (x * r) . w = r * (x . w).
+// Factors that do not differ along what is summed: (x * r) . w = r * (x . w). They are either values of a row that wait
+// for a reduction, or literals.
 #include <algorithm>
 #include <optional>
 
@@ -40,8 +41,8 @@ bool is_softmax_weight(const ir::Graph& graph, const Loops& loops, const Value& 
 /// Writes the values of `loops` into others, with the steps taken off the factors of contractions.
 class Mover {
  public:
-  Mover(const ir::Graph& graph, const Loops& loops)
-      : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()) {
+  Mover(const ir::Graph& graph, const Loops& loops, bool literals)
+      : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()), literals_(literals) {
     moved_.values.clear();
   }
 
@@ -53,6 +54,11 @@ class Mover {
   [[nodiscard]] bool waits(ValueId id) const {
     return !loops_.per_element(loops_.values[id]) && loops_.values[id].level > 0;
   }
+  /// Whether a value is a contraction that factors are taken out of.
+  [[nodiscard]] bool moves_out_of(const Value& value) const;
+  [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
+  /// Numbers of 16 bits or fewer that were widened, times literals.
+  [[nodiscard]] bool is_widened(ValueId id) const;
   ValueId peeled(ValueId id, std::vector<Step>& steps);
   ValueId peeled_conversion(ValueId id, std::vector<Step>& steps);
   /// The value in terms of the moved ones. The steps, if there are any, are no longer a part of its operand.
@@ -63,7 +69,22 @@ class Mover {
   const Loops& loops_;
   Loops moved_;
   std::vector<ValueId> renamed_;  ///< to what users of a value read now
+  bool literals_;                 ///< whether literals move, and not what waits for a reduction
 };
+
+bool Mover::is_widened(ValueId id) const {
+  const Value& value = loops_.values[id];
+  if (value.kind != Value::Kind::compute) return false;
+  const ir::Node& node = graph_.node(value.node);
+  const ops::Role op = ops::element_row(*node.op).role;
+  if (op == ops::Role::cast) {
+    const DType from = graph_.node(node.operands[0]).type.dtype;
+    return node.type.dtype == DType::f32 && is_float(from) && size_of(from) < 4;
+  }
+  if (op != ops::Role::mul) return false;
+  return is_literal(value.operands[1]) ? is_widened(value.operands[0])
+                                       : is_literal(value.operands[0]) && is_widened(value.operands[1]);
+}
 
 /// What is left of a value, as one of the moved ones, and the steps that lead from there to the value, in order.
 ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
@@ -75,12 +96,13 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
   if (op != ops::Role::mul && op != ops::Role::div) return renamed_[id];
   const ValueId a = value.operands[0];
   const ValueId b = value.operands[1];
-  if (waits(b)) {
+  const auto moves = [&](ValueId other) { return literals_ ? is_literal(other) : waits(other); };
+  if (moves(b)) {
     const ValueId left = peeled(a, steps);
     steps.push_back({value.node, b, false});
     return left;
   }
-  if (waits(a) && op == ops::Role::mul) {
+  if (moves(a) && op == ops::Role::mul) {
     const ValueId left = peeled(b, steps);
     steps.push_back({value.node, a, true});
     return left;
@@ -99,7 +121,8 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
 ValueId Mover::peeled_conversion(ValueId id, std::vector<Step>& steps) {
   const Value& value = loops_.values[id];
   const Value& scaled = loops_.values[value.operands[0]];
-  const bool is_scaled = scaled.kind == Value::Kind::compute && is_float(graph_.node(scaled.node).type.dtype) &&
+  const bool is_scaled = !literals_ && scaled.kind == Value::Kind::compute &&
+                         is_float(graph_.node(scaled.node).type.dtype) &&
                          graph_.node(scaled.node).op->role == ops::Role::div && waits(scaled.operands[1]) &&
                          is_softmax_weight(graph_, loops_, loops_.values[scaled.operands[0]]);
   if (!is_scaled) return renamed_[id];
@@ -110,11 +133,20 @@ ValueId Mover::peeled_conversion(ValueId id, std::vector<Step>& steps) {
   return add(std::move(left));
 }
 
+bool Mover::moves_out_of(const Value& value) const {
+  const bool sums = sums_products(graph_, loops_, value);
+  const bool nested = value.kind == Value::Kind::nested && graph_.node(value.node).op->cls == ops::OpClass::contraction;
+  if (!sums && !(nested && literals_)) return false;
+  if (!is_float(graph_.node(value.node).type.dtype)) return false;
+  const std::vector<ValueId>& factors = loops_.values[value.operands[0]].operands;
+  return !literals_ || std::all_of(factors.begin(), factors.end(), [&](ValueId id) { return is_widened(id); });
+}
+
 void drop_unused(Loops& loops);
 
 std::vector<Step> Mover::take_off_steps(Value& value) {
   std::vector<Step> steps;
-  if (sums_products(graph_, loops_, value) && is_float(graph_.node(value.node).type.dtype)) {
+  if (moves_out_of(value)) {
     Value product = loops_.values[value.operands[0]];
     for (ValueId& factor : product.operands) factor = peeled(factor, steps);
     if (!steps.empty()) value.operands[0] = add(std::move(product));
@@ -190,6 +222,12 @@ void drop_unused(Loops& loops) {
 
 }  // namespace
 
-std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops) { return Mover(graph, loops).run(); }
+std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops) {
+  return Mover(graph, loops, false).run();
+}
+
+std::optional<Loops> with_sunk_literals(const ir::Graph& graph, const Loops& loops) {
+  return Mover(graph, loops, true).run();
+}
 
 }  // namespace vkfuse::segment

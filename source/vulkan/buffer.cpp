@@ -195,8 +195,8 @@ Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, Buffe
   return last;
 }
 
-Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
-                                   std::uint32_t type, MemoryExport shared) {
+Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type,
+                                   MemoryExport shared) {
   VkMemoryDedicatedAllocateInfo dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO};
   dedicated.buffer = buffer_.get();
   VkExportMemoryAllocateInfo exported{VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO};

@@ -66,7 +66,8 @@ class Buffer {
   static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Bytes that were allocated for it alone, in one piece. 0: it is in pieces, in memory of the host program, or shared.
+  /// Bytes that were allocated for it alone, in one piece. 0: it is in pieces, in memory of the host program, or
+  /// shared.
   [[nodiscard]] std::uint64_t allocated() const { return exported_bytes_ == 0 ? share_.bytes() : 0; }
   /// Of each piece but the last; 0: there is one.
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }

@@ -65,8 +65,8 @@ struct FeatureChain {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
   VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
   bool push_descriptors = false;
-  bool memory_fd = false;     ///< memory can be exported as a file descriptor
-  bool semaphore_fd = false;  ///< and so can semaphores
+  bool memory_fd = false;               ///< memory can be exported as a file descriptor
+  bool semaphore_fd = false;            ///< and so can semaphores
   std::vector<const char*> extensions;  ///< to enable along with the chain
 
   FeatureChain() = default;

@@ -182,6 +182,18 @@ class AttentionCase : public LayerCase {
     // By another source, too.
     Random sums(seed + 2'000'000);
     const bool has_sums = sums.chance(30);
+    // And by a third one: scores in f32 of operands that are widened, as PyTorch computes them.
+    const bool is_wide =
+        dtype_ != DType::f32 && !options_.bias && !options_.alibi_slopes && Random(seed + 3'000'000).chance(40);
+    const Tensor wide_q = is_wide ? q.cast(DType::f32) : q;
+    const Tensor wide_k = is_wide ? k.cast(DType::f32) : k;
+    if (spelling_ == nullptr && is_wide) {
+      const Tensor scores = attention_scores(wide_q, wide_k, options_);
+      std::vector<Tensor> results{with_epilogue(attention_output(softmax(scores).cast(dtype_), v))};
+      if (has_sums) results.push_back(log_sum_exp(scores));
+      finish(results, fmt::format("attention {} widened{}", seed, has_sums ? " and sums" : ""));
+      return;
+    }
     if (spelling_ == nullptr) {
       const AttentionParts parts = attention_and_log_sum_exp(q, k, v, options_);
       std::vector<Tensor> results{with_epilogue(parts.result)};
@@ -190,11 +202,12 @@ class AttentionCase : public LayerCase {
       return;
     }
     const bool small = masks.chance(50) || dtype_ == DType::f16 || hides_rows;
-    const Tensor scores = spelling_->masked(attention_scores(q, k, options_), small ? -1e4 : -1e38);
-    const Tensor wide = scores.cast(options_.softmax_dtype.value_or(dtype_));
+    const Tensor scores = spelling_->masked(attention_scores(wide_q, wide_k, options_), small ? -1e4 : -1e38);
+    const Tensor wide = is_wide ? scores : scores.cast(options_.softmax_dtype.value_or(dtype_));
     std::vector<Tensor> results{with_epilogue(attention_output(softmax(wide).cast(dtype_), v))};
     if (has_sums) results.push_back(log_sum_exp(wide));
-    finish(results, fmt::format("attention {} {}{}", seed, spelling_->name, has_sums ? " and sums" : ""));
+    const char* how = is_wide ? " widened" : "";
+    finish(results, fmt::format("attention {} {}{}{}", seed, spelling_->name, how, has_sums ? " and sums" : ""));
   }
 
   /// Whether positions leave out keys: blocks of them are not visited, and a NaN there does not reach the result.

@@ -20,4 +20,4 @@ __all__ = ["Explanation", "backend", "covered", "explain", "forget", "synchroniz
 
 def covered() -> list[str]:
     """Names of the ops of ATen that there are rules for."""
-    return sorted(str(op).removeprefix("aten.") for op in _RULES)
+    return sorted(str(op).removeprefix("aten.") for op in _RULES if op.namespace == "aten")

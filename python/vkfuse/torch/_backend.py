@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, _default
 from . import _decompositions
+from ._attention import with_one_attention
 from ._executable import Graph
 
 #: Graphs that are compiled while explain() looks on.
@@ -65,6 +66,7 @@ def backend(module: torch.fx.GraphModule, examples: list, *, options: dict | Non
         device = _device_of(device)
     device = device or _default.default_device()
     _check_options(device, options)
+    module = with_one_attention(module)
     compiler = functools.partial(_compile, device=device, options=options, seen=watched.get())
 
     def of(kind: str) -> Callable:

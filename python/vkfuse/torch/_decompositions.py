@@ -13,9 +13,7 @@ from ._rules import RULES, aten, find
 # attention does not keep what its backward pass takes, batch norm's reads the numbers of training, and that of a split
 # reads its operand at strides.
 _NEVER = (
-    "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
-    "_native_batch_norm_legit_no_training", "split_with_sizes",
+    "_scaled_dot_product_flash_attention_for_cpu", "_native_batch_norm_legit_no_training", "split_with_sizes",
 )  # fmt: skip
 # Beyond PyTorch's core table.
 _MORE = (

@@ -24,6 +24,21 @@ def _is_float(x: v.Tensor) -> bool:
     return dtype_of(x).is_floating_point
 
 
+def _within(compute: torch.dtype, result: torch.dtype, *operands: Any) -> torch.dtype:
+    """What an op is written in. Kernels compute 16-bit floats in float32 as eager does, so that they are converted here
+    only where operands are not of the result's dtype: a number that it does not have exactly, say. Results are then
+    rounded where eager rounds them, or later, and functions are as good as the dtype, and not as float32."""
+    if result == compute or computed_in(result) != compute:
+        return compute
+    for x in operands:
+        if is_number(x):
+            if not isinstance(x, bool) and torch.tensor(x, dtype=torch.float64).to(result).item() != x:
+                return compute
+        elif dtype_of(x) != result:
+            return compute
+    return result
+
+
 def _times(x: v.Tensor, factor: Any) -> v.Tensor:
     if factor == 1:
         return x
@@ -75,6 +90,8 @@ def div(call: Call, a: Any, b: Any, *, rounding_mode: str | None = None) -> v.Te
     compute, result = promoted(call.fakes[:2], REAL if rounding_mode is None else DEFAULT)
     if not compute.is_floating_point:
         _refuse_unknown_divisor(call, b)
+    if rounding_mode is None:
+        compute = _within(compute, result, a, b)
     a, b = operand(a, compute), operand(b, compute)
     if rounding_mode == "floor":
         return cast(_floor_quotient(a, b), result)
@@ -193,6 +210,7 @@ def _register(name: str, kind: Promotion, function: Callable) -> None:
     @rule(*names)
     def lower(call: Call, *args: Any, **options: Any) -> v.Tensor:
         compute, result = promoted(call.fakes, kind)
+        compute = _within(compute, result, *args, *options.values())
         made = function(*(operand(x, compute) for x in args), **options)
         return cast(made, result)
 
@@ -261,6 +279,11 @@ def clamp(call: Call, x: v.Tensor, *bounds: Any, min: Any = None, max: Any = Non
     return x if high is None else v.minimum(x, operand(high, compute))
 
 
+@rule("gelu.default")
+def gelu(call: Call, x: v.Tensor, *, approximate: str = "none") -> v.Tensor:
+    return v.gelu(x, form="tanh" if approximate == "tanh" else "erf")
+
+
 def _in_float32(function: Callable) -> Callable:
     """A function of floats, computed as ATen does: 16-bit ones in float32."""
 
@@ -268,12 +291,6 @@ def _in_float32(function: Callable) -> Callable:
         return cast(function(cast(x, computed_in(dtype_of(x))), *args, **options), dtype_of(x))
 
     return lower
-
-
-@rule("gelu.default")
-@_in_float32
-def gelu(x: v.Tensor, *, approximate: str = "none") -> v.Tensor:
-    return v.gelu(x, form="tanh" if approximate == "tanh" else "erf")
 
 
 @rule("elu.default")

@@ -19,9 +19,12 @@ RULES: dict[Any, Callable] = {}
 
 
 def find(name: str) -> Any:
-    """An op by its name, "add.Tensor"; None where this version of PyTorch has none."""
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(aten, packet, None), overload or "default", None)
+    """An op by its name, "add.Tensor" of ATen or "vkfuse.attention.default"; None where this version of PyTorch has
+    none."""
+    rest = name.removeprefix("vkfuse.")
+    packet, _, overload = rest.partition(".")
+    ops = torch.ops.vkfuse if rest != name else aten
+    return getattr(getattr(ops, packet, None), overload or "default", None)
 
 
 def rule(*names: str) -> Callable:

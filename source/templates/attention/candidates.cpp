@@ -453,9 +453,7 @@ class AttentionSearch {
 
   /// The product that the device offers for these operands, of which scores can become an operand.
   [[nodiscard]] std::optional<MatrixShape> fragment_for() const {
-    if (!problem_.target.has(FeatureTier::cooperative_matrix) ||
-        !problem_.tuning.cooperative_matrix.value_or(problem_.target.type != DeviceType::cpu))
-      return std::nullopt;
+    if (!uses_cooperative_matrices(problem_)) return std::nullopt;
     const auto dtype = dtype_for_cooperative_matrix(problem_.graph, problem_.loops, tile_, sunk_scales_);
     const auto mma = dtype ? matrix_of(problem_.target.caps, *dtype, DType::f32) : std::nullopt;
     return mma && mma->n == mma->k ? mma : std::nullopt;
@@ -493,12 +491,20 @@ std::optional<Schedule> best_of_tiles(const Problem& problem, bool sunk_scales) 
 
 std::optional<Schedule> best_attention(const Problem& given) {
   const auto sunk = segment::with_sunk_scales(given.graph, given.loops);
-  const Loops& loops = sunk ? *sunk : given.loops;
-  const auto paired = segment::with_online_reductions(given.graph, loops);
-  if (!paired) return std::nullopt;
-  auto schedule = best_of_tiles(given.with(*paired), sunk.has_value());
-  if (schedule) schedule->transforms = {.sunk_scales = sunk.has_value(), .online = true};
-  return schedule;
+  const Loops& scaled = sunk ? *sunk : given.loops;
+  const auto best = [&](const Loops& loops, bool literals) -> std::optional<Schedule> {
+    const auto paired = segment::with_online_reductions(given.graph, loops);
+    auto schedule = paired ? best_of_tiles(given.with(*paired), sunk.has_value()) : std::nullopt;
+    if (schedule) schedule->transforms = {.sunk_scales = sunk.has_value(), .sunk_literals = literals, .online = true};
+    return schedule;
+  };
+  // A scale is multiplied with each score then, and not with each query: that pays for matrix units alone.
+  if (uses_cooperative_matrices(given)) {
+    const auto exact = segment::with_sunk_literals(given.graph, scaled);
+    auto schedule = exact ? best(*exact, true) : std::nullopt;
+    if (schedule && schedule->as<AttentionParams>().cooperative() != nullptr) return schedule;
+  }
+  return best(scaled, false);
 }
 
 void describe_attention(const Schedule& schedule, Description& description) {

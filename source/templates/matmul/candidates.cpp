@@ -263,15 +263,13 @@ std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, co
 }
 
 /// The largest product that the device offers for these operands.
-std::optional<MatrixShape> fragment_for(const Target& target, const Tuning& tuning,
-                                        const std::optional<MatrixKind>& kind) {
-  if (!kind || !target.has(FeatureTier::cooperative_matrix) ||
-      !tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu))
-    return std::nullopt;
-  const auto halves = tuning.f16_accumulation && kind->operands == DType::f16
-                          ? matrix_of(target.caps, DType::f16, DType::f16)
+std::optional<MatrixShape> fragment_for(const Problem& problem, const std::optional<MatrixKind>& kind) {
+  if (!kind || !uses_cooperative_matrices(problem)) return std::nullopt;
+  const Caps& caps = problem.target.caps;
+  const auto halves = problem.tuning.f16_accumulation && kind->operands == DType::f16
+                          ? matrix_of(caps, DType::f16, DType::f16)
                           : std::nullopt;
-  return halves ? halves : matrix_of(target.caps, kind->operands, kind->sums);
+  return halves ? halves : matrix_of(caps, kind->operands, kind->sums);
 }
 
 /// Whether loops of other sizes have the contractions of a tile.
@@ -335,7 +333,7 @@ class TileSearch {
       : problem_(problem), tile_(std::move(tile)), kind_(kind_of(problem.graph, problem.loops, tile_, sunk_scales)) {}
 
   std::optional<Schedule> run() {
-    if (const auto mma = fragment_for(problem_.target, problem_.tuning, kind_)) {
+    if (const auto mma = fragment_for(problem_, kind_)) {
       try_cooperative_matrices(*mma);
       if (problem_.tuning.tile || (best_ && problem_.tuning.cooperative_matrix.value_or(false)))
         return std::move(best_);
@@ -454,12 +452,15 @@ class TileSearch {
 
 std::optional<Schedule> best_matmul(const Problem& given) {
   const auto sunk = segment::with_sunk_scales(given.graph, given.loops);
-  const Problem problem = given.with(sunk ? *sunk : given.loops);
+  const Loops& scaled = sunk ? *sunk : given.loops;
+  const auto exact = uses_cooperative_matrices(given) ? segment::with_sunk_literals(given.graph, scaled) : std::nullopt;
+  const Problem problem = given.with(exact ? *exact : scaled);
   auto tile = match_matmul(problem.graph, problem.loops);
   if (!tile) return std::nullopt;
   choose_vectors(problem, *tile);
   auto schedule = TileSearch(problem, *std::move(tile), sunk.has_value()).run();
   if (schedule) schedule->transforms.sunk_scales = sunk.has_value();
+  if (schedule) schedule->transforms.sunk_literals = exact.has_value();
   return schedule;
 }
 

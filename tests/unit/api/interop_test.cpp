@@ -1,9 +1,12 @@
 // A host program with Vulkan of its own: its device, its buffers, its memory, its command buffers.
 #include "api/states.hpp"
+#include "runtime/host_run.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
 #include "vkfuse/vkfuse.hpp"
+#include "vulkan/command_buffer.hpp"
 #include "vulkan/query.hpp"
+#include "vulkan/timeline.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -422,9 +425,9 @@ TEST(Interop, TwoWindowsOfOneBufferAreKnownToBeOne) {
   must(program.record(host.commands, {{{"x", one}}, {{"y", apart}}, {}}));
 }
 
-void expect_refused(const Result<void>& result, const char* words) {
+void expect_refused(const Result<void>& result, const char* words, ErrorCode code = ErrorCode::invalid_argument) {
   ASSERT_FALSE(result.ok()) << words;
-  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(result.error().code, code);
   EXPECT_NE(result.error().text().find(words), std::string::npos) << result.error().text();
 }
 template <typename T>
@@ -495,6 +498,162 @@ TEST(Interop, TheLogHearsWhatErrorsDoNotSay) {
   EXPECT_EQ(count(LogLevel::info, "is open"), 1);
   EXPECT_EQ(count(LogLevel::warning, "Compiled kernels are not kept"), 1);
   EXPECT_GE(count(LogLevel::debug, "ms to SPIR-V"), 2);
+}
+
+/// What a run wrote to memory that is shared, as another VkDevice of the process reads it.
+TEST(Interop, MemoryIsSharedWithAnotherDevice) {
+  const Device device = must(Device::open(no_store()));
+  if (!device.shares_memory()) {
+    expect_refused(outcome(device.allocate_shared(16)), "does not share memory", ErrorCode::unsupported);
+    return;
+  }
+  constexpr std::uint64_t bytes = 45 * sizeof(float);
+  const Buffer shared = must(device.allocate_shared(bytes));
+  const std::vector<float> x = floats(45, 1);
+  const Buffer input = must(device.allocate(bytes));
+  must(input.write(std::as_bytes(std::span(x))));
+  must(must(must(program_on(device, 45)).submit({.inputs = {{"x", input}}, .outputs = {{"y", shared}}})).wait());
+
+  const ExportedMemory memory = must(shared.export_memory());
+  EXPECT_GE(memory.bytes, bytes);
+  const std::vector<const char*> extensions = {"VK_KHR_external_memory_fd"};  // the host keeps a reference
+  Host host(nullptr, extensions);
+  VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
+  external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, &external};
+  info.size = (bytes + 15) / 16 * 16;
+  info.usage = vulkan::kBufferUsage;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  must(host.vk.call(host.vk.CreateBuffer, host.device, &info, nullptr, &buffer));
+  VkMemoryRequirements needs{};
+  host.vk.GetBufferMemoryRequirements(host.device, buffer, &needs);
+  VkMemoryDedicatedAllocateInfo dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO};
+  dedicated.buffer = buffer;
+  VkImportMemoryFdInfoKHR import{VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR};
+  import.pNext = memory.dedicated ? &dedicated : nullptr;
+  import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  import.fd = memory.fd;
+  std::uint32_t type = 0;
+  while ((needs.memoryTypeBits >> type & 1u) == 0) ++type;
+  const VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &import, memory.bytes, type};
+  VkDeviceMemory imported = VK_NULL_HANDLE;
+  must(host.vk.call(host.vk.AllocateMemory, host.device, &allocate, nullptr, &imported));
+  must(host.vk.call(host.vk.BindBufferMemory, host.device, buffer, imported, VkDeviceSize{0}));
+  std::vector<float> read_there(45);
+  {
+    const Device other = must(Device::adopt(host.lend(), no_store()));
+    must(must(other.wrap((std::uint64_t)buffer, bytes)).read(std::as_writable_bytes(std::span(read_there))));
+  }
+  expect_near(read_there, expected(x));
+  host.vk.DestroyBuffer(host.device, buffer, nullptr);
+  host.vk.FreeMemory(host.device, imported, nullptr);
+  expect_refused(outcome(input.export_memory()), "not allocated to be shared");
+  expect_refused(outcome(Buffer().export_memory()), "An empty buffer");
+}
+
+TEST(Interop, MemoryOfAHostsAllocatorIsNotShared) {
+  const std::vector<const char*> extensions = {"VK_KHR_external_memory_fd"};  // the host keeps a reference
+  Host host(nullptr, extensions);
+  HostDevice external = host.lend();
+  external.allocator.allocate = [](auto...) { return HostMemory(); };
+  external.allocator.release = [](const HostMemory&) {};
+  const Device device = must(Device::adopt(external, no_store()));
+  EXPECT_FALSE(device.shares_memory());
+  expect_refused(outcome(device.allocate_shared(16)), "a host program's", ErrorCode::unsupported);
+}
+
+TEST(Interop, APartOfABufferKeepsTheWhole) {
+  const Device& device = test::device();
+  const std::vector<float> x = floats(45, 1);
+  std::vector<float> y(45);
+  std::vector<std::byte> around(1024);
+  Buffer whole = must(device.allocate(1024));
+  must(whole.write(std::vector<std::byte>(1024, std::byte{0x77})));
+  {
+    const Buffer first = must(whole.part(256, 180));
+    const Buffer second = must(must(whole.part(512, 512)).part(256, 180));
+    EXPECT_EQ(second.size(), 180u);
+    must(first.write(std::as_bytes(std::span(x))));
+    must(must(must(program_on(device, 45)).submit({.inputs = {{"x", first}}, .outputs = {{"y", second}}})).wait());
+    must(whole.read(around));
+    whole = Buffer();
+    must(second.read(std::as_writable_bytes(std::span(y))));
+  }
+  expect_near(y, expected(x));
+  for (std::size_t i = 0; i < around.size(); ++i) {
+    const bool inside = (i >= 256 && i < 436) || (i >= 768 && i < 960);  // results fill whole 16 bytes
+    EXPECT_TRUE(inside || around[i] == std::byte{0x77}) << i;
+  }
+  const Buffer other = must(device.allocate(1024));
+  expect_refused(outcome(other.part(3, 16)), "taken from offset 3");
+  expect_refused(outcome(other.part(512, 513)), "no part of a buffer of 1024 bytes");
+  expect_refused(outcome(other.part(2048, 1)), "no part");
+  expect_refused(outcome(Buffer().part(0, 1)), "an empty buffer");
+}
+
+TEST(Interop, RunsWaitForTimelinesAndSignalThem) {
+  const Device& device = test::device();
+  const Timeline before = must(Timeline::create(device));
+  const Timeline after = must(Timeline::create(device));
+  const std::vector<float> x = floats(45, 1);
+  const Buffer input = must(device.allocate(180)), output = must(device.allocate(180));
+  must(input.write(std::as_bytes(std::span(x))));
+  const Executable program = must(program_on(device, 45));
+  for (const std::uint64_t value : {3, 4}) {  // the second is the first, recorded
+    const Submission run = must(program.submit({.inputs = {{"x", input}},
+                                                .outputs = {{"y", output}},
+                                                .symbols = {},
+                                                .donated = {},
+                                                .wait_for = {{before, value}},
+                                                .signal = {{after, value}}}));
+    EXPECT_FALSE(must(after.wait(value, std::chrono::milliseconds(50))));
+    EXPECT_FALSE(run.done());
+    must(before.signal(value));
+    EXPECT_TRUE(must(after.wait(value, std::chrono::seconds(60))));
+    EXPECT_EQ(must(after.value()), value);
+    must(run.wait());
+    std::vector<float> y(45);
+    must(output.read(std::as_writable_bytes(std::span(y))));
+    expect_near(y, expected(x));
+  }
+}
+
+/// Of a run in several submissions the first waits, and the last signals.
+TEST(Interop, PartsOfARunWaitAndSignalOnce) {
+  const std::shared_ptr<vulkan::Device>& device = test::device().state()->context->device();
+  const vulkan::Timeline before = must(vulkan::Timeline::create(device));
+  const vulkan::Timeline after = must(vulkan::Timeline::create(device));
+  std::vector<vulkan::CommandBuffer> parts;
+  for (int i = 0; i < 3; ++i) {
+    parts.push_back(must(vulkan::CommandBuffer::create(device)));
+    must(parts.back().begin());
+    must(parts.back().end());
+  }
+  const vulkan::SubmissionPoints points{{{before.handle(), 1}}, {{after.handle(), 1}}};
+  const vulkan::Submission run = must(runtime::submit_all(*device, parts, points));
+  EXPECT_FALSE(must(after.wait(1, std::chrono::milliseconds(50))));
+  must(before.signal(1));
+  must(run.wait());
+  EXPECT_EQ(must(after.value()), 1u);
+}
+
+TEST(Interop, TimelinesOfAnotherDeviceAreRefused) {
+  Host host;
+  const Device adopted = must(Device::adopt(host.lend(), no_store()));
+  expect_refused(outcome(Timeline::create(adopted)), "has no timeline semaphores",
+                 ErrorCode::unsupported);  // the host has not enabled them
+  const Device other = must(Device::open(no_store()));
+  const Timeline timeline = must(Timeline::create(other));
+  if (!other.shares_timelines())
+    expect_refused(outcome(timeline.export_fd()), "does not share timeline semaphores", ErrorCode::unsupported);
+  const Device& device = test::device();
+  const Buffer memory = must(device.allocate(180)), output = must(device.allocate(180));
+  Bindings bindings{.inputs = {{"x", memory}}, .outputs = {{"y", output}}, .symbols = {}, .donated = {}};
+  bindings.signal = {{timeline, 1}};
+  const Executable program = must(program_on(device, 45));
+  expect_refused(outcome(program.submit(bindings)), "another device than the program's");
+  int commands = 0;
+  expect_refused(outcome(program.record(&commands, bindings)), "who submits the command buffer");
 }
 
 }  // namespace

@@ -83,6 +83,35 @@ TEST(Loops, ScalesSinkThroughAConversionOfWeightsOfASoftmaxAlone) {
   EXPECT_FALSE(sinks("%4"));
 }
 
+/// Literals leave a contraction of numbers that were widened on both sides, and no other: of those nothing would be
+/// exact without them either.
+TEST(Loops, LiteralsSinkOutOfProductsOfWidenedNumbers) {
+  const auto sinks = [](const std::string& first, const std::string& second) {
+    const std::string body = R"(  %0 = input "x" : f16[64, 96]
+  %1 = input "w" : f16[96, 32]
+  %2 = input "wide" : f32[64, 96]
+  %3 = input "row" : f32[64, 1]
+  %4 = cast %0 : f32[64, 96]
+  %5 = cast %1 : f32[96, 32]
+  %6 = constant {0.3} : f32[]
+  %7 = mul %4 %6 : f32[64, 96]
+  %8 = mul %6 %5 : f32[96, 32]
+  %9 = mul %4 %3 : f32[64, 96]
+  %10 = mul %2 %6 : f32[64, 96]
+  %11 = mul %7 %6 : f32[64, 96]
+  %12 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] )" +
+                             first + " " + second + " : f32[64, 32]\n  output \"y\" = %12\n";
+    const ir::Graph graph = must(ir::parse("graph \"g\" {\n" + body + "}"));
+    return segment::with_sunk_literals(graph, loops_of(graph)).has_value();
+  };
+  EXPECT_TRUE(sinks("%7", "%5"));
+  EXPECT_TRUE(sinks("%4", "%8"));
+  EXPECT_TRUE(sinks("%11", "%8"));
+  EXPECT_FALSE(sinks("%4", "%5"));
+  EXPECT_FALSE(sinks("%9", "%5"));
+  EXPECT_FALSE(sinks("%10", "%5"));
+}
+
 TEST(Loops, EqualShapesAreOneAxis) {
   const segment::Loops loops = loops_of_sum({Dim(3), Dim(4), Dim(5)}, {Dim(3), Dim(4), Dim(5)});
   EXPECT_EQ(space(loops), "60");
