@@ -1,10 +1,10 @@
 """Models through torch.compile beside eager and Inductor, on a device of CUDA that vkfuse has, too; ms, medians.
 
-    python torch_models.py [--train] [--modes vkfuse,eager,inductor,reduce-overhead] [MODEL...]
+    python torch_models.py [--train [--dtype bfloat16]] [--modes vkfuse,eager,inductor,reduce-overhead] [MODEL...]
 
 Inference is float16 with random weights. With --train, a step is forward, backward and AdamW of parameters in float32
-under autocast to bfloat16. Every mode is timed in turn, twice, by events of CUDA, and compared with eager: the largest
-difference of results over the largest result, or the loss after ten steps.
+under autocast, of float16 with GradScaler. Every mode is timed in turn, twice, by events of CUDA, and compared with
+eager: the largest difference of results over the largest result, or the loss after ten steps.
 """
 
 import argparse
@@ -99,13 +99,14 @@ def infer(name, modes):
                 print(f"{name:12} {mode:16} {timed(lambda: call(*inputs), 25):9.3f} ms   error {error:.1e}", flush=True)
 
 
-def train(name, modes):
+def train(name, modes, dtype):
     for _ in range(2):
         for mode in modes:
             torch.manual_seed(1)
             model, inputs, labels = TRAINING[name]()
             model, inputs, labels = model.train().cuda(), [one.cuda() for one in inputs], labels.cuda()
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+            scaler = torch.amp.GradScaler(enabled=dtype == torch.float16)
 
             def loss_of(*inputs):
                 made = first_of(model(*inputs))
@@ -117,10 +118,11 @@ def train(name, modes):
             call = compiled(loss_of, mode)
 
             def step():
-                with torch.autocast("cuda", torch.bfloat16):
+                with torch.autocast("cuda", dtype):
                     loss = call(*inputs)
-                loss.backward()
-                optimizer.step()
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
                 optimizer.zero_grad()
                 return loss
 
@@ -133,12 +135,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*")
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16"])
     parser.add_argument("--modes", default="vkfuse,eager,inductor,reduce-overhead")
     given = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, flush=True)
     for name in given.models or (TRAINING if given.train else INFERENCE):
-        (train if given.train else infer)(name, given.modes.split(","))
+        modes = given.modes.split(",")
+        train(name, modes, getattr(torch, given.dtype)) if given.train else infer(name, modes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Arrays on the device and of other libraries, dtypes, and what is refused."""
 
 import gc
+import mmap
+import os
 
 import numpy as np
 import pytest
@@ -164,3 +166,52 @@ def test_copy_false_is_refused():
         a.__array__(copy=False)
     with pytest.raises(BufferError, match="copy=False"):
         a.__dlpack__(copy=False)
+
+
+def test_memory_is_shared_by_a_file_descriptor():
+    device = vkfuse.default_device()
+    if not device.shares_memory:
+        with pytest.raises(vkfuse.Unsupported, match="does not share memory"):
+            device.allocate_shared(16)
+        return
+    shared = device.allocate_shared(1 << 16)
+    assert shared.shape == (1 << 16,) and str(shared.dtype) == "uint8"
+    y = shared.view("float32", (1000,), offset=4096)
+    program = vkfuse.compile({"y": vkfuse.input("x", "float32", (1000,)) * 2}, device)
+    x = np.arange(1000, dtype=np.float32)
+    program.submit({"x": device.array(x)}, {"y": y}).wait()
+    descriptor, size, dedicated = shared.export_memory()
+    assert size >= 1 << 16 and isinstance(dedicated, bool)
+    if device.describe()["type"] == "cpu":  # the process can map it
+        with mmap.mmap(descriptor, os.fstat(descriptor).st_size) as mapped:
+            assert (x * 2).tobytes() in mapped[:]
+    os.close(descriptor)
+    np.testing.assert_array_equal(y.numpy(), x * 2)
+    with pytest.raises(vkfuse.InvalidArgument, match="no part of a buffer of 65536 bytes"):
+        shared.view("float32", (1000,), offset=65536 - 256)
+    with pytest.raises(vkfuse.InvalidArgument, match="from offset 3"):
+        shared.view("uint8", (5,), offset=3)
+    with pytest.raises(vkfuse.InvalidArgument, match="byte -1"):
+        shared.view("uint8", (5,), offset=-1)
+    with pytest.raises(vkfuse.InvalidArgument, match="not allocated to be shared"):
+        device.array(x).export_memory()
+    with pytest.raises(vkfuse.InvalidArgument, match="-1 bytes"):
+        device.allocate_shared(-1)
+
+
+def test_runs_wait_for_timelines():
+    device = vkfuse.default_device()
+    before, after = vkfuse.Timeline(device), vkfuse.Timeline(device)
+    program = vkfuse.compile({"y": vkfuse.input("x", "float32", (8,)) + 1}, device)
+    x = device.array(np.zeros(8, np.float32))
+    run = program.submit({"x": x}, wait_for=[(before, 2)], signal=[(after, 5)])
+    assert not after.wait(5, 0.05) and not run.done and after.value == 0
+    before.signal(2)
+    run.wait()
+    assert after.wait(5, 10) and after.value == 5
+    np.testing.assert_array_equal(run.outputs["y"].numpy(), np.ones(8))
+    with pytest.raises(TypeError, match="pairs of a vkfuse.Timeline and a value"):
+        program.submit({"x": x}, wait_for=[before])
+    if not device.shares_timelines:
+        with pytest.raises(vkfuse.Unsupported, match="does not share timeline semaphores"):
+            before.export()

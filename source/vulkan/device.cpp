@@ -62,7 +62,7 @@ void Device::find_exports(VkPhysicalDevice physical, const FeatureChain& feature
     vk.GetPhysicalDeviceExternalBufferProperties(physical, &info, &found);
     const VkExternalMemoryFeatureFlags can = found.externalMemoryProperties.externalMemoryFeatures;
     if (can & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) {
-      memory_export_ =
+      exports_.memory =
           can & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT ? MemoryExport::dedicated : MemoryExport::any;
     }
   }
@@ -77,7 +77,7 @@ void Device::find_exports(VkPhysicalDevice physical, const FeatureChain& feature
   info.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
   VkExternalSemaphoreProperties found{VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES};
   vk.GetPhysicalDeviceExternalSemaphoreProperties(physical, &info, &found);
-  exports_timelines_ = (found.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) != 0;
+  exports_.timelines = (found.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) != 0;
 }
 
 Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline) {

@@ -27,6 +27,12 @@ enum class MemoryExport : std::uint8_t {
   dedicated,  ///< allocated for one buffer alone
 };
 
+/// What a device gives to other interfaces of the machine.
+struct Exports {
+  MemoryExport memory = MemoryExport::none;
+  bool timelines = false;
+};
+
 /// Everything is on by default; a test switches parts off to walk the fallbacks.
 struct DeviceOptions {
   bool timeline = true;           ///< false: submissions signal fences
@@ -116,9 +122,9 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] bool has_timeline() const { return timeline_ != VK_NULL_HANDLE; }
   [[nodiscard]] bool has_push_descriptors() const { return push_descriptors_; }
   /// How memory leaves this device as a file descriptor.
-  [[nodiscard]] MemoryExport memory_export() const { return memory_export_; }
+  [[nodiscard]] MemoryExport memory_export() const { return exports_.memory; }
   /// Whether timeline semaphores do.
-  [[nodiscard]] bool exports_timelines() const { return exports_timelines_; }
+  [[nodiscard]] bool exports_timelines() const { return exports_.timelines; }
 
   /// Runs recorded commands, in order, after everything submitted earlier. The buffers, pipelines
   /// and command buffers in use must live until the submission is done.
@@ -168,8 +174,7 @@ class Device : public std::enable_shared_from_this<Device> {
   std::uint32_t timestamp_bits_ = 0;
   bool push_descriptors_ = false;
   bool map_device_memory_ = true;
-  MemoryExport memory_export_ = MemoryExport::none;
-  bool exports_timelines_ = false;
+  Exports exports_;
 
   bool owned_ = true;
   Allocator allocator_;

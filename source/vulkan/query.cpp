@@ -242,6 +242,12 @@ std::string version_text(std::uint32_t version) {
                      VK_API_VERSION_PATCH(version));
 }
 
+bool FeatureChain::enable_offered(const std::vector<VkExtensionProperties>& offered, const char* extension) {
+  const bool has = has_extension(offered, extension);
+  if (has) extensions.push_back(extension);
+  return has;
+}
+
 Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled) {
   VKF_TRY(offer, offer_of(vk, device, enabled));
   Chain chain(core);
@@ -265,19 +271,12 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   link(kNever, "VK_KHR_cooperative_matrix", matrix);
   link(kNever, "VK_NV_cooperative_matrix2", matrix2);
   link(kNever, "VK_KHR_shader_bfloat16", bfloat16);
-  const auto enable = [&](std::uint32_t core_since, const char* extension) {
-    if (offer.version < core_since && has_extension(offer.extensions, extension)) extensions.push_back(extension);
-  };
-  enable(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls");  // SPIR-V 1.3 declares it by extension
-  enable(kNever, "VK_KHR_portability_subset");                 // must be enabled where it is offered
-  const auto enable_wherever = [&](const char* extension) {
-    const bool offered = has_extension(offer.extensions, extension);
-    if (offered) extensions.push_back(extension);
-    return offered;
-  };
-  push_descriptors = enable_wherever("VK_KHR_push_descriptor");
-  memory_fd = enable_wherever("VK_KHR_external_memory_fd");
-  semaphore_fd = enable_wherever("VK_KHR_external_semaphore_fd");
+  // SPIR-V 1.3 declares the first by extension; the second must be enabled where it is offered.
+  if (offer.version < VK_API_VERSION_1_2) enable_offered(offer.extensions, "VK_KHR_shader_float_controls");
+  enable_offered(offer.extensions, "VK_KHR_portability_subset");
+  push_descriptors = enable_offered(offer.extensions, "VK_KHR_push_descriptor");
+  memory_fd = enable_offered(offer.extensions, "VK_KHR_external_memory_fd");
+  semaphore_fd = enable_offered(offer.extensions, "VK_KHR_external_semaphore_fd");
   vk.GetPhysicalDeviceFeatures2(device, &core);
   const VkPhysicalDeviceFeatures all = core.features;
   matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;

@@ -75,6 +75,9 @@ struct FeatureChain {
 
   /// Links, asks the device, and clears what vkfuse does not want (robustness costs speed) and what is not enabled.
   Result<void> query(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled = nullptr);
+
+ private:
+  bool enable_offered(const std::vector<VkExtensionProperties>& offered, const char* extension);
 };
 
 }  // namespace vkfuse::vulkan

@@ -1,8 +1,8 @@
 """Attention as one op, whichever of PyTorch's ways a call would take.
 
-PyTorch's function is decomposed before a backend sees it, by device, dtype and mask into one of five ops or into products
-of float32. The calls in Dynamo's graph are replaced by an op of our own instead, which keeps the logarithm of each row's
-sum for its backward op."""
+PyTorch's function is decomposed before a backend sees it, by device, dtype and mask, into one of five ops or into
+products of float32. The calls in Dynamo's graph are replaced by an op of our own instead, which keeps the logarithm of
+each row's sum for its backward op."""
 
 from __future__ import annotations
 
@@ -198,8 +198,8 @@ def _gathered(x: v.Tensor, heads: int) -> v.Tensor:
 
 
 def _backward(g: v.Tensor, q: v.Tensor, k: v.Tensor, v_: v.Tensor, mask: Any, kept: tuple, how: tuple) -> tuple:
-    """Gradients of q, k, v and of the scores. `kept`: the result and the logarithms. Weights and gradients of scores are
-    rounded to the operands' dtype before they are multiplied, as CUDA's ops do."""
+    """Gradients of q, k, v and of the scores. `kept`: the result and the logarithms. Weights and gradients of scores
+    are rounded to the operands' dtype before they are multiplied, as CUDA's ops do."""
     out, sums = kept
     heads, key_heads, narrow = q.shape[1], k.shape[1], dtype_of(q)
     wide = computed_in(narrow)

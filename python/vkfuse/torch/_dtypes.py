@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import Any
 
 import torch
@@ -40,9 +42,42 @@ def dtype_of(x: _core.Tensor) -> torch.dtype:
     return _DTYPES[str(x.dtype)]
 
 
+class _Unrounded(threading.local):
+    """Of results of 16 bits the float32 that they were rounded from, by the result. Empty outside of a graph."""
+
+    values: dict | None = None
+
+
+_unrounded = _Unrounded()
+
+
+@contextlib.contextmanager
+def unrounded_in(values: dict) -> Any:
+    """While nodes are lowered: cast() remembers what it rounds, and gives it back where float32 is asked for."""
+    before, _unrounded.values = _unrounded.values, values
+    try:
+        yield
+    finally:
+        _unrounded.values = before
+
+
+def has_unrounded(x: _core.Tensor) -> bool:
+    """Whether the float32 that x was rounded from is known."""
+    return _unrounded.values is not None and id(x) in _unrounded.values
+
+
 def cast(x: _core.Tensor, dtype: torch.dtype) -> _core.Tensor:
-    """x in another dtype; x itself where it has it."""
-    return x if dtype_of(x) == dtype else x.astype(name_of(dtype))
+    """x in another dtype; x itself where it has it. Within a graph, what was rounded to 16 bits on the way may be as it
+    was before."""
+    own, values = dtype_of(x), _unrounded.values
+    if own == dtype:
+        return x
+    if values is not None and dtype == torch.float32 and id(x) in values:
+        return values[id(x)][1]
+    made = x.astype(name_of(dtype))
+    if values is not None and own == torch.float32 and computed_in(dtype) != dtype:
+        values[id(made)] = made, x  # both are kept, so that no other tensor has this id
+    return made
 
 
 def scalar(value: Any, dtype: torch.dtype) -> _core.Tensor:

@@ -79,7 +79,7 @@ def _value_elsewhere(node: torch.fx.Node, sizes: Sizes) -> Any:
 
 
 def classify(graph: torch.fx.Graph, sizes: Sizes, refused: dict, home: torch.device) -> dict[torch.fx.Node, str]:
-    """Why nodes are left to eager, for those that are: `refused`, and what no rule covers. `home`: where tensors are."""
+    """Why nodes are left to eager, for those that are: `refused`, and what no rule covers. Tensors are on `home`."""
     reasons, values, state = dict(refused), {}, State(sizes, home)
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):

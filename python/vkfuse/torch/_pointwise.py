@@ -8,9 +8,12 @@ from typing import Any, Callable
 import torch
 
 from .. import _core as v
-from ._dtypes import NotCovered, Promotion, cast, computed_in, dtype_of, is_number, operand, promoted, scalar
-from ._rules import Call, rule
+from ._dtypes import (
+    NotCovered, Promotion, cast, computed_in, dtype_of, has_unrounded, is_number, name_of, operand, promoted, scalar
+)  # fmt: skip
+from ._rules import ELEMENTWISE, RULES, Call, rule
 
+_ARITHMETIC = {"add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "mul.Tensor", "mul.Scalar", "div"}
 DEFAULT, SAME, REAL, TRUTH = (
     Promotion.DEFAULT, Promotion.NO_OPMATH, Promotion.INT_TO_FLOAT, Promotion.ALWAYS_BOOL
 )  # fmt: skip
@@ -24,10 +27,13 @@ def _is_float(x: v.Tensor) -> bool:
     return dtype_of(x).is_floating_point
 
 
-def _within(compute: torch.dtype, result: torch.dtype, *operands: Any) -> torch.dtype:
+def _within(compute: torch.dtype, result: torch.dtype, name: str, *operands: Any) -> torch.dtype:
     """What an op is written in. Kernels compute 16-bit floats in float32 as eager does, so that they are converted here
     only where operands are not of the result's dtype: a number that it does not have exactly, say. Results are then
-    rounded where eager rounds them, or later, and functions are as good as the dtype, and not as float32."""
+    rounded where eager rounds them, or later, and functions are as good as the dtype, and not as float32. Arithmetic on
+    what is float32 anyway goes on in it."""
+    if name in _ARITHMETIC and any(has_unrounded(x) for x in operands if not is_number(x)):
+        return compute
     if result == compute or computed_in(result) != compute:
         return compute
     for x in operands:
@@ -91,7 +97,7 @@ def div(call: Call, a: Any, b: Any, *, rounding_mode: str | None = None) -> v.Te
     if not compute.is_floating_point:
         _refuse_unknown_divisor(call, b)
     if rounding_mode is None:
-        compute = _within(compute, result, a, b)
+        compute = _within(compute, result, "div", a, b)
     a, b = operand(a, compute), operand(b, compute)
     if rounding_mode == "floor":
         return cast(_floor_quotient(a, b), result)
@@ -210,7 +216,7 @@ def _register(name: str, kind: Promotion, function: Callable) -> None:
     @rule(*names)
     def lower(call: Call, *args: Any, **options: Any) -> v.Tensor:
         compute, result = promoted(call.fakes, kind)
-        compute = _within(compute, result, *args, *options.values())
+        compute = _within(compute, result, name, *args, *options.values())
         made = function(*(operand(x, compute) for x in args), **options)
         return cast(made, result)
 
@@ -310,4 +316,8 @@ def leaky_relu(x: v.Tensor, slope: float = 0.01) -> v.Tensor:
 
 @rule("_to_copy.default")
 def to_copy(call: Call, x: v.Tensor, *args: Any, **options: Any) -> v.Tensor:
-    return cast(x, call.dtype())
+    # Rounded, whatever becomes of it.
+    return x if dtype_of(x) == call.dtype() else x.astype(name_of(call.dtype()))
+
+
+ELEMENTWISE.update(op for op, function in RULES.items() if function.__module__ == __name__)

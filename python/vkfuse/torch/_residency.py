@@ -130,8 +130,8 @@ def remember(memory: Any) -> None:
 
 
 def synchronize() -> None:
-    """Waits until what was called is done on all devices. Calls on tensors of a GPU do not wait: a position that was out
-    of range there is an IndexError here, or else of a later call."""
+    """Waits until what was called is done on all devices. Calls on tensors of a GPU do not wait: a position that was
+    out of range there is an IndexError here, or else of a later call."""
     for one in list(_shared):
         one.synchronize()
 

@@ -10,12 +10,14 @@ from torch.fx.node import map_arg
 
 from .. import _core
 from .._errors import Error
-from ._dtypes import NotCovered, cast, name_of
+from ._dtypes import NotCovered, cast, name_of, unrounded_in
 
 aten = torch.ops.aten
 #: Rules by the op (torch._ops.OpOverload). A rule takes a Call and the node's arguments, tensors of vkfuse in place of
 #: nodes, and returns a tensor, a tuple of them, or NotCovered.
 RULES: dict[Any, Callable] = {}
+#: Of these, elementwise ones.
+ELEMENTWISE: set = set()
 
 
 def find(name: str) -> Any:
@@ -48,6 +50,7 @@ class State:
     home: torch.device  #: where tensors are
     seed: _core.Tensor | None = None  #: u64 []: another number in each call
     draws: dict = dataclasses.field(default_factory=dict)  #: which random node draws with which number
+    unrounded: dict = dataclasses.field(default_factory=dict)  #: of 16-bit results: see _dtypes.cast()
     checks: list = dataclasses.field(default_factory=list)  #: (bool [] that has to be true, sentence)
 
     def seed_of(self, node: Any) -> _core.Tensor:
@@ -131,7 +134,14 @@ def lower_node(node: torch.fx.Node, values: dict, state: State) -> Any:
     call = Call(node, state)
     checks = len(state.checks)
     try:
-        return _fitted(call, function(call, *args, **kwargs))
+        with unrounded_in(state.unrounded):
+            made = _fitted(call, function(call, *args, **kwargs))
+        # What more than one node reads, or one that is not in the same kernel for sure, is as eager has it: it may have
+        # to be stored, and takes half the bytes rounded.
+        if isinstance(made, tuple) or len(node.users) != 1 or next(iter(node.users)).target not in ELEMENTWISE:
+            for one in made if isinstance(made, tuple) else (made,):
+                state.unrounded.pop(id(one), None)
+        return made
     except NotCovered:
         del state.checks[checks:]
         raise

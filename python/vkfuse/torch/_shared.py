@@ -67,30 +67,28 @@ class Memory:
 
 
 class _Pool:
-    """Memory that both have. To map it takes longer than most kernels run, so it is kept: as much as is in use, and
-    256 MiB. What is given back may still be read by what was enqueued before; so may what takes it next, which is
-    enqueued behind."""
+    """Memory that both have. To map it takes longer than most kernels run, so it is kept: a quarter more than was ever
+    in use at a time, and 256 MiB. What is given back may still be read by what was enqueued before; so may what takes
+    it next, which is enqueued behind."""
 
     def __init__(self, device: _core.Device, api: Any) -> None:
         self._device, self._api, self._lock = device, api, threading.RLock()
         self.freed: collections.deque = collections.deque()
         self._free: dict[int, list[_Piece]] = collections.defaultdict(list)
         self._in_use: dict[int, weakref.ref] = {}  # by the address
-        self.bytes, self._free_alone = 0, 0  # of blocks; of those that are no slabs, free
+        self.bytes, self._taken, self._most_taken = 0, 0, 0  # of blocks; of pieces in use, now and at most
 
     def _collect(self) -> None:
         while self.freed:
             piece = self.freed.popleft()
             self._in_use.pop(piece.pointer, None)
             self._free[piece.size].append(piece)
-            if piece.is_alone:
-                self._free_alone += piece.size
-        if self._free_alone > (256 << 20) + self.bytes // 2:
-            self.trim()
+            self._taken -= piece.size
 
     def trim(self) -> bool:
         """Frees the blocks of which nothing is in use; false if there were none."""
         with self._lock:
+            self._collect()
             gone = [piece for pieces in self._free.values() for piece in pieces if piece.is_alone]
             if not gone:
                 return False
@@ -99,10 +97,11 @@ class _Pool:
                 self._free[piece.size].remove(piece)
                 self.bytes -= piece.size
                 piece.block.close()
-            self._free_alone = 0
             return True
 
     def _block(self, size: int) -> Any:
+        if self.bytes + size > 1.25 * max(self._most_taken, self._taken + size) + (256 << 20):
+            self.trim()
         try:
             block = self._api.block(self._device.allocate_shared(size))
         except OutOfMemory:
@@ -121,8 +120,8 @@ class _Pool:
             if not self._free[size]:
                 self._add(size)
             piece = self._free[size].pop()
-            if piece.is_alone:
-                self._free_alone -= size
+            self._taken += size
+            self._most_taken = max(self._most_taken, self._taken)
             memory = Memory(self, piece)
             self._in_use[piece.pointer] = weakref.ref(memory)
             return memory
@@ -131,10 +130,9 @@ class _Pool:
         if size > _SLAB // 4:
             block = self._block(size)
             self._free[size].append(_Piece(block, block.whole, block.pointer, size, True))
-            self._free_alone += size
             return
-        size, block = size, self._block(_SLAB)
-        for offset in range(0, _SLAB - size + 1, -(-size // _PIECE) * _PIECE):
+        block = self._block(_SLAB)
+        for offset in range(0, _SLAB - size + 1, size):
             whole = block.whole.view("uint8", (size,), offset)
             self._free[size].append(_Piece(block, whole, block.pointer + offset, size, False))
 
