@@ -471,3 +471,13 @@ def test_memory_that_both_have_is_used_again(memory):
         one.pool.trim()
     assert max(pools()) < max(sizes[3])
     torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
+def test_strides_of_attention_are_eagers(order):
+    sizes, attend = (2, 4, 9), torch.nn.functional.scaled_dot_product_attention
+    stored = [sizes[axis] for axis in order]
+    q, k, v = (torch.randn(*stored, 16).permute(*(order.index(axis) for axis in range(3)), 3) for _ in range(3))
+    expected, made = attend(q, k, v), compiled(lambda *x: attend(*x))(q, k, v)
+    assert made.shape == expected.shape and made.stride() == expected.stride()
+    torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)

@@ -50,10 +50,11 @@ def _attention(q: Tensor, k: Tensor, v_: Tensor, mask: Optional[Tensor], is_caus
 @_attention.register_fake
 def _fake(q: Tensor, k: Tensor, v_: Tensor, mask: Optional[Tensor], is_causal: bool,
           scale: float) -> tuple[Tensor, Tensor]:  # fmt: skip
-    batch, heads, rows, _ = q.shape
-    # As most of PyTorch's ops have it: a row of the heads of one position after the other.
-    made = q.new_empty(batch, rows, heads, v_.shape[3]).transpose(1, 2)
-    return made, q.new_empty((batch, heads, rows), dtype=torch.float32)
+    # As PyTorch's ops have it: axes in the order of the queries'.
+    order = sorted(range(3), key=lambda axis: (-q.stride(axis), axis))
+    made = q.new_empty([q.shape[axis] for axis in order] + [v_.shape[3]])
+    made = made.permute(*(order.index(axis) for axis in range(3)), 3)
+    return made, q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @torch.library.custom_op("vkfuse::attention_backward", mutates_args=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import math
 import threading
 import weakref
 from typing import Any
@@ -169,10 +170,8 @@ class SharedMemory:
 
     def tensor(self, value: Value, dtype: torch.dtype, layout: Layout) -> torch.Tensor:
         """As PyTorch has it: the same memory, where the layout is dense."""
-        memory = value.memory
-        pointer, size = memory.piece.pointer, memory.piece.size
-        holder = _Holder(memory)
-        storage = self._api.bytes_at(pointer, size, holder).untyped_storage()
+        memory, size = value.memory, max(1, math.prod(layout.stored) * dtype.itemsize)
+        storage = self._api.bytes_at(memory.piece.pointer, size, _Holder(memory)).untyped_storage()
         made = torch.empty(0, dtype=dtype, device=self.home)
         if layout.is_dense:
             return made.set_(storage, 0, layout.sizes, layout.strides)
@@ -236,10 +235,7 @@ class SharedMemory:
 
     def room(self, dtype: torch.dtype, stored: tuple) -> Value:
         """For so many elements; nothing in particular is in it."""
-        count = 1
-        for size in stored:
-            count *= size
-        return Value(self.pool.take(count * dtype.itemsize), dtype, stored)
+        return Value(self.pool.take(math.prod(stored) * dtype.itemsize), dtype, stored)
 
     @staticmethod
     def _key(tensor: torch.Tensor, order: tuple) -> tuple:
