@@ -72,6 +72,9 @@ class Mapped:
         holder.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (pointer, False), "version": 3}
         return torch.from_numpy(np.asarray(holder))
 
+    def stream(self):
+        return threading.get_ident()
+
     def channel(self):
         thread = threading.get_ident()
         if thread not in self._channels:

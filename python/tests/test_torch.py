@@ -467,7 +467,7 @@ def test_memory_that_both_have_is_used_again(memory):
         sizes.append(pools())
     assert sizes[1] == sizes[2] == sizes[3] and max(sizes[3]) > 1 << 20
     for one in _residency._shared:
-        one.synchronize()
+        one.wait()
         one.pool.trim()
     assert max(pools()) < max(sizes[3])
     torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
@@ -481,3 +481,76 @@ def test_strides_of_attention_are_eagers(order):
     expected, made = attend(q, k, v), compiled(lambda *x: attend(*x))(q, k, v)
     assert made.shape == expected.shape and made.stride() == expected.stride()
     torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_comparisons_see_rounded_numbers():
+    x, y = torch.full((4,), 1000.0).half(), torch.full((4,), 2048.0).half()
+    for function in (
+        lambda x, y: torch.isinf(x * 100),
+        lambda x, y: torch.isfinite(x * 100.5),
+        lambda x, y: (y + 1) == y,
+        lambda x, y: torch.where(torch.relu(y + 1).view(2, 2) > 2048, 1, 0),
+        lambda x, y: torch.floor(x * 0.1 + y),
+        lambda x, y: torch.relu(x * 100.5) == x * 100.5,
+    ):
+        check(function, x, y)
+    check(lambda x: x.half().float() - x, torch.randn(64))
+
+
+def test_what_is_called_in_inference_mode_can_be_trained():
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)), torch.randn(2, 8)
+    with torch.inference_mode():
+        expected = model(x)
+        torch.testing.assert_close(compiled(model)(x), expected)
+    assert not any(one.is_inference() for one in model.parameters())
+    model(x).sum().backward()
+    compiled(model)(x).sum().backward()
+
+
+def test_parameters_in_a_buffer_of_all_are_seen():
+    model, x = torch.nn.Linear(8, 8), torch.randn(2, 8)
+    flat = torch.randn(72)
+    model.weight.data, model.bias.data = flat[:64].view(8, 8), flat[64:]
+    call = compiled(model)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
+            flat.mul_(1.5)
+
+
+def test_parameters_may_change_shape_and_dtype():
+    class Rows(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.nn.Parameter(torch.randn(8, 4))
+
+        def forward(self, x):
+            return self.rows @ x
+
+    model, x = Rows(), torch.randn(4, 3)
+    call = compiled(model)
+    with torch.no_grad():
+        torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
+        model.rows.data = model.rows.data[:5]
+        torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
+        model.half()
+        torch.testing.assert_close(call(x.half()), model(x.half()), rtol=1e-2, atol=1e-2)
+
+
+def test_attention_that_is_left_to_pytorch():
+    attend = torch.nn.functional.scaled_dot_product_attention
+    q, k, v = (torch.randn(1, 2, 4, 8) for _ in range(3))
+    f = torch.func.grad(lambda q: attend(q, k, v).sum())
+    torch.testing.assert_close(compiled(f)(q), f(q), rtol=1e-4, atol=1e-5)
+    q, k = torch.randn(4, 8, 16), torch.randn(2, 8, 16)
+    check(lambda q, k: attend(q, k, k, enable_gqa=True), q, k)
+
+
+def test_autocast_leaves_float64(memory):
+    q = torch.randn(1, 2, 4, 8, dtype=torch.float64)
+
+    def f(q):
+        with torch.autocast("cuda" if memory == "cuda" else "cpu", torch.bfloat16):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    check(f, q)

@@ -99,10 +99,16 @@ def _differentiate(ctx: Any, g: Tensor, of_sums: Any) -> tuple:
 _attention.register_autograd(_differentiate, setup_context=_keep)
 
 
+_CONVERTED = (torch.float32, torch.float16, torch.bfloat16)  # by autocast
+
+
 def _attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0,
             is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:  # fmt: skip
     """In place of PyTorch's function; what it refuses, and weights that are dropped, are PyTorch's."""
-    three = query.ndim == key.ndim == value.ndim == 3
+    three = query.ndim == key.ndim == value.ndim == 3 and not enable_gqa
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # of which our op knows nothing
+        return scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,
+                                            enable_gqa=enable_gqa)  # fmt: skip
     if three and (attn_mask is None or attn_mask.ndim <= 3):
         mask = attn_mask.unsqueeze(1) if attn_mask is not None and attn_mask.ndim == 3 else attn_mask
         lifted = [one.unsqueeze(1) for one in (query, key, value)]
@@ -111,7 +117,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tenso
     if torch.is_autocast_enabled(kind):  # it converts what PyTorch's function is given, and knows nothing of ours
         tensors = [query, key, value, attn_mask]
         query, key, value, attn_mask = (
-            one.to(torch.get_autocast_dtype(kind)) if one is not None and one.is_floating_point() else one
+            one.to(torch.get_autocast_dtype(kind)) if one is not None and one.dtype in _CONVERTED else one
             for one in tensors
         )
     tensors = [query, key, value]

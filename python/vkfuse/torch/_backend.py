@@ -12,9 +12,11 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, _default
-from . import _decompositions
+from .._errors import Error
+from . import _cuda, _decompositions
 from ._attention import with_one_attention
-from ._executable import Graph
+from ._executable import Graph, home_of
+from ._memory import memory_for
 
 #: Graphs that are compiled while explain() looks on.
 watched: contextvars.ContextVar[list | None] = contextvars.ContextVar("vkfuse_torch_watched", default=None)
@@ -24,6 +26,18 @@ watched: contextvars.ContextVar[list | None] = contextvars.ContextVar("vkfuse_to
 def _device_of(name: Any) -> _core.Device:
     """One for each name, as what is on a device is known by the object."""
     return _core.Device(name)
+
+
+def _device_at(home: torch.device) -> _core.Device | None:
+    """The Vulkan device that a device of CUDA is; None where there is none, and for the host."""
+    if home.type != "cuda" or torch.version.hip is not None:
+        return None
+    default = _default.default_device()
+    uuid = _cuda.uuid_of(home)
+    try:
+        return default if default.describe()["uuid"] == uuid else _device_of(uuid)
+    except Error:
+        return None
 
 
 def _metadata() -> Any:
@@ -64,9 +78,11 @@ def backend(module: torch.fx.GraphModule, examples: list, *, options: dict | Non
     device = options.pop("device", None)
     if device is not None and not isinstance(device, _core.Device):
         device = _device_of(device)
-    device = device or _default.default_device()
+    home = home_of(examples)
+    device = device or _device_at(home) or _default.default_device()
     _check_options(device, options)
-    module = with_one_attention(module)
+    if memory_for(home, device)[0] is not None:
+        module = with_one_attention(module)
     compiler = functools.partial(_compile, device=device, options=options, seen=watched.get())
 
     def of(kind: str) -> Callable:

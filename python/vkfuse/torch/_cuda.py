@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._errors import DeviceError, OutOfMemory
 
 # cuda.h: CUexternalMemoryHandleType and CUexternalSemaphoreHandleType, CUDA_EXTERNAL_MEMORY_DEDICATED.
 _OPAQUE_FD, _TIMELINE_FD, _DEDICATED = 1, 9, 1
+_NO_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 
 class _Handle(ctypes.Union):
@@ -46,46 +48,57 @@ class _Point(ctypes.Structure):
                 ("reserved", ctypes.c_uint * 16)]  # fmt: skip
 
 
-class Failed(Exception):
-    """A call of CUDA's driver that failed, and what CUDA says."""
-
-
 class _Driver:
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL("libcuda.so.1")
+    """CUDA's driver, in the context that PyTorch uses of one device, whatever the caller's thread has."""
 
-    def call(self, name: str, *args: Any) -> None:
+    def __init__(self, index: int) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+        device, self._context = ctypes.c_int(), ctypes.c_void_p()
+        self._check("cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
+        self._check("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+
+    def _check(self, name: str, *args: Any) -> None:
         status = getattr(self._library, name)(*args)
         if status != 0:
             said = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(said))
-            raise Failed(f"{name} failed: {(said.value or b'unknown error').decode()} ({status}).")
+            kind = OutOfMemory if status == _NO_MEMORY else DeviceError
+            raise kind(f"{name} failed: {(said.value or b'unknown error').decode()} ({status}).")
+
+    def call(self, name: str, *args: Any) -> None:
+        self._check("cuCtxPushCurrent_v2", self._context)
+        try:
+            self._check(name, *args)
+        finally:
+            self._check("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
 class Block:
     """Memory that vkfuse allocated, mapped for CUDA as long as this lives."""
 
-    def __init__(self, driver: _Driver, index: int, whole: _core.Array) -> None:
-        self.whole, self._driver, self._index = whole, driver, index
+    def __init__(self, driver: _Driver, whole: _core.Array) -> None:
+        self.whole, self._driver = whole, driver
         fd, size, dedicated = whole.export_memory()
         given = _MemoryHandle(type=_OPAQUE_FD, size=size, flags=_DEDICATED if dedicated else 0)
         given.handle.fd = fd
         self._memory = ctypes.c_void_p()
         try:
             driver.call("cuImportExternalMemory", ctypes.byref(self._memory), ctypes.byref(given))
-        except Failed:
+        except Exception:
             os.close(fd)  # CUDA closes what it has taken
             raise
-        pointer = ctypes.c_uint64()
-        driver.call("cuExternalMemoryGetMappedBuffer", ctypes.byref(pointer), self._memory,
-                    ctypes.byref(_BufferRange(size=size)))  # fmt: skip
+        pointer, of = ctypes.c_uint64(), _BufferRange(size=size)
+        try:
+            driver.call("cuExternalMemoryGetMappedBuffer", ctypes.byref(pointer), self._memory, ctypes.byref(of))
+        except Exception:
+            driver.call("cuDestroyExternalMemory", self._memory)
+            raise
         self.pointer: int = pointer.value
 
     def close(self) -> None:
         """Takes the mapping away. What CUDA was given to do with it is done."""
-        with torch.cuda.device(self._index):
-            self._driver.call("cuMemFree_v2", ctypes.c_uint64(self.pointer))
-            self._driver.call("cuDestroyExternalMemory", self._memory)
+        self._driver.call("cuMemFree_v2", ctypes.c_uint64(self.pointer))
+        self._driver.call("cuDestroyExternalMemory", self._memory)
 
 
 class _Imported:
@@ -98,7 +111,7 @@ class _Imported:
         self.semaphore = ctypes.c_void_p()
         try:
             driver.call("cuImportExternalSemaphore", ctypes.byref(self.semaphore), ctypes.byref(given))
-        except Failed:
+        except Exception:
             os.close(fd)
             raise
 
@@ -133,14 +146,16 @@ class Cuda:
     """What SharedMemory asks of CUDA, for one of its devices."""
 
     def __init__(self, home: torch.device, device: _core.Device) -> None:
-        self.home, self._device, self._driver = home, device, _Driver()
+        self.home, self._device, self._driver = home, device, _Driver(home.index)
         self._channels: dict[int, _Channel] = {}
 
     def block(self, whole: _core.Array) -> Block:
         """Memory of Device.allocate_shared(), mapped."""
-        with torch.cuda.device(self.home):  # its context is the one that maps
-            torch.cuda.current_stream()
-            return Block(self._driver, self.home.index, whole)
+        return Block(self._driver, whole)
+
+    def stream(self) -> int:
+        """The one that PyTorch uses now."""
+        return torch.cuda.current_stream(self.home).cuda_stream
 
     def bytes_at(self, pointer: int, size: int, holder: Any) -> torch.Tensor:
         """Mapped bytes as a tensor of uint8; its storage keeps the holder."""
@@ -151,7 +166,7 @@ class Cuda:
 
     def channel(self) -> _Channel:
         """Of the stream that PyTorch uses now."""
-        stream = torch.cuda.current_stream(self.home).cuda_stream
+        stream = self.stream()
         found = self._channels.get(stream)
         if found is None:
             found = self._channels[stream] = _Channel(self._driver, self._device, stream)
@@ -170,13 +185,17 @@ class Cuda:
         return copy, event
 
 
+def uuid_of(home: torch.device) -> str:
+    """Of a device of CUDA, as Device.describe() has it."""
+    return str(torch.cuda.get_device_properties(home).uuid).replace("-", "")
+
+
 def why_not(home: torch.device, device: _core.Device) -> str | None:
     """Why tensors of a device of CUDA cannot be shared with this one; None where they can."""
     if torch.version.hip is not None:
         return "PyTorch is one for ROCm, whose memory is not shared with Vulkan here."
     described = device.describe()
-    theirs = str(torch.cuda.get_device_properties(home).uuid).replace("-", "")
-    if theirs != described["uuid"]:
+    if uuid_of(home) != described["uuid"]:
         return f"The tensors are on {home}, which is another device than vkfuse's, {described['name']}."
     if not device.shares_memory or not device.shares_timelines:
         return f"The driver of {described['name']} shares no memory or no timelines with CUDA."

@@ -196,7 +196,7 @@ class Graph:
         (self.returned,) = nodes[-1].args
         self.first_saved = first_saved
         self.bases = _shared_bases([one for one in self.returned[:first_saved] if isinstance(one, torch.fx.Node)])
-        self.home = _home([node.meta.get("val") for node in nodes])
+        self.home = home_of([node.meta.get("val") for node in nodes])
         self.memory, self.refusal = memory_for(self.home, device)
         self.is_symbolic = any(is_symbolic(size) for node in self.placeholders for size in _sizes_of(node))
         self._executables: dict[Any, Executable] = {}
@@ -229,7 +229,7 @@ class Graph:
         return self.executable(given).run(given)
 
 
-def _home(values: list) -> torch.device:
+def home_of(values: list) -> torch.device:
     """Where the tensors of a graph are: on the host, unless one is not."""
     for value in values:
         for one in value if isinstance(value, (tuple, list)) else (value,):

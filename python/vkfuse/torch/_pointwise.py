@@ -11,7 +11,7 @@ from .. import _core as v
 from ._dtypes import (
     NotCovered, Promotion, cast, computed_in, dtype_of, has_unrounded, is_number, name_of, operand, promoted, scalar
 )  # fmt: skip
-from ._rules import ELEMENTWISE, RULES, Call, rule
+from ._rules import ARITHMETIC, Call, aten, find, rule
 
 _ARITHMETIC = {"add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "mul.Tensor", "mul.Scalar", "div"}
 DEFAULT, SAME, REAL, TRUTH = (
@@ -27,14 +27,39 @@ def _is_float(x: v.Tensor) -> bool:
     return dtype_of(x).is_floating_point
 
 
-def _within(compute: torch.dtype, result: torch.dtype, name: str, *operands: Any) -> torch.dtype:
+# Ops that give what they are given, and those whose result jumps.
+_PASSING = {
+    aten.view.default, aten.expand.default, aten.permute.default, aten.unsqueeze.default, aten.alias.default,
+    aten.clone.default, aten.slice.Tensor, aten.select.int, aten.squeeze.dim, aten.squeeze.dims, aten.neg.default,
+    aten.abs.default, aten.relu.default, aten.maximum.default, aten.minimum.default, aten.where.self,
+    aten.clamp.default, aten.cat.default,
+}  # fmt: skip
+_JUMPING = {
+    aten.floor.default, aten.ceil.default, aten.trunc.default, aten.round.default, aten.sign.default,
+    aten.sgn.default, aten.remainder.Tensor, aten.remainder.Scalar, aten.fmod.Tensor, aten.fmod.Scalar,
+    aten.div.Tensor_mode, aten.div.Scalar_mode,
+}  # fmt: skip
+
+
+def _is_compared(node: Any, depth: int = 8) -> bool:
+    """Whether a result is compared, or becomes an integer: then it is rounded for sure, as overflows and ties show."""
+    for user in node.users:
+        value = user.meta.get("val")
+        if isinstance(value, torch.Tensor) and not value.is_floating_point():
+            return True
+        if user.target in _JUMPING or (user.target in _PASSING and (depth == 0 or _is_compared(user, depth - 1))):
+            return True
+    return False
+
+
+def _within(call: Call, compute: torch.dtype, result: torch.dtype, name: str, *operands: Any) -> torch.dtype:
     """What an op is written in. Kernels compute 16-bit floats in float32 as eager does, so that they are converted here
     only where operands are not of the result's dtype: a number that it does not have exactly, say. Results are then
     rounded where eager rounds them, or later, and functions are as good as the dtype, and not as float32. Arithmetic on
     what is float32 anyway goes on in it."""
     if name in _ARITHMETIC and any(has_unrounded(x) for x in operands if not is_number(x)):
         return compute
-    if result == compute or computed_in(result) != compute:
+    if result == compute or computed_in(result) != compute or _is_compared(call.node):
         return compute
     for x in operands:
         if is_number(x):
@@ -97,7 +122,7 @@ def div(call: Call, a: Any, b: Any, *, rounding_mode: str | None = None) -> v.Te
     if not compute.is_floating_point:
         _refuse_unknown_divisor(call, b)
     if rounding_mode is None:
-        compute = _within(compute, result, "div", a, b)
+        compute = _within(call, compute, result, "div", a, b)
     a, b = operand(a, compute), operand(b, compute)
     if rounding_mode == "floor":
         return cast(_floor_quotient(a, b), result)
@@ -216,7 +241,7 @@ def _register(name: str, kind: Promotion, function: Callable) -> None:
     @rule(*names)
     def lower(call: Call, *args: Any, **options: Any) -> v.Tensor:
         compute, result = promoted(call.fakes, kind)
-        compute = _within(compute, result, name, *args, *options.values())
+        compute = _within(call, compute, result, name, *args, *options.values())
         made = function(*(operand(x, compute) for x in args), **options)
         return cast(made, result)
 
@@ -287,7 +312,9 @@ def clamp(call: Call, x: v.Tensor, *bounds: Any, min: Any = None, max: Any = Non
 
 @rule("gelu.default")
 def gelu(call: Call, x: v.Tensor, *, approximate: str = "none") -> v.Tensor:
-    return v.gelu(x, form="tanh" if approximate == "tanh" else "erf")
+    own = dtype_of(x)
+    x = cast(x, _within(call, computed_in(own), own, "gelu", x))
+    return cast(v.gelu(x, form="tanh" if approximate == "tanh" else "erf"), own)
 
 
 def _in_float32(function: Callable) -> Callable:
@@ -320,4 +347,5 @@ def to_copy(call: Call, x: v.Tensor, *args: Any, **options: Any) -> v.Tensor:
     return x if dtype_of(x) == call.dtype() else x.astype(name_of(call.dtype()))
 
 
-ELEMENTWISE.update(op for op, function in RULES.items() if function.__module__ == __name__)
+# What goes on with a result before it is rounded: comparisons and functions take it rounded, as infinities show there.
+ARITHMETIC.update(find(name) for name in (*_ARITHMETIC, "div.Tensor", "pow.Tensor_Scalar"))

@@ -133,7 +133,9 @@ def synchronize() -> None:
     """Waits until what was called is done on all devices. Calls on tensors of a GPU do not wait: a position that was
     out of range there is an IndexError here, or else of a later call."""
     for one in list(_shared):
-        one.synchronize()
+        one.wait()
+    for one in list(_shared):
+        one.begin()
 
 
 def forget(tensors: Any = None) -> None:

@@ -16,8 +16,8 @@ aten = torch.ops.aten
 #: Rules by the op (torch._ops.OpOverload). A rule takes a Call and the node's arguments, tensors of vkfuse in place of
 #: nodes, and returns a tensor, a tuple of them, or NotCovered.
 RULES: dict[Any, Callable] = {}
-#: Of these, elementwise ones.
-ELEMENTWISE: set = set()
+#: Ops that go on with the float32 that a result of 16 bits was rounded from.
+ARITHMETIC: set = set()
 
 
 def find(name: str) -> Any:
@@ -136,9 +136,8 @@ def lower_node(node: torch.fx.Node, values: dict, state: State) -> Any:
     try:
         with unrounded_in(state.unrounded):
             made = _fitted(call, function(call, *args, **kwargs))
-        # What more than one node reads, or one that is not in the same kernel for sure, is as eager has it: it may have
-        # to be stored, and takes half the bytes rounded.
-        if isinstance(made, tuple) or len(node.users) != 1 or next(iter(node.users)).target not in ELEMENTWISE:
+        # What more than one node reads is as eager has it: it may have to be stored, and takes half the bytes rounded.
+        if isinstance(made, tuple) or len(node.users) != 1 or next(iter(node.users)).target not in ARITHMETIC:
             for one in made if isinstance(made, tuple) else (made,):
                 state.unrounded.pop(id(one), None)
         return made

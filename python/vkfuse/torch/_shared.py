@@ -8,11 +8,10 @@ import functools
 import math
 import threading
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from .. import _core
 from .._errors import OutOfMemory
@@ -48,6 +47,7 @@ class _Piece:
     def __init__(self, block: Any, whole: _core.Array, pointer: int, size: int, is_alone: bool) -> None:
         self.block, self.pointer, self.size, self.is_alone = block, pointer, size, is_alone
         self._whole, self._views = whole, {}
+        self.stream = 0  #: that it was taken on
 
     def view(self, dtype: str, sizes: tuple) -> _core.Array:
         """One array for each dtype and sizes: a program that is bound to it again submits what it recorded."""
@@ -55,6 +55,10 @@ class _Piece:
         if found is None:
             found = self._views[dtype, sizes] = self._whole.view(dtype, sizes)
         return found
+
+
+def _form(tensor: torch.Tensor) -> tuple:
+    return tensor.dtype, tensor.shape, tensor.stride()
 
 
 class Memory:
@@ -69,13 +73,13 @@ class Memory:
 
 class _Pool:
     """Memory that both have. To map it takes longer than most kernels run, so it is kept: a quarter more than was ever
-    in use at a time, and 256 MiB. What is given back may still be read by what was enqueued before; so may what takes
-    it next, which is enqueued behind."""
+    in use at a time, and 256 MiB. What is given back may still be read by what its stream was given before: what takes
+    it next is of the same stream, and comes after."""
 
-    def __init__(self, device: _core.Device, api: Any) -> None:
-        self._device, self._api, self._lock = device, api, threading.RLock()
+    def __init__(self, device: _core.Device, api: Any, wait: Callable, lock: Any) -> None:
+        self._device, self._api, self._wait, self._lock = device, api, wait, lock
         self.freed: collections.deque = collections.deque()
-        self._free: dict[int, list[_Piece]] = collections.defaultdict(list)
+        self._free: dict[tuple, list[_Piece]] = collections.defaultdict(list)  # by the stream and the size
         self._in_use: dict[int, weakref.ref] = {}  # by the address
         self.bytes, self._taken, self._most_taken = 0, 0, 0  # of blocks; of pieces in use, now and at most
 
@@ -83,7 +87,7 @@ class _Pool:
         while self.freed:
             piece = self.freed.popleft()
             self._in_use.pop(piece.pointer, None)
-            self._free[piece.size].append(piece)
+            self._free[piece.stream, piece.size].append(piece)
             self._taken -= piece.size
 
     def trim(self) -> bool:
@@ -93,9 +97,9 @@ class _Pool:
             gone = [piece for pieces in self._free.values() for piece in pieces if piece.is_alone]
             if not gone:
                 return False
-            self._api.wait()
+            self._wait()
             for piece in gone:
-                self._free[piece.size].remove(piece)
+                self._free[piece.stream, piece.size].remove(piece)
                 self.bytes -= piece.size
                 piece.block.close()
             return True
@@ -115,27 +119,29 @@ class _Pool:
 
     def take(self, size: int) -> Memory:
         """Memory of at least so many bytes."""
-        size = _rounded(size)
+        size, stream = _rounded(size), self._api.stream()
         with self._lock:
             self._collect()
-            if not self._free[size]:
-                self._add(size)
-            piece = self._free[size].pop()
+            free = self._free[stream, size]
+            if not free:
+                free += self._made(size)
+            piece = free.pop()
+            piece.stream = stream
             self._taken += size
             self._most_taken = max(self._most_taken, self._taken)
             memory = Memory(self, piece)
             self._in_use[piece.pointer] = weakref.ref(memory)
             return memory
 
-    def _add(self, size: int) -> None:
+    def _made(self, size: int) -> list[_Piece]:
         if size > _SLAB // 4:
             block = self._block(size)
-            self._free[size].append(_Piece(block, block.whole, block.pointer, size, True))
-            return
-        block = self._block(_SLAB)
+            return [_Piece(block, block.whole, block.pointer, size, True)]
+        block, pieces = self._block(_SLAB), []
         for offset in range(0, _SLAB - size + 1, size):
             whole = block.whole.view("uint8", (size,), offset)
-            self._free[size].append(_Piece(block, whole, block.pointer + offset, size, False))
+            pieces.append(_Piece(block, whole, block.pointer + offset, size, False))
+        return pieces
 
     def at(self, pointer: int) -> Memory | None:
         """The memory that begins at an address, if it is of this pool and in use."""
@@ -158,10 +164,10 @@ class SharedMemory:
 
     def __init__(self, device: _core.Device, api: Any) -> None:
         self._device, self._api, self.home = device, api, api.home
-        self.pool, self._lock = _Pool(device, api), threading.RLock()
+        self._lock = threading.RLock()  # one for both: each calls the other
+        self.pool = _Pool(device, api, self.wait, self._lock)
         self._places: dict[tuple, tuple] = {}  # parameters that are in memory that both have
-        self._copies: dict[Any, tuple] = {}  # and of those that are not
-        self._sweep_at = 256
+        self._programs: weakref.WeakSet = weakref.WeakSet()
         self._checks: collections.deque = collections.deque()
         self.uploads = 0  #: tensors of PyTorch's memory that were copied
         remember(self)
@@ -180,45 +186,49 @@ class SharedMemory:
 
     def value(self, tensor: torch.Tensor, layout: Layout, use: str) -> Value:
         """Elements for a program: where they are, if that is memory that both have, else a copy. A parameter ("kept")
-        that has its storage to itself moves there; the copy of another one is good as long as the parameter has the
-        version that it had."""
-        if use == "kept":
+        that has its storage to itself moves there; of another one a copy would not see what is written to it by way of
+        the others, so that it is made in each call."""
+        if use != "kept":
+            return self._found(tensor, layout.order) or self._copied(self._stored(tensor, layout.order))
+        with self._lock:
             known = self._places.get((id(tensor), layout.order))
-            if known is not None and known[0]() is tensor and known[1] == tensor.data_ptr():
-                return known[2]
-        is_alone = use == "kept" and _users(tensor) == _ALONE  # before there are aliases
+            if known is not None and known[0]() is tensor and known[1:3] == (tensor.data_ptr(), _form(tensor)):
+                return known[3]
+            is_alone = _users(tensor) == _ALONE  # before there are aliases
+            value = self._found(tensor, layout.order)
+            if value is None and is_alone and tensor.device == self.home and not tensor.is_inference():
+                value = self._moved(tensor, layout.order)
+            if value is None:
+                return self._copied(self._stored(tensor, layout.order))
+            key = (id(tensor), layout.order)
+            gone = functools.partial(self._places.pop, key)
+            reference = weakref.ref(tensor, lambda _: gone(None))
+            self._places[key] = (reference, value.memory.piece.pointer, _form(tensor), value)
+            return value
+
+    @staticmethod
+    def _stored(tensor: torch.Tensor, order: tuple) -> torch.Tensor:
         plain = tensor.detach()
-        stored = plain.permute(layout.order) if plain.ndim else plain
-        if plain.device == self.home and stored.is_contiguous() and not plain.is_neg() and plain.storage_offset() == 0:
-            memory = self.pool.at(plain.untyped_storage().data_ptr())
-            if memory is not None:
-                value = Value(memory, plain.dtype, tuple(stored.shape))
-                return self._placed(tensor, layout.order, value) if use == "kept" else value
-            if is_alone and plain.untyped_storage().nbytes() == plain.nbytes > 0 and not tensor.is_inference():
-                return self._placed(tensor, layout.order, self._moved(tensor, stored))
-        key = None
-        if use == "kept" and not tensor.is_inference():
-            key = self._key(plain, layout.order)
-            found = self._copies.get(key)
-            if found is not None and not found[0].expired() and found[1] == tensor._version and found[2]() is tensor:
-                return found[3]
-        value = self._copied(stored)
-        if key is not None:
-            self._keep(key, plain, tensor._version, weakref.ref(tensor), value)
-        return value
+        return plain.permute(order) if plain.ndim else plain
 
-    def _placed(self, tensor: torch.Tensor, order: tuple, value: Value) -> Value:
-        key = (id(tensor), order)
-        gone = functools.partial(self._places.pop, key)
-        self._places[key] = (weakref.ref(tensor, lambda _: gone(None)), tensor.data_ptr(), value)
-        return value
+    def _found(self, tensor: torch.Tensor, order: tuple) -> Value | None:
+        """The elements where they are, if that is memory that both have and they lie there in this order."""
+        if tensor.device != self.home or tensor.is_neg() or tensor.storage_offset() != 0:
+            return None
+        memory, stored = self.pool.at(tensor.untyped_storage().data_ptr()), self._stored(tensor, order)
+        return Value(memory, tensor.dtype, tuple(stored.shape)) if memory and stored.is_contiguous() else None
 
-    def _moved(self, tensor: torch.Tensor, stored: torch.Tensor) -> Value:
-        """Elements that are in memory that both have from now on, where whatever is written to the tensor is seen."""
-        value = self._copied(stored)
-        sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
-        order = tuple(range(len(sizes)))
-        tensor.data = self.tensor(value, tensor.dtype, Layout(sizes, strides, order, (), True))
+    def _moved(self, tensor: torch.Tensor, order: tuple) -> Value | None:
+        """Elements that are in memory that both have from now on, where whatever is written to the tensor is seen. None
+        if they are not dense, or not all of their storage."""
+        stored = self._stored(tensor, order)
+        whole = stored.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes > 0
+        if not whole or tensor.is_neg():
+            return None
+        with torch.inference_mode(False), torch.no_grad():  # it may be trained later
+            value = self._copied(stored)
+            sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+            tensor.data = self.tensor(value, tensor.dtype, Layout(sizes, strides, tuple(range(len(sizes))), (), True))
         return value
 
     def _copied(self, stored: torch.Tensor) -> Value:
@@ -237,31 +247,11 @@ class SharedMemory:
         """For so many elements; nothing in particular is in it."""
         return Value(self.pool.take(math.prod(stored) * dtype.itemsize), dtype, stored)
 
-    @staticmethod
-    def _key(tensor: torch.Tensor, order: tuple) -> tuple:
-        return (
-            tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype,
-            tensor.is_neg(), order,
-        )  # fmt: skip
-
     def keep(self, tensor: torch.Tensor, order: tuple, value: Value, is_fleeting: bool) -> None:
-        """Remembers that a parameter has these elements now. What is no parameter is copied in each call."""
-        if not is_fleeting and not tensor.is_inference():
-            self._keep(self._key(tensor.detach(), order), tensor, tensor._version, weakref.ref(tensor), value)
-
-    def _keep(self, key: Any, tensor: torch.Tensor, version: int, of: Any, value: Value) -> None:
-        with self._lock:
-            self._copies[key] = (StorageWeakRef(tensor.untyped_storage()), version, of, value)
-            if len(self._copies) >= self._sweep_at:
-                self._copies = {key: one for key, one in self._copies.items() if not one[0].expired()}
-                self._sweep_at = max(256, 2 * len(self._copies))
+        """A tensor has these elements now: nothing has to be remembered, as it is read where it is."""
 
     def forget(self, tensors: Any = None) -> None:
-        """Frees the copies of these tensors, or all."""
-        storages = None if tensors is None else {one.untyped_storage()._cdata for one in tensors}
-        with self._lock:
-            kept = {key: one for key, one in self._copies.items() if storages is not None and key[0] not in storages}
-            self._copies = kept
+        """There are no copies."""
 
     # ---- runs ----
 
@@ -274,10 +264,13 @@ class SharedMemory:
                     if not is_right:
                         raise IndexError(sentence + " It was found in an earlier call, which gave something else.")
 
-    def synchronize(self) -> None:
-        """Waits for all runs, and says what they found."""
+    def wait(self) -> None:
+        """Waits for all runs, which hold nothing then."""
         self._api.wait()
-        self.begin()
+        for program in list(self._programs):
+            with self._lock:
+                while program.running:
+                    program.running.popleft().wait()
 
     def run(self, program: Any, values: dict[str, Value]) -> dict[str, Value]:
         """A program's outputs; the device may still compute them, and what the stream is given next waits for it."""
@@ -287,6 +280,7 @@ class SharedMemory:
         arrays = {name: value.array for name, value in values.items()}
         results = {name: value.array for name, value in made.items()}
         with self._lock:
+            self._programs.add(program)
             running = program.running
             while running and (len(running) >= _RUNS or running[0].done):
                 running.popleft().wait()
