@@ -3,8 +3,10 @@
 //
 //     Result<Timeline> theirs = Timeline::create(device), ours = Timeline::create(device);
 //     int fd = *theirs->export_fd();          // cuImportExternalSemaphore takes it; CUDA signals 1 after its kernels
-//     program->submit({.inputs = {{"x", x}}, .outputs = {{"y", y}}, .wait_for = {{*theirs, 1}}, .signal = {{*ours,
-//     1}}});
+//     Bindings bindings{.inputs = {{"x", x}}, .outputs = {{"y", y}}};
+//     bindings.wait_for = {{*theirs, 1}};
+//     bindings.signal = {{*ours, 1}};
+//     program->submit(bindings);
 #pragma once
 
 #include <chrono>

@@ -188,7 +188,7 @@ def test_positions_out_of_range_are_errors(memory):
 
 def test_division_of_integers_by_zero_is_an_error(memory):
     if memory == "cuda":
-        return  # CUDA gives some number
+        pytest.skip("CUDA gives some number.")
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         compiled(lambda a, b: a // b)(torch.arange(3), torch.tensor([1, 0, 2]))
 
@@ -324,7 +324,7 @@ def test_threads_share_a_model():
         call(torch.randn(2, 8))
 
         def one(seed):
-            if model.weight.is_cuda:  # a thread has a default of its own, for which the model would be compiled again
+            if model.weight.is_cuda:  # each thread has a default, and for another one the model is compiled again
                 torch.set_default_device("cuda")
             with torch.no_grad():
                 x = torch.from_numpy(np.random.default_rng(seed).standard_normal((2, 8), dtype=np.float32))
@@ -453,7 +453,7 @@ def test_attention_under_autocast(memory):
 def test_memory_that_both_have_is_used_again(memory):
     """Steps of training allocate nothing once one was made; what no size fits any more goes."""
     if memory == "host":
-        return
+        pytest.skip("It is of memory that both have.")
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4)))
     call, x = compiled(model), torch.randn(1024, 512)
 
@@ -476,7 +476,7 @@ def test_memory_that_both_have_is_used_again(memory):
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
 def test_strides_of_attention_are_eagers(order, memory):
     if memory == "cuda":
-        return  # CUDA's ops differ from each other; ours lies as the queries do
+        pytest.skip("CUDA's ops differ from each other; ours lies as the queries do.")
     sizes, attend = (2, 4, 9), torch.nn.functional.scaled_dot_product_attention
     stored = [sizes[axis] for axis in order]
     q, k, v = (torch.randn(*stored, 16).permute(*(order.index(axis) for axis in range(3)), 3) for _ in range(3))

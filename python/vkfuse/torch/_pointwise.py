@@ -41,14 +41,17 @@ _JUMPING = {
 }  # fmt: skip
 
 
-def _is_compared(node: Any, depth: int = 8) -> bool:
+def _is_compared(node: Any) -> bool:
     """Whether a result is compared, or becomes an integer: then it is rounded for sure, as overflows and ties show."""
-    for user in node.users:
-        value = user.meta.get("val")
-        if isinstance(value, torch.Tensor) and not value.is_floating_point():
-            return True
-        if user.target in _JUMPING or (user.target in _PASSING and (depth == 0 or _is_compared(user, depth - 1))):
-            return True
+    seen, to_see = {node}, [node]
+    while to_see:
+        for user in to_see.pop().users:
+            value = user.meta.get("val")
+            if user.target in _JUMPING or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
+                return True
+            if user.target in _PASSING and user not in seen:
+                seen.add(user)
+                to_see.append(user)
     return False
 
 

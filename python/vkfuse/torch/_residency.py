@@ -112,7 +112,7 @@ class Resident:
 
 
 _residents: dict[Any, Resident] = {}
-_shared: list = []  # what keeps copies of tensors that are not on the host (SharedMemory)
+_shared: list = []  # memories of tensors that are not on the host (SharedMemory)
 _lock = threading.Lock()
 
 
@@ -125,7 +125,7 @@ def resident(device: _core.Device) -> Resident:
 
 
 def remember(memory: Any) -> None:
-    """Something else that forgets."""
+    """A memory whose runs synchronize() waits for."""
     _shared.append(memory)
 
 
@@ -142,7 +142,7 @@ def forget(tensors: Any = None) -> None:
     """Frees the copies of these tensors on devices, or all. It is needed after elements have been changed where PyTorch
     does not count it: through `.data`, a NumPy array that shares them, or another library."""
     tensors = None if tensors is None else list(tensors)
-    for one in [*_residents.values(), *_shared]:
+    for one in list(_residents.values()):
         one.forget(tensors)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 import numpy as np
 import torch
+from torch._prims_common import make_contiguous_strides_for
 
 from .. import _core
 from .._errors import OutOfMemory
@@ -236,10 +237,7 @@ class SharedMemory:
         value = self.room(stored.dtype, tuple(stored.shape))
         if stored.numel() > 0:
             sizes = tuple(stored.shape)
-            strides, step = [0] * len(sizes), 1
-            for i in reversed(range(len(sizes))):
-                strides[i], step = step, step * sizes[i]
-            layout = Layout(sizes, tuple(strides), tuple(range(len(sizes))), (), True)
+            layout = Layout(sizes, make_contiguous_strides_for(sizes), tuple(range(len(sizes))), (), True)
             self.tensor(value, stored.dtype, layout).copy_(stored)
         return value
 
@@ -249,9 +247,6 @@ class SharedMemory:
 
     def keep(self, tensor: torch.Tensor, order: tuple, value: Value, is_fleeting: bool) -> None:
         """A tensor has these elements now: nothing has to be remembered, as it is read where it is."""
-
-    def forget(self, tensors: Any = None) -> None:
-        """There are no copies."""
 
     # ---- runs ----
 

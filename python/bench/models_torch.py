@@ -1,6 +1,6 @@
 """Models through torch.compile beside eager and Inductor, on a device of CUDA that vkfuse has, too; ms, medians.
 
-    python torch_models.py [--train [--dtype bfloat16]] [--modes vkfuse,eager,inductor,reduce-overhead] [MODEL...]
+    python models_torch.py [--train [--dtype bfloat16]] [--modes vkfuse,eager,inductor,reduce-overhead] [MODEL...]
 
 Inference is float16 with random weights. With --train, a step is forward, backward and AdamW of parameters in float32
 under autocast, of float16 with GradScaler. Every mode is timed in turn, twice, by events of CUDA, and compared with
