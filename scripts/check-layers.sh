@@ -34,7 +34,7 @@ declare -A allowed=(
   [api]="runtime vulkan spirv store lowering kernel plan partition planning schedule params segment
          passes ir ops index base os"
   [autodiff]="api ir ops base os"
-  [parallel]="api passes ir ops base os"
+  [parallel]="api runtime vulkan passes ir ops base os"
   [mpi]="parallel base os"
   [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"

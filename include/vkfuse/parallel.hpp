@@ -41,6 +41,42 @@ struct Exchange {
   std::function<void(std::size_t receive)> received;
 };
 
+/// Bytes of a buffer that go to a rank or come from one.
+struct BufferPart {
+  int rank = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+/// Values between the devices of ranks, all in flight at once. The n-th part for a rank is the n-th that it receives
+/// from this one in the exchange that it begins as the same one. What a rank sends to itself is copied.
+struct DeviceExchange {
+  Buffer from, to;                      ///< of DeviceLink::allocate()
+  std::vector<BufferPart> sends;        ///< of `from`
+  std::vector<BufferPart> receives;     ///< into `to`; what no part covers stays
+  std::uint64_t message_bytes = 0;      ///< of every part, on every rank of the job
+  TimelinePoint after;                  ///< reached when `from` has its values and `to` is not used any more
+  TimelinePoint done;                   ///< to be reached when `to` has its values and `from` is not used any more
+  std::chrono::milliseconds timeout{};  ///< from `after` on, for a link that waits
+};
+
+/// Carries values between devices. Exchanges follow each other in the order in which they are begun, which is the same
+/// on every rank.
+class DeviceLink {
+ public:
+  DeviceLink() = default;
+  DeviceLink(const DeviceLink&) = delete;
+  DeviceLink& operator=(const DeviceLink&) = delete;
+  virtual ~DeviceLink() = default;
+
+  /// Device memory that exchanges take.
+  virtual Result<Buffer> allocate(std::uint64_t bytes) = 0;
+  /// Begins an exchange, and may return before it has ended.
+  virtual Result<void> exchange(const DeviceExchange& exchange) = 0;
+  /// After an error, or where another rank is not heard of: what is in flight comes to an end, whatever it leaves in
+  /// its buffers, and its `done` is reached. Every later exchange fails.
+  virtual void abandon() = 0;
+};
+
 /// Carries bytes between the ranks of a job. One thread of a rank uses it at a time: programs hold turn() while they
 /// compile and run.
 class Transport {
@@ -58,6 +94,9 @@ class Transport {
   /// Tells the other ranks that this one goes no further, so that they need not wait. Does not wait, and may not
   /// arrive.
   virtual void fail(std::string_view sentence) = 0;
+  /// What carries values between devices without the host's messages, for this device; every rank calls it, with the
+  /// device that its programs run on. Null, as here: values go through the host, by exchange().
+  virtual Result<std::shared_ptr<DeviceLink>> link(const Device& device);
 
   /// The first of so many numbers for exchanges, which this rank has used for nothing else. Ranks that use their
   /// transports for the same things in the same order have the same numbers.
@@ -100,9 +139,16 @@ class ParallelProgram {
   /// Uploads, runs with the other ranks, downloads. Every rank runs the same programs in the same order, with the same
   /// sizes of symbols: where one does not, the run is an error on each. Of a program that was divided over a mesh,
   /// inputs are whole on every rank, which uploads its part; an output that is annotated is this rank's part, and any
-  /// other is whole. An error is an error of the job: the other ranks get one, too, within the timeout, and no later
-  /// run succeeds.
+  /// other is whole. Inputs that upload() has placed may be left out. An error is an error of the job: the other ranks
+  /// get one, too, within the timeout, and no later run succeeds.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
+  /// Places inputs, as run() takes them, on the device for every later run: weights cross once. One that is placed
+  /// again, or given to a run, has the new values from then on. Does not speak with other ranks.
+  [[nodiscard]] Result<void> upload(const Inputs& inputs) const;
+  /// A run on inputs that were all placed, whose results stay on the device. Returns when they are there.
+  [[nodiscard]] Result<void> execute() const;
+  /// The results of the last run. ErrorCode::invalid_argument before the first.
+  [[nodiscard]] Result<Outputs> download() const;
   /// The parts with their kernels and the collectives between them, with their bytes and why each is there.
   [[nodiscard]] std::string explain() const;
   /// As run() takes and gives them, in the order in which the program was written down.

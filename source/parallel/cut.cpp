@@ -13,11 +13,6 @@ namespace {
 using ir::NodeId;
 using ops::OpClass;
 
-/// Those of one rank alone are its values, which a pass drops.
-bool is_collective(const ir::Node& node) {
-  return node.op->cls == OpClass::collective && ir::group_of(node)->ranks > 1;
-}
-
 /// One that no input of the user's has: "%12", with more signs where a name begins like that.
 std::string prefix_for(const ir::Graph& graph) {
   std::string prefix = "%";
@@ -29,7 +24,8 @@ std::string prefix_for(const ir::Graph& graph) {
 
 class Cutter {
  public:
-  explicit Cutter(const ir::Graph& graph) : graph_(graph), prefix_(prefix_for(graph)) {}
+  explicit Cutter(const Lowered& lowered)
+      : lowered_(lowered), graph_(lowered.graph), prefix_(prefix_for(lowered.graph)) {}
 
   Result<Cut> run() {
     find_levels();
@@ -40,8 +36,9 @@ class Cutter {
       if (is_collective(graph_.node(id))) add_step(cut, id);
     }
     for (const ir::Output& output : graph_.outputs()) {
-      need(output.value);
-      cut.outputs.push_back({output.name, value_name(output.value), graph_.node(output.value).type});
+      const NodeId value = before_reshapes(output.value);
+      need(value);
+      cut.outputs.push_back({output.name, value_name(value), graph_.node(output.value).type});
     }
     cut.parts.resize(roots_.size());
     // Later parts tell earlier ones what to store.
@@ -84,12 +81,21 @@ class Cutter {
     if (!is_given(id)) roots_[static_cast<std::size_t>(levels_[id])].insert(id);
   }
 
+  /// Which has the same bytes.
+  [[nodiscard]] NodeId before_reshapes(NodeId id) const {
+    while (graph_.node(id).op->name == "reshape") id = graph_.node(id).operands.front();
+    return id;
+  }
+
   void add_step(Cut& cut, NodeId id) {
     const ir::Node& node = graph_.node(id);
-    const NodeId operand = node.operands.front();
+    const NodeId operand = before_reshapes(node.operands.front());
     need(operand);
-    cut.steps[static_cast<std::size_t>(levels_[id] - 1)].push_back(
-        {{node.op, {}, node.type, node.payload}, graph_.node(operand).type, value_name(operand), value_name(id), id});
+    cut.steps[static_cast<std::size_t>(levels_[id] - 1)].push_back({{node.op, {}, node.type, node.payload},
+                                                                    graph_.node(operand).type,
+                                                                    value_name(operand),
+                                                                    value_name(id),
+                                                                    lowered_.origins.at(id)});
   }
 
   Result<ir::Graph> build_part(int level) {
@@ -132,6 +138,7 @@ class Cutter {
     return {};
   }
 
+  const Lowered& lowered_;
   const ir::Graph& graph_;
   std::string prefix_;
   std::vector<int> levels_;
@@ -154,17 +161,22 @@ std::string attributes_of(const ir::Node& node) {
 
 }  // namespace
 
-Result<Cut> cut_at_collectives(const ir::Graph& graph) {
-  VKF_CHECK_OK(ir::verify(graph));
-  return Cutter(graph).run();
+Result<Cut> cut_at_collectives(const Lowered& lowered) {
+  VKF_CHECK_OK(ir::verify(lowered.graph));
+  return Cutter(lowered).run();
 }
 
-std::vector<std::string> collective_lines(const Cut& cut) {
+// Those of one rank alone are its values, which a pass drops.
+bool is_collective(const ir::Node& node) {
+  return node.op->cls == OpClass::collective && ir::group_of(node)->ranks > 1;
+}
+
+std::vector<std::string> collective_lines(const ir::Graph& graph) {
   std::vector<std::string> lines;
-  for (const std::vector<Step>& steps : cut.steps) {
-    for (const Step& step : steps)
-      lines.push_back(
-          fmt::format("{}{} of {}", step.node.op->name, attributes_of(step.node), to_text(step.operand_type)));
+  for (const ir::Node& node : graph.nodes()) {
+    if (!is_collective(node)) continue;
+    lines.push_back(
+        fmt::format("{}{} of {}", node.op->name, attributes_of(node), to_text(graph.node(node.operands.front()).type)));
   }
   return lines;
 }

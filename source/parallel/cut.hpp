@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "parallel/lowered.hpp"
 
 namespace vkfuse::parallel {
 
-/// A collective, by the names of the values that it reads and makes.
+/// A collective that moves bytes, by the names of the values that it reads and makes.
 struct Step {
   ir::Node node;  ///< without operands
   TensorType operand_type;
   std::string operand, result;
-  ir::NodeId id = 0;  ///< of the node in the whole graph
+  ir::NodeId origin = 0;  ///< the collective that it is part of, in the graph before Lowered
 };
 
 /// A graph cut in parts. Part k runs before the collectives of steps[k], of which part k + 1 and later ones read the
@@ -31,10 +31,12 @@ struct Cut {
 };
 
 /// Each value is computed in the first part that can, but literals, positions and views of them, which every part that
-/// reads them has for itself.
-vkfuse::Result<Cut> cut_at_collectives(const ir::Graph& graph);
+/// reads them has for itself. What is reshaped on its way to a collective or to an output is the value before.
+vkfuse::Result<Cut> cut_at_collectives(const Lowered& lowered);
 
-/// Every collective in the order in which ranks run them, one line each: what ranks must agree about.
-std::vector<std::string> collective_lines(const Cut& cut);
+/// Whether a node is a collective between several ranks.
+bool is_collective(const ir::Node& node);
+/// Every collective of a graph in the order of its nodes, one line each: what ranks must agree about.
+std::vector<std::string> collective_lines(const ir::Graph& graph);
 
 }  // namespace vkfuse::parallel

@@ -1,7 +1,6 @@
-// Collectives on bytes of the host, over a transport.
+// What a rank sends and receives in a collective that moves bytes.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "ir/graph.hpp"
@@ -18,25 +17,12 @@ struct Members {
 /// ErrorCode::invalid_argument where the job's ranks do not make up whole groups.
 Result<Members> members_of(const ir::RankGroup& group, int rank, int job);
 
-/// Bytes that a transport may still read or write after an error.
-using SharedBytes = std::shared_ptr<std::vector<std::byte>>;
-
-/// One collective at some sizes.
-struct CollectiveCall {
-  const ir::Node& node;  ///< its op and attributes
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> sizes;  ///< of the operand
-  SharedBytes operand;              ///< its elements; overwritten
-  std::uint64_t number = 0;         ///< of its first exchange; it has kExchanges numbers
-  std::chrono::steady_clock::time_point deadline;
+/// What the members of a collective of Lowered send each other, on one of them.
+struct Messages {
+  std::vector<BufferPart> sends;     ///< of the operand
+  std::vector<BufferPart> receives;  ///< into the result
+  std::uint64_t bytes = 0;           ///< of each message, on every rank of the job
 };
-inline constexpr std::uint64_t kExchanges = 2;
-
-/// The elements of the result. Every member calls it. Each member exchanges with each other one directly: a rank that
-/// is silent is known by its number, and sums have the same order on all.
-Result<SharedBytes> run_collective(Transport& transport, const CollectiveCall& call);
-
-/// Bytes that one rank sends to others in it, for plans.
-std::int64_t bytes_sent(const ir::Node& node, std::int64_t operand_bytes);
+Messages messages_of(const ir::Node& node, const Members& members, std::uint64_t operand_bytes);
 
 }  // namespace vkfuse::parallel

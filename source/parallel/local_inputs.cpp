@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "api/program.hpp"
+#include "api/states.hpp"
 #include "base/error.hpp"
 
 namespace vkfuse::parallel {
@@ -62,27 +63,38 @@ Result<std::vector<std::byte>> checked(const std::string& name, const TensorType
 
 }  // namespace
 
-Result<LocalInputs> local_inputs(const ir::Graph& graph, const Sharded& sharded, const std::vector<int>& mesh, int rank,
-                                 const Inputs& inputs) {
+Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed,
+                                 bool needs_all) {
+  const auto& [graph, sharded, mesh, rank] = program;
   LocalInputs local;
-  std::map<std::string, Sizes> sizes;
   for (const ir::NodeId id : graph.inputs()) {
     const TensorType& type = graph.node(id).type;
-    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+    const std::string& name = api::input_name(graph, id);
     const auto given = inputs.find(name);
-    if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(type));
+    if (given == inputs.end()) {
+      const auto known = placed.find(name);
+      if (known != placed.end()) {
+        VKF_CHECK_OK(note_symbols(name, type, known->second, local.symbols));
+      } else if (needs_all) {
+        return invalid("Input '{}' of type {} was not given.", name, to_text(type));
+      }
+      continue;
+    }
     VKF_TRY(one, sizes_of(name, type, given->second));
     VKF_CHECK_OK(note_symbols(name, type, one, local.symbols));
-    sizes[name] = std::move(one);
+    local.sizes[name] = std::move(one);
   }
   for (const auto& entry : inputs) {
-    if (!sizes.contains(entry.first)) return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
+    if (!local.sizes.contains(entry.first))
+      return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
   }
   for (const ir::NodeId id : graph.inputs()) {
     const TensorType& type = graph.node(id).type;
-    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
-    Sizes& own = sizes[name];
-    VKF_TRY(bytes, checked(name, type, inputs.find(name)->second, own, local.symbols));
+    const std::string& name = api::input_name(graph, id);
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) continue;
+    Sizes own = local.sizes[name];
+    VKF_TRY(bytes, checked(name, type, given->second, own, local.symbols));
     const auto layout = sharded.inputs.find(name);
     for (std::size_t axis = 0; layout != sharded.inputs.end() && axis < own.size(); ++axis) {
       const int over = layout->second[axis];

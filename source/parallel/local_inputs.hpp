@@ -10,13 +10,25 @@
 
 namespace vkfuse::parallel {
 
+using WholeSizes = std::map<std::string, Sizes, std::less<>>;
+
 struct LocalInputs {
-  std::map<std::string, std::vector<std::byte>, std::less<>> values;  ///< this rank's parts, by name
-  SymbolValues symbols;
+  std::map<std::string, std::vector<std::byte>, std::less<>> values;  ///< this rank's parts of what was given, by name
+  WholeSizes sizes;                                                   ///< of what was given, whole
+  SymbolValues symbols;                                               ///< of all inputs that are known
 };
 
-/// Checks inputs, which are whole, against a graph that is not divided, and takes this rank's part of each.
-Result<LocalInputs> local_inputs(const ir::Graph& graph, const Sharded& sharded, const std::vector<int>& mesh, int rank,
-                                 const Inputs& inputs);
+/// A program as it was given, and a rank's part of it.
+struct DividedProgram {
+  const ir::Graph& graph;  ///< not divided
+  const Sharded& sharded;
+  const std::vector<int>& mesh;
+  int rank = 0;
+};
+
+/// Checks inputs, which are whole, against a program that is not divided, and takes this rank's part of each. `placed`
+/// are inputs that are known from before, which may be left out; any other must be given, if `needs_all`.
+Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed = {},
+                                 bool needs_all = true);
 
 }  // namespace vkfuse::parallel

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <set>
 
 #include "api/program.hpp"
 #include "api/states.hpp"
@@ -9,170 +10,23 @@
 #include "base/mutations.hpp"
 #include "parallel/agreement.hpp"
 #include "parallel/cut.hpp"
+#include "parallel/deadline.hpp"
 #include "parallel/exchange.hpp"
 #include "parallel/local_inputs.hpp"
+#include "parallel/run.hpp"
 #include "parallel/sharding.hpp"
+#include "parallel/staged_link.hpp"
 #include "passes/passes.hpp"
 #include "vkfuse/parallel.hpp"
 
 namespace vkfuse {
 
+using parallel::Run;
 using parallel::Step;
-
-struct ParallelProgram::State {
-  State(Device on, std::shared_ptr<Transport> over) : device(std::move(on)), transport(std::move(over)) {}
-
-  Device device;
-  std::shared_ptr<Transport> transport;
-  std::chrono::milliseconds timeout{};
-  std::vector<int> mesh;
-  std::uint64_t number = 0;   ///< of this program among those of the transport, on every rank
-  ir::Graph graph;            ///< as it was given
-  parallel::Sharded sharded;  ///< its graph is that of this rank
-  parallel::Cut cut;
-  std::vector<std::optional<Executable>> programs;     ///< of parts; none where a part computes nothing
-  std::optional<Error> failure;                        ///< of an earlier run: ranks are no longer in step
-  std::map<std::string, Buffer, std::less<>> buffers;  ///< of values, kept between runs
-};
 
 namespace {
 
 using State = ParallelProgram::State;
-using Clock = std::chrono::steady_clock;
-
-/// Buffers are bound whole 16 bytes at a time.
-std::uint64_t padded(std::int64_t bytes) { return std::max<std::uint64_t>(static_cast<std::uint64_t>(bytes), 16); }
-
-/// A timeout is as long as somebody likes, and the clock's range is not.
-Clock::time_point after(std::chrono::milliseconds timeout) {
-  return Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
-}
-
-/// A run of this rank: values by name, on the device.
-class Run {
- public:
-  explicit Run(State& state) : state_(state) {}
-
-  Result<Outputs> run(const Inputs& inputs) {
-    VKF_CHECK_OK(upload(inputs));
-    VKF_CHECK_OK(begin());
-    for (std::size_t part = 0; part < state_.programs.size(); ++part) {
-      VKF_CHECK_OK(run_part(part));
-      if (part == state_.cut.steps.size()) break;
-      for (const Step& step : state_.cut.steps[part]) VKF_CHECK_OK(run_step(step));
-    }
-    return download();
-  }
-
- private:
-  Result<void> upload(const Inputs& inputs);
-  /// Ranks that are in step know that they are.
-  Result<void> begin();
-  /// Of the exchanges of one collective.
-  [[nodiscard]] Clock::time_point deadline() const {
-    return after(VKF_PLANT(late_deadline, state_.timeout, state_.timeout + std::chrono::seconds(7)));
-  }
-  /// What a rank that fails in this collective was at.
-  [[nodiscard]] std::string at(const Step& step, std::size_t collective) const {
-    return fmt::format("'{}' %{}, collective {} of the program, with a timeout of {} ms", step.node.op->name, step.id,
-                       collective, state_.timeout.count());
-  }
-  Result<void> run_part(std::size_t part);
-  Result<void> run_step(const Step& step);
-  Result<Outputs> download();
-  Result<Sizes> sizes_of(const Shape& shape) const;
-  /// Of a value of this name, kept since an earlier run if that was of this size.
-  Result<Buffer> buffer_for(const std::string& name, std::int64_t bytes);
-  Result<parallel::SharedBytes> read(const std::string& name, std::int64_t bytes) const;
-
-  State& state_;
-  SymbolValues symbols_;
-  std::size_t collective_ = 0;
-};
-
-Result<Sizes> Run::sizes_of(const Shape& shape) const { return resolve(shape, symbols_); }
-
-Result<Buffer> Run::buffer_for(const std::string& name, std::int64_t bytes) {
-  const auto kept = state_.buffers.find(name);
-  if (kept != state_.buffers.end() && kept->second.size() == padded(bytes)) return kept->second;
-  VKF_TRY(buffer, state_.device.allocate(padded(bytes)));
-  state_.buffers.insert_or_assign(name, buffer);
-  return buffer;
-}
-
-Result<parallel::SharedBytes> Run::read(const std::string& name, std::int64_t bytes) const {
-  auto made = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
-  if (bytes > 0) VKF_CHECK_OK(state_.buffers.at(name).read(*made));
-  return made;
-}
-
-Result<void> Run::upload(const Inputs& inputs) {
-  VKF_TRY(local, parallel::local_inputs(state_.graph, state_.sharded, state_.mesh, state_.transport->rank(), inputs));
-  symbols_ = std::move(local.symbols);
-  for (const auto& [name, bytes] : local.values) {
-    VKF_TRY(buffer, buffer_for(name, static_cast<std::int64_t>(bytes.size())));
-    if (!bytes.empty()) VKF_CHECK_OK(buffer.write(bytes));
-  }
-  return {};
-}
-
-Result<void> Run::begin() {
-  const auto first = std::ranges::find_if(state_.cut.steps, [](const auto& steps) { return !steps.empty(); });
-  if (first == state_.cut.steps.end()) return {};
-  auto agreed = parallel::agree_about_run(*state_.transport, {state_.number, symbols_}, deadline());
-  if (agreed) return {};
-  return std::move(agreed).error().within(fmt::format("beginning a run, before {}", at(first->front(), 0)));
-}
-
-Result<void> Run::run_part(std::size_t part) {
-  if (!state_.programs[part]) return {};
-  const Executable& program = *state_.programs[part];
-  Bindings bindings;
-  const auto note_symbols = [&](const Shape& shape) {
-    for (const Dim& dim : shape) {
-      if (dim.is_symbol())
-        bindings.symbols.insert_or_assign(std::string(dim.name()), symbols_.at(std::string(dim.name())));
-    }
-  };
-  for (const Port& port : program.inputs()) {
-    bindings.inputs.emplace(port.name, state_.buffers.at(port.name));
-    note_symbols(port.shape);
-  }
-  for (const Port& port : program.outputs()) {
-    VKF_TRY(sizes, sizes_of(port.shape));
-    VKF_TRY(bytes, byte_count(port.dtype, sizes));
-    VKF_TRY(buffer, buffer_for(port.name, bytes));
-    bindings.outputs.emplace(port.name, buffer);
-    note_symbols(port.shape);
-  }
-  VKF_TRY(submission, program.submit(bindings));
-  return submission.wait();
-}
-
-Result<void> Run::run_step(const Step& step) {
-  VKF_TRY(sizes, sizes_of(step.operand_type.shape));
-  VKF_TRY(bytes, byte_count(step.operand_type.dtype, sizes));
-  VKF_TRY(operand, read(step.operand, bytes));
-  const std::uint64_t number = state_.transport->take_numbers(parallel::kExchanges);
-  auto result = parallel::run_collective(
-      *state_.transport, {step.node, step.operand_type.dtype, std::move(sizes), operand, number, deadline()});
-  const std::size_t collective = collective_++;
-  if (!result) return std::move(result).error().within(fmt::format("running {}", at(step, collective)));
-  VKF_TRY(buffer, buffer_for(step.result, static_cast<std::int64_t>((*result)->size())));
-  if (!(*result)->empty()) VKF_CHECK_OK(buffer.write(**result));
-  return {};
-}
-
-Result<Outputs> Run::download() {
-  Outputs outputs;
-  for (const parallel::Cut::Result& output : state_.cut.outputs) {
-    VKF_TRY(sizes, sizes_of(output.type.shape));
-    VKF_TRY(count, byte_count(output.type.dtype, sizes));
-    VKF_TRY(bytes, read(output.value, count));
-    outputs[output.name] = {output.type.dtype, std::move(sizes), std::move(*bytes)};
-  }
-  return outputs;
-}
 
 /// The others do not wait for a rank that has failed.
 template <typename T>
@@ -194,12 +48,9 @@ Result<void> compile_parts(State& state, const CompileOptions& options) {
 }
 
 Result<void> check_groups(const State& state) {
-  for (const std::vector<Step>& steps : state.cut.steps) {
-    for (const Step& step : steps) {
-      VKF_TRY(members,
-              parallel::members_of(*ir::group_of(step.node), state.transport->rank(), state.transport->size()));
-      static_cast<void>(members);
-    }
+  for (const ir::NodeId id : state.collectives) {
+    const ir::RankGroup& group = *ir::group_of(state.sharded.graph.node(id));
+    VKF_CHECK_OK(parallel::members_of(group, state.transport->rank(), state.transport->size()));
   }
   return {};
 }
@@ -228,13 +79,28 @@ Result<void> check_mesh(const State& state) {
 
 /// Ranks that count along other meshes have other parts, whatever they exchange.
 std::vector<std::string> lines_of(const State& state) {
-  std::vector<std::string> lines = parallel::collective_lines(state.cut);
+  std::vector<std::string> lines = parallel::collective_lines(state.sharded.graph);
   if (state.mesh.empty()) return lines;
   for (std::string& line : lines) line += fmt::format(", over a mesh of [{}]", fmt::join(state.mesh, ", "));
   return lines;
 }
 
-Result<void> prepare(State& state, const ParallelOptions& options) {
+/// What carries values between parts, for programs that have some.
+Result<void> open_link(State& state) {
+  if (state.collectives.empty()) return {};
+  VKF_TRY(link, state.transport->link(state.device));
+  state.link = link != nullptr ? std::move(link) : parallel::staged_link(state.device, *state.transport);
+  VKF_TRY(computed, Timeline::create(state.device));
+  VKF_TRY(exchanged, Timeline::create(state.device));
+  state.computed = {std::move(computed), 0};
+  state.exchanged = {std::move(exchanged), 0};
+  for (const std::vector<Step>& steps : state.cut.steps) {
+    for (const Step& step : steps) state.linked.insert({step.operand, step.result});
+  }
+  return {};
+}
+
+Result<void> divide(State& state) {
   // No rank waits for a value that nothing reads.
   VKF_TRY(live, passes::remove_dead(state.graph));
   state.graph = std::move(live);
@@ -245,14 +111,25 @@ Result<void> prepare(State& state, const ParallelOptions& options) {
     VKF_TRY(sharded, parallel::shard_graph(state.graph, state.mesh, state.transport->rank()));
     state.sharded = std::move(sharded);
   }
-  VKF_TRY(cut, parallel::cut_at_collectives(state.sharded.graph));
-  state.cut = std::move(cut);
+  const ir::Graph& graph = state.sharded.graph;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (parallel::is_collective(graph.node(id))) state.collectives.push_back(id);
+  }
   VKF_CHECK_OK(check_groups(state));
+  VKF_TRY(lowered, parallel::lower_collectives(graph, state.transport->rank()));
+  VKF_TRY(cut, parallel::cut_at_collectives(lowered));
+  state.cut = std::move(cut);
+  return {};
+}
+
+Result<void> prepare(State& state, const ParallelOptions& options) {
+  VKF_CHECK_OK(divide(state));
   // Before anything is compiled: a mistake is known at once.
-  VKF_CHECK_OK(parallel::agree(*state.transport, lines_of(state), after(options.compile_timeout)));
+  VKF_CHECK_OK(parallel::agree(*state.transport, lines_of(state), parallel::deadline_after(options.compile_timeout)));
+  VKF_CHECK_OK(open_link(state));
   VKF_CHECK_OK(compile_parts(state, options.compile));
   // Runs begin when the last rank has compiled, so that their timeout is of runs alone.
-  return parallel::agree(*state.transport, {"compiled"}, after(options.compile_timeout));
+  return parallel::agree(*state.transport, {"compiled"}, parallel::deadline_after(options.compile_timeout));
 }
 
 Result<ParallelProgram> compile_graph(const Device& device, std::shared_ptr<Transport> transport,
@@ -283,40 +160,114 @@ std::string part_text(const State& state, std::size_t part) {
                      state.cut.parts[part].size() - state.cut.parts[part].inputs().size());
 }
 
-std::string step_text(const State& state, const Step& step) {
-  const ir::RankGroup& group = *ir::group_of(step.node);
-  std::string text =
-      fmt::format("  {} {} = {} of {} : {}, between {} ranks that are {} apart", step.node.op->name, step.result,
-                  step.operand, to_text(step.operand_type), to_text(step.node.type), group.ranks, group.stride);
-  const Result<Sizes> sizes = resolve(step.operand_type.shape, {});
+/// A collective of the divided graph, and why it is there.
+std::string collective_text(const State& state, ir::NodeId id) {
+  const ir::Node& node = state.sharded.graph.node(id);
+  const ir::Node& operand = state.sharded.graph.node(node.operands.front());
+  const auto* input = std::get_if<ir::InputPayload>(&operand.payload);
+  const std::string name = input != nullptr ? input->name : fmt::format("%{}", node.operands.front());
+  const ir::RankGroup& group = *ir::group_of(node);
+  std::string text = fmt::format("  {} %{} = {} of {} : {}, between {} ranks that are {} apart", node.op->name, id,
+                                 name, to_text(operand.type), to_text(node.type), group.ranks, group.stride);
+  const Result<Sizes> sizes = resolve(operand.type.shape, {});
   if (sizes) {
-    const Result<std::int64_t> bytes = byte_count(step.operand_type.dtype, *sizes);
-    if (bytes) text += fmt::format(", {} bytes sent", parallel::bytes_sent(step.node, *bytes));
+    const Result<std::int64_t> bytes = byte_count(operand.type.dtype, *sizes);
+    if (bytes) text += fmt::format(", {} bytes sent", parallel::bytes_sent(node, *bytes));
   }
   for (const parallel::Reason& reason : state.sharded.reasons) {
-    if (reason.value == step.id) text += fmt::format("\n    why: {}", reason.text);
+    if (reason.value == id) text += fmt::format("\n    why: {}", reason.text);
   }
   return text + "\n";
+}
+
+/// What runs behind a part. A collective that takes two exchanges is named at the first.
+std::string steps_text(const State& state, const std::vector<Step>& steps, std::set<ir::NodeId>& named) {
+  std::string text;
+  for (const Step& step : steps) {
+    const bool is_first = named.insert(step.origin).second;
+    text += is_first ? collective_text(state, step.origin)
+                     : fmt::format("  %{}, its second exchange: each rank's part to all\n", step.origin);
+  }
+  return text;
+}
+
+parallel::DividedProgram divided(const State& state) {
+  return {state.graph, state.sharded, state.mesh, state.transport->rank()};
+}
+
+/// Ends what other ranks may wait for, or what waits for them.
+template <typename T>
+Result<T> settled(State& state, Result<T> result) {
+  if (result) return result;
+  state.failure = result.error();
+  if (state.link != nullptr) state.link->abandon();
+  return told(*state.transport, std::move(result));
+}
+
+/// A run with the inputs that are given beside those that are placed.
+Result<Run> run_with(State& state, const Inputs& inputs) {
+  VKF_TRY(local, parallel::local_inputs(divided(state), inputs, state.placed));
+  for (const auto& given : inputs) state.placed.erase(given.first);
+  Run run(state, std::move(local.symbols));
+  VKF_CHECK_OK(run.upload(std::move(local.values)));
+  VKF_CHECK_OK(run.run());
+  return run;
+}
+
+/// The work of one thread at a time, as long as no run has failed.
+template <typename Work>
+auto in_turn(State& state, Work&& work) -> decltype(work()) {
+  return api::guarded([&]() -> decltype(work()) {
+    const std::scoped_lock lock(state.transport->turn());
+    if (state.failure) return Error(*state.failure).within("running a program after a run that has failed");
+    return work();
+  });
 }
 
 }  // namespace
 
 Result<Outputs> ParallelProgram::run(const Inputs& inputs) const {
-  return api::guarded([&]() -> Result<Outputs> {
-    const std::scoped_lock lock(state_->transport->turn());
-    if (state_->failure) return Error(*state_->failure).within("running a program after a run that has failed");
-    Result<Outputs> outputs = told(*state_->transport, api::guarded([&] { return Run(*state_).run(inputs); }));
-    if (!outputs) state_->failure = outputs.error();
-    return outputs;
+  return in_turn(*state_, [&]() -> Result<Outputs> {
+    return settled(*state_, api::guarded([&]() -> Result<Outputs> {
+      VKF_TRY(done, run_with(*state_, inputs));
+      return done.download();
+    }));
+  });
+}
+
+Result<void> ParallelProgram::upload(const Inputs& inputs) const {
+  return in_turn(*state_, [&]() -> Result<void> {
+    VKF_TRY(local, parallel::local_inputs(divided(*state_), inputs, state_->placed, false));
+    VKF_CHECK_OK(Run(*state_, {}).upload(std::move(local.values)));
+    for (auto& [name, sizes] : local.sizes) state_->placed[name] = std::move(sizes);
+    return {};
+  });
+}
+
+Result<void> ParallelProgram::execute() const {
+  return in_turn(*state_, [&]() -> Result<void> {
+    return settled(*state_, api::guarded([&]() -> Result<void> {
+      VKF_TRY(done, run_with(*state_, {}));
+      static_cast<void>(done);
+      return {};
+    }));
+  });
+}
+
+Result<Outputs> ParallelProgram::download() const {
+  return in_turn(*state_, [&]() -> Result<Outputs> {
+    if (!state_->has_run) return invalid("The program '{}' has no results yet: 0 runs have ended.", state_->graph.name);
+    return Run(*state_, state_->symbols).download();
   });
 }
 
 std::string ParallelProgram::explain() const {
   std::string text = fmt::format("rank {} of {}\n", state_->transport->rank(), state_->transport->size());
+  std::set<ir::NodeId> named;
   for (std::size_t part = 0; part < state_->programs.size(); ++part) {
     text += part_text(*state_, part);
     if (part == state_->cut.steps.size()) break;
-    for (const Step& step : state_->cut.steps[part]) text += step_text(*state_, step);
+    text += steps_text(*state_, state_->cut.steps[part], named);
   }
   return text;
 }
@@ -343,11 +294,7 @@ int ParallelProgram::kernel_count() const {
   return kernels;
 }
 
-int ParallelProgram::collective_count() const {
-  std::size_t count = 0;
-  for (const std::vector<Step>& steps : state_->cut.steps) count += steps.size();
-  return static_cast<int>(count);
-}
+int ParallelProgram::collective_count() const { return static_cast<int>(state_->collectives.size()); }
 
 Result<ParallelProgram> compile_parallel(const Device& device, std::shared_ptr<Transport> transport,
                                          std::span<const Tensor> outputs, const ParallelOptions& options) {

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "parallel/exchange.hpp"
-#include "parallel/join.hpp"
 #include "parallel/ranks.hpp"
 #include "support/fuzz.hpp"
 
@@ -92,25 +91,36 @@ TEST(Collectives, LargeSumsOfPartsThatAreNotEqual) {
   }
 }
 
-/// Several slices, which are joined as they arrive.
-TEST(Collectives, SumsOfSeveralSlices) {
-  const std::vector<std::int64_t> sizes = {2, 700'001};
-  const auto results = on_ranks<std::vector<float>>(2, [&](int rank, std::shared_ptr<Transport> transport) {
-    ir::Graph graph;
-    const ir::NodeId x = must(graph.add_input("x", {DType::f32, {2, 700'001}}));
-    const ir::NodeId y = must(graph.add_structured(ops::row("all_reduce_sum"), {x}, ir::AllReducePayload{{2, 1}}));
-    auto bytes = std::make_shared<std::vector<std::byte>>(2 * 700'001 * sizeof(float));
-    auto* elements = reinterpret_cast<float*>(bytes->data());
-    for (int i = 0; i < 2 * 700'001; ++i) elements[i] = static_cast<float>(i % 1000 * (rank + 1));
-    const auto result = must(parallel::run_collective(
-        *transport, {graph.node(y), DType::f32, sizes, bytes, transport->take_numbers(parallel::kExchanges),
-                     std::chrono::steady_clock::now() + std::chrono::seconds(60)}));
-    const auto* sums = reinterpret_cast<const float*>(result->data());
-    return std::vector<float>(sums, sums + 2 * 700'001);
-  });
-  for (const auto& sums : results) {
-    for (int i = 0; i < 2 * 700'001; ++i)
-      ASSERT_EQ(sums[static_cast<std::size_t>(i)], static_cast<float>(i % 1000 * 3)) << i;
+/// Values of several rounds: the device copies one while another is exchanged.
+TEST(Collectives, ValuesOfSeveralRounds) {
+  constexpr int kRows = 5, kColumns = 1'400'003;
+  const auto results =
+      on_ranks<std::map<std::string, std::vector<float>>>(2, [&](int rank, std::shared_ptr<Transport> transport) {
+        const Tensor x = Tensor::input("x", DType::f32, {kRows, kColumns});
+        ParallelOptions options;
+        options.compile.output_names = {"sum", "all"};
+        const auto program = must(compile_parallel(
+            device(), transport, {all_reduce(x, Join::sum, {2, 1}), all_gather(x, 0, {2, 1})}, options));
+        std::vector<float> elements(kRows * kColumns);
+        for (std::size_t i = 0; i < elements.size(); ++i)
+          elements[i] = static_cast<float>(static_cast<int>(i % 1000) * (rank + 1));
+        const Outputs outputs = must(program.run({{"x", HostView(elements)}}));
+        std::map<std::string, std::vector<float>> made;
+        for (const auto& [name, tensor] : outputs) {
+          const auto values = tensor.as<float>();
+          made[name].assign(values.begin(), values.end());
+        }
+        return made;
+      });
+  for (const auto& made : results) {
+    const std::vector<float>&sum = made.at("sum"), &all = made.at("all");
+    ASSERT_EQ(sum.size(), kRows * kColumns);
+    ASSERT_EQ(all.size(), 2 * sum.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const auto one = static_cast<float>(i % 1000);
+      const bool is_right = sum[i] == 3 * one && all[i] == one && all[sum.size() + i] == 2 * one;
+      ASSERT_TRUE(is_right) << i;
+    }
   }
 }
 
@@ -162,21 +172,57 @@ TEST(Collectives, OfSymbolicSizes) {
   }
 }
 
+/// all_reduce of elements that ranks give, on rank 0.
+template <typename T>
+std::vector<T> joined_elements(Join join, DType dtype, const std::vector<std::vector<T>>& given) {
+  const int ranks = static_cast<int>(given.size());
+  return on_ranks<std::vector<T>>(ranks, [&](int rank, std::shared_ptr<Transport> transport) {
+    const auto& own = given[static_cast<std::size_t>(rank)];
+    const Tensor x = Tensor::input("x", dtype, {static_cast<std::int64_t>(own.size())});
+    const auto program = must(compile_parallel(device(), transport, {all_reduce(x, join, {ranks, 1})}));
+    const Outputs outputs = must(program.run({{"x", HostView(own)}}));
+    const auto values = outputs.at("y").as<T>();
+    return std::vector<T>(values.begin(), values.end());
+  })[0];
+}
+
 TEST(Collectives, JoinsKeepNaNAndWrapIntegers) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> a = {1, nan, 3, -5}, b = {2, 1, nan, -7};
-  std::vector<float> y(4);
-  const std::span<const std::byte> values[] = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))};
-  parallel::join_elements("max", DType::f32, values, std::as_writable_bytes(std::span(y)));
+  const auto y = joined_elements<float>(Join::max, DType::f32, {{1, nan, 3, -5}, {2, 1, nan, -7}});
   EXPECT_EQ(y[0], 2);
   EXPECT_TRUE(std::isnan(y[1]));
   EXPECT_TRUE(std::isnan(y[2]));
   EXPECT_EQ(y[3], -5);
-  const std::vector<std::uint8_t> c = {200, 255}, d = {100, 1};
-  std::vector<std::uint8_t> z(2);
-  const std::span<const std::byte> bytes[] = {std::as_bytes(std::span(c)), std::as_bytes(std::span(d))};
-  parallel::join_elements("add", DType::u8, bytes, std::as_writable_bytes(std::span(z)));
+  const auto z = joined_elements<std::uint8_t>(Join::sum, DType::u8, {{200, 255}, {100, 1}});
   EXPECT_EQ(z, (std::vector<std::uint8_t>{44, 0}));
+}
+
+/// Inputs that stay, results that stay.
+TEST(Collectives, PlacedInputsAndResultsStayOnTheDevice) {
+  on_ranks<int>(2, [](int rank, std::shared_ptr<Transport> transport) {
+    const Dim n = Dim::any("n");
+    const Tensor x = Tensor::input("x", DType::f32, {n, 4}), w = Tensor::input("w", DType::f32, {4});
+    const auto program = must(compile_parallel(device(), transport, {all_reduce(x * w, Join::sum, {2, 1})}));
+    const auto filled = [&](float value, std::size_t count) { return std::vector<float>(count, value); };
+    EXPECT_NE(program.download().error().message.find("0 runs"), std::string::npos);
+    const std::vector<float> twos = filled(2, 4), ones = filled(1, 4), eight = filled(static_cast<float>(rank + 1), 8);
+    EXPECT_NE(program.upload({{"z", HostView(twos)}}).error().message.find("no input 'z'"), std::string::npos);
+    must(program.upload({{"w", HostView(twos)}}));
+    const auto first = [&] { return must(program.download()).at("y").as<float>()[0]; };
+    EXPECT_EQ(must(program.run({{"x", HostView(eight)}})).at("y").as<float>()[7], 6);
+    must(program.upload({{"x", HostView(eight)}}));
+    must(program.execute());
+    EXPECT_EQ(first(), 6);
+    must(program.upload({{"w", HostView(ones)}}));
+    must(program.execute());
+    EXPECT_EQ(first(), 3);
+    EXPECT_EQ(must(program.download()).at("y").sizes, (std::vector<std::int64_t>{2, 4}));
+    // What a run is given takes the place of what was placed, for this run.
+    EXPECT_EQ(must(program.run({{"w", HostView(twos)}})).at("y").as<float>()[0], 6);
+    const Result<Outputs> lacks = program.run({});
+    EXPECT_FALSE(lacks.ok());
+    return 0;
+  });
 }
 
 constexpr const char* kEveryCollective = R"(graph "collectives" {
@@ -208,11 +254,8 @@ TEST(Collectives, AreReadAsTheyArePrintedAndRun) {
 
 /// 2048 + 1 + 1 in f16: 2048 where each sum is rounded, 2050 where the last is.
 TEST(Collectives, HalvesAreAddedUpInFloats) {
-  std::vector<std::uint16_t> one = {ops::f16_from(2048)}, two = {ops::f16_from(1)}, three = {ops::f16_from(1)};
-  std::vector<std::uint16_t> sum(1);
-  const std::span<const std::byte> values[] = {std::as_bytes(std::span(one)), std::as_bytes(std::span(two)),
-                                               std::as_bytes(std::span(three))};
-  parallel::join_elements("add", DType::f16, values, std::as_writable_bytes(std::span(sum)));
+  const std::vector<std::vector<std::uint16_t>> given = {{ops::f16_from(2048)}, {ops::f16_from(1)}, {ops::f16_from(1)}};
+  const auto sum = joined_elements<std::uint16_t>(Join::sum, DType::f16, given);
   EXPECT_EQ(ops::f16_to(sum[0]), 2050);
 }
 

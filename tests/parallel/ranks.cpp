@@ -36,7 +36,7 @@ JoinedJob joined(const Job& job) {
       sharded = must(parallel::shard_graph(job.graph(rank), job.mesh, rank));
     }
     const Inputs views = views_of(job.graph(rank), job.data_of(rank));
-    auto local = must(parallel::local_inputs(job.graph(rank), sharded, job.mesh, rank, views));
+    auto local = must(parallel::local_inputs({job.graph(rank), sharded, job.mesh, rank}, views));
     for (auto& [name, bytes] : local.values)
       made.data.inputs[parallel::name_on(name, static_cast<std::size_t>(rank))] = std::move(bytes);
     made.data.symbols = local.symbols;

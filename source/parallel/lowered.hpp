@@ -1,0 +1,27 @@
+// The graph of a rank whose collectives move bytes and compute nothing: what they compute is ops of the graph, and so
+// fuses with what is around them.
+#pragma once
+
+#include <map>
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::parallel {
+
+/// Collectives are of four kinds here, each on whole values that lie as they are sent: all_gather and all_to_all along
+/// axis 0, broadcast_from and send_receive.
+struct Lowered {
+  ir::Graph graph;
+  std::map<ir::NodeId, ir::NodeId> origins;  ///< of each collective: the one that it is part of, in the graph before
+};
+
+/// Sums become messages and additions: of two ranks each sends its value to the other; of more, each has a part from
+/// all, adds it up and sends the sum to all; small values go whole to all. Every rank adds in the order of the ranks
+/// or takes over what another one has added, so that results have the same bits on all. f16 and bf16 are added up in
+/// f32 and rounded once.
+Result<Lowered> lower_collectives(const ir::Graph& graph, int rank);
+
+/// Bytes that one rank sends to others in a collective of the graph before, for plans.
+std::int64_t bytes_sent(const ir::Node& node, std::int64_t operand_bytes);
+
+}  // namespace vkfuse::parallel

@@ -1,0 +1,159 @@
+#include "parallel/run.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/mutations.hpp"
+#include "parallel/agreement.hpp"
+#include "parallel/deadline.hpp"
+#include "parallel/exchange.hpp"
+
+namespace vkfuse::parallel {
+
+namespace {
+
+/// Buffers are bound whole 16 bytes at a time.
+std::uint64_t padded(std::int64_t bytes) { return std::max<std::uint64_t>(static_cast<std::uint64_t>(bytes), 16); }
+
+}  // namespace
+
+std::chrono::milliseconds Run::timeout() const {
+  return VKF_PLANT(late_deadline, state_.timeout, state_.timeout + std::chrono::seconds(7));
+}
+
+std::string Run::at(ir::NodeId collective) const {
+  const auto number = std::ranges::find(state_.collectives, collective) - state_.collectives.begin();
+  return fmt::format("'{}' %{}, collective {} of the program, with a timeout of {} ms",
+                     state_.sharded.graph.node(collective).op->name, collective, number, state_.timeout.count());
+}
+
+Result<void> Run::run() {
+  VKF_CHECK_OK(begin());
+  for (std::size_t part = 0; part < state_.programs.size(); ++part) {
+    VKF_CHECK_OK(run_part(part));
+    if (part == state_.cut.steps.size()) break;
+    for (const Step& step : state_.cut.steps[part]) VKF_CHECK_OK(run_step(step));
+  }
+  return finish();
+}
+
+Result<Sizes> Run::sizes_of(const Shape& shape) const { return resolve(shape, symbols_); }
+
+Result<Buffer> Run::buffer_for(const std::string& name, std::int64_t bytes, bool clears) {
+  const auto kept = state_.buffers.find(name);
+  if (kept != state_.buffers.end() && kept->second.size() == padded(bytes)) return kept->second;
+  VKF_TRY(buffer,
+          state_.linked.contains(name) ? state_.link->allocate(padded(bytes)) : state_.device.allocate(padded(bytes)));
+  if (clears) VKF_CHECK_OK(buffer.write(std::vector<std::byte>(padded(bytes))));
+  state_.buffers.insert_or_assign(name, buffer);
+  return buffer;
+}
+
+Result<void> Run::upload(std::map<std::string, std::vector<std::byte>, std::less<>> values) {
+  for (const auto& [name, bytes] : values) {
+    VKF_TRY(buffer, buffer_for(name, static_cast<std::int64_t>(bytes.size())));
+    if (!bytes.empty()) VKF_CHECK_OK(buffer.write(bytes));
+  }
+  return {};
+}
+
+Result<void> Run::begin() {
+  if (state_.collectives.empty()) return {};
+  auto agreed = agree_about_run(*state_.transport, {state_.number, symbols_}, deadline_after(timeout()));
+  if (agreed) return {};
+  return std::move(agreed).error().within(fmt::format("beginning a run, before {}", at(state_.collectives.front())));
+}
+
+Result<void> Run::run_part(std::size_t part) {
+  if (!state_.programs[part]) return {};
+  const Executable& program = *state_.programs[part];
+  Bindings bindings;
+  const auto note_symbols = [&](const Shape& shape) {
+    for (const Dim& dim : shape) {
+      if (dim.is_symbol())
+        bindings.symbols.insert_or_assign(std::string(dim.name()), symbols_.at(std::string(dim.name())));
+    }
+  };
+  for (const Port& port : program.inputs()) {
+    bindings.inputs.emplace(port.name, state_.buffers.at(port.name));
+    note_symbols(port.shape);
+  }
+  for (const Port& port : program.outputs()) {
+    VKF_TRY(sizes, sizes_of(port.shape));
+    VKF_TRY(bytes, byte_count(port.dtype, sizes));
+    VKF_TRY(buffer, buffer_for(port.name, bytes));
+    bindings.outputs.emplace(port.name, buffer);
+    note_symbols(port.shape);
+  }
+  if (state_.link != nullptr) {
+    bindings.wait_for = {{state_.exchanged->timeline, state_.exchanged->value}};
+    bindings.signal = {{state_.computed->timeline, state_.computed->value + 1}};
+  }
+  VKF_TRY(submission, program.submit(bindings));
+  if (state_.link != nullptr) ++state_.computed->value;
+  submissions_.push_back(std::move(submission));
+  return {};
+}
+
+Result<void> Run::run_step(const Step& step) {
+  VKF_TRY(sizes, sizes_of(step.operand_type.shape));
+  VKF_TRY(bytes, byte_count(step.operand_type.dtype, sizes));
+  VKF_TRY(result_sizes, sizes_of(step.node.type.shape));
+  VKF_TRY(result_bytes, byte_count(step.node.type.dtype, result_sizes));
+  VKF_TRY(members, members_of(*ir::group_of(step.node), state_.transport->rank(), state_.transport->size()));
+  auto messages = messages_of(step.node, members, static_cast<std::uint64_t>(bytes));
+  VKF_TRY(to, buffer_for(step.result, result_bytes, messages.receives.empty()));
+  Counter& computed = *state_.computed;
+  Counter& exchanged = *state_.exchanged;
+  DeviceExchange exchange{state_.buffers.at(step.operand),
+                          to,
+                          std::move(messages.sends),
+                          std::move(messages.receives),
+                          messages.bytes,
+                          {computed.timeline, computed.value},
+                          {exchanged.timeline, exchanged.value + 1},
+                          timeout()};
+  auto begun = state_.link->exchange(exchange);
+  if (!begun) return std::move(begun).error().within(fmt::format("running {}", at(step.origin)));
+  flights_.push_back({&step, computed.value, ++exchanged.value});
+  return {};
+}
+
+Error Run::silence() {
+  const std::chrono::milliseconds patience = std::min<std::chrono::milliseconds>(timeout(), std::chrono::seconds(2));
+  auto heard = agree(*state_.transport, {"silence"}, deadline_after(patience));
+  if (!heard) return std::move(heard).error();
+  return make_error(ErrorCode::io, "What ranks sent to rank {} has not come until the timeout, though all are there.",
+                    state_.transport->rank());
+}
+
+Result<void> Run::finish() {
+  for (const Flight& flight : flights_) {
+    // What this rank computes takes as long as it takes.
+    for (bool is_computed = false; !is_computed;) {
+      VKF_TRY(reached, state_.computed->timeline.wait(flight.after, std::chrono::seconds(1)));
+      is_computed = reached;
+    }
+    const auto most = std::min<std::chrono::milliseconds>(timeout(), std::chrono::hours(24 * 365));
+    VKF_TRY(has_come, state_.exchanged->timeline.wait(flight.done, most));
+    if (!has_come) return silence().within(fmt::format("running {}", at(flight.step->origin)));
+  }
+  for (const Submission& submission : submissions_) VKF_CHECK_OK(submission.wait());
+  state_.symbols = symbols_;
+  state_.has_run = true;
+  return {};
+}
+
+Result<Outputs> Run::download() {
+  Outputs outputs;
+  for (const Cut::Result& output : state_.cut.outputs) {
+    VKF_TRY(sizes, sizes_of(output.type.shape));
+    VKF_TRY(count, byte_count(output.type.dtype, sizes));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+    if (count > 0) VKF_CHECK_OK(state_.buffers.at(output.value).read(bytes));
+    outputs[output.name] = {output.type.dtype, std::move(sizes), std::move(bytes)};
+  }
+  return outputs;
+}
+
+}  // namespace vkfuse::parallel

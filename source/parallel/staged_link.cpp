@@ -1,0 +1,206 @@
+#include "parallel/staged_link.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "api/states.hpp"
+#include "base/error.hpp"
+#include "base/mutations.hpp"
+#include "parallel/deadline.hpp"
+#include "vulkan/command_buffer.hpp"
+#include "vulkan/device.hpp"
+
+namespace vkfuse::parallel {
+
+namespace {
+
+/// Of all messages of a round together, and the least of one.
+constexpr std::uint64_t kRoundBytes = 16 << 20, kLeastChunk = 64 << 10;
+/// How long the host waits at a time for its own device.
+constexpr std::chrono::nanoseconds kLook = std::chrono::seconds(1);
+
+/// Bytes of a round in the host's memory: `memory` keeps them for a transport that is still at them after an error.
+struct Lane {
+  std::optional<vulkan::Buffer> staging;
+  std::optional<vulkan::CommandBuffer> commands;
+  vulkan::Submission copy;  ///< the last one of the device to or from it
+};
+
+/// Messages of one direction. Where the host sees the buffer, they are in it; else each round has its bytes in one of
+/// two lanes.
+class Side {
+ public:
+  Side(std::shared_ptr<vulkan::Device> device, vulkan::BufferKind kind) : device_(std::move(device)), kind_(kind) {}
+
+  void begin(const Buffer& buffer, const std::vector<BufferPart>& parts, std::uint64_t chunk) {
+    buffer_ = buffer.state();
+    parts_ = parts;
+    chunk_ = chunk;
+    const vulkan::Buffer& memory = buffer_->buffer;
+    is_direct_ = memory.mapped() != nullptr && memory.host_cached();
+  }
+
+  /// Where the bytes of a part are in a round; its length is 0 behind the last.
+  std::span<std::byte> bytes(std::size_t part, std::uint64_t round) {
+    const std::uint64_t length = length_of(part, round);
+    std::byte* const at = is_direct_ ? buffer_->buffer.mapped() + buffer_->offset + parts_[part].offset + round * chunk_
+                                     : lanes_[round % 2]->staging->mapped() + part * chunk_;
+    return {at, static_cast<std::size_t>(length)};
+  }
+
+  /// A lane for the round, which the device is not at any more.
+  Result<void> prepare(std::uint64_t round) {
+    if (is_direct_ || parts_.empty()) return {};
+    std::shared_ptr<Lane>& lane = lanes_[round % 2];
+    if (lane == nullptr) lane = std::make_shared<Lane>();
+    VKF_CHECK_OK(std::exchange(lane->copy, {}).wait());
+    const std::uint64_t needed = parts_.size() * chunk_;
+    if (!lane->staging || lane->staging->size() < needed) {
+      lane->staging.reset();
+      VKF_TRY(staging, vulkan::Buffer::create(device_, needed, kind_));
+      lane->staging = std::move(staging);
+    }
+    if (lane->commands) return {};
+    VKF_TRY(commands, vulkan::CommandBuffer::create(device_));
+    lane->commands = std::move(commands);
+    return {};
+  }
+
+  /// Has the device copy a round, to the host or from it.
+  Result<void> copy(std::uint64_t round) {
+    if (is_direct_ || parts_.empty()) return {};
+    using vulkan::Access;
+    Lane& lane = *lanes_[round % 2];
+    vulkan::CommandBuffer& commands = *lane.commands;
+    VKF_CHECK_OK(commands.begin());
+    commands.barrier(Access::compute | Access::transfer, Access::transfer);
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      const std::uint64_t length = length_of(part, round);
+      if (length == 0) continue;
+      const vulkan::BufferRange staged{&*lane.staging, part * chunk_, length};
+      const vulkan::BufferRange there{&buffer_->buffer, buffer_->offset + parts_[part].offset + round * chunk_, length};
+      if (kind_ == vulkan::BufferKind::readback) commands.copy(there, staged);
+      if (kind_ == vulkan::BufferKind::upload) commands.copy(staged, there);
+    }
+    commands.barrier(Access::transfer, Access::compute | Access::transfer | Access::host);
+    VKF_CHECK_OK(commands.end());
+    VKF_TRY(submission, device_->submit(commands));
+    lane.copy = std::move(submission);
+    return {};
+  }
+
+  /// Until the device has copied a round.
+  Result<void> wait(std::uint64_t round) {
+    if (is_direct_ || parts_.empty()) return {};
+    return std::exchange(lanes_[round % 2]->copy, {}).wait();
+  }
+  Result<void> wait_for_all() {
+    for (const std::shared_ptr<Lane>& lane : lanes_) {
+      if (lane != nullptr) VKF_CHECK_OK(std::exchange(lane->copy, {}).wait());
+    }
+    return {};
+  }
+
+  /// What the bytes lie in.
+  [[nodiscard]] std::vector<std::shared_ptr<void>> memory() const { return {buffer_, lanes_[0], lanes_[1]}; }
+  [[nodiscard]] const std::vector<BufferPart>& parts() const { return parts_; }
+
+ private:
+  [[nodiscard]] std::uint64_t length_of(std::size_t part, std::uint64_t round) const {
+    const std::uint64_t all = parts_[part].bytes, before = round * chunk_;
+    return before >= all ? 0 : std::min(chunk_, all - before);
+  }
+
+  std::shared_ptr<vulkan::Device> device_;
+  vulkan::BufferKind kind_;
+  std::shared_ptr<Buffer::State> buffer_;
+  std::vector<BufferPart> parts_;
+  std::uint64_t chunk_ = 0;
+  bool is_direct_ = false;
+  std::array<std::shared_ptr<Lane>, 2> lanes_;
+};
+
+class StagedLink final : public DeviceLink {
+ public:
+  StagedLink(const Device& device, Transport& transport)
+      : device_(device),
+        transport_(transport),
+        down_(device.state()->context->device(), vulkan::BufferKind::readback),
+        up_(device.state()->context->device(), vulkan::BufferKind::upload) {}
+
+  Result<Buffer> allocate(std::uint64_t bytes) override { return device_.allocate(bytes); }
+
+  Result<void> exchange(const DeviceExchange& exchange) override {
+    for (;;) {
+      VKF_TRY(is_reached, exchange.after.timeline.wait(exchange.after.value, kLook));
+      if (is_reached) break;
+    }
+    const auto peers = static_cast<std::uint64_t>(std::max(transport_.size() - 1, 1));
+    const std::uint64_t chunk = std::max(kRoundBytes / peers / 16 * 16, kLeastChunk);
+    const std::uint64_t rounds = (exchange.message_bytes + chunk - 1) / chunk;
+    down_.begin(exchange.from, exchange.sends, chunk);
+    up_.begin(exchange.to, exchange.receives, chunk);
+    const std::uint64_t first = transport_.take_numbers(rounds);
+    const auto deadline = deadline_after(exchange.timeout);
+    if (rounds > 0) VKF_CHECK_OK(fetch(0));
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      if (round + 1 < rounds) VKF_CHECK_OK(fetch(round + 1));
+      VKF_CHECK_OK(down_.wait(round));
+      VKF_CHECK_OK(up_.prepare(round));
+      VKF_CHECK_OK(run(round, first + round, deadline));
+      VKF_CHECK_OK(up_.copy(round));
+    }
+    VKF_CHECK_OK(up_.wait_for_all());
+    return exchange.done.timeline.signal(exchange.done.value);
+  }
+
+  /// Nothing is in flight when exchange() has returned.
+  void abandon() override {}
+
+ private:
+  Result<void> fetch(std::uint64_t round) {
+    VKF_CHECK_OK(down_.prepare(round));
+    return down_.copy(round);
+  }
+
+  Result<void> run(std::uint64_t round, std::uint64_t number, std::chrono::steady_clock::time_point deadline) {
+    Exchange one;
+    one.number = number;
+    one.deadline = deadline;
+    auto memory = std::make_shared<std::vector<std::shared_ptr<void>>>(down_.memory());
+    std::ranges::copy(up_.memory(), std::back_inserter(*memory));
+    one.memory = std::move(memory);
+    std::vector<std::span<const std::byte>> own;  // sent to itself
+    for (std::size_t i = 0; i < down_.parts().size(); ++i) {
+      const std::span<const std::byte> bytes = down_.bytes(i, round);
+      const int to = down_.parts()[i].rank;
+      if (to == transport_.rank()) own.push_back(bytes);
+      if (to != transport_.rank() && !bytes.empty()) one.sends.push_back({to, bytes});
+    }
+    for (std::size_t i = 0, copied = 0; i < up_.parts().size(); ++i) {
+      const std::span<std::byte> bytes = up_.bytes(i, round);
+      const int from = up_.parts()[i].rank;
+      if (from == transport_.rank()) {
+        if (!bytes.empty()) std::memcpy(bytes.data(), own[copied].data(), bytes.size());
+        ++copied;
+      } else if (!bytes.empty()) {
+        one.receives.push_back({from, bytes});
+      }
+    }
+    return transport_.exchange(one);
+  }
+
+  Device device_;
+  Transport& transport_;
+  Side down_, up_;
+};
+
+}  // namespace
+
+std::shared_ptr<DeviceLink> staged_link(const Device& device, Transport& transport) {
+  return std::make_shared<StagedLink>(device, transport);
+}
+
+}  // namespace vkfuse::parallel
