@@ -36,6 +36,7 @@ declare -A allowed=(
   [autodiff]="api ir ops base os"
   [parallel]="api runtime vulkan passes ir ops base os"
   [mpi]="parallel base os"
+  [nccl]="parallel base os"
   [c]="autodiff api ir ops base os"
   [onnx]="api reference ir ops base os"
   [onnx_c]="onnx c os base"

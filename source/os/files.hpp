@@ -31,6 +31,8 @@ class Handle {
   [[nodiscard]] Native native() const { return native_; }
   /// False where what was written has not arrived.
   bool close();
+  /// Somebody else closes it from now on.
+  Native release() { return std::exchange(native_, kNone); }
 
  private:
   Native native_ = kNone;

@@ -114,17 +114,16 @@ Result<void> Run::run_step(const Step& step) {
                           {exchanged.timeline, exchanged.value + 1},
                           timeout()};
   auto begun = state_.link->exchange(exchange);
-  if (!begun) return std::move(begun).error().within(fmt::format("running {}", at(step.origin)));
+  if (!begun) return lost(std::move(begun).error()).within(fmt::format("running {}", at(step.origin)));
   flights_.push_back({&step, computed.value, ++exchanged.value});
   return {};
 }
 
-Error Run::silence() {
+Error Run::lost(Error error) {
+  if (error.code != ErrorCode::io) return error;
   const std::chrono::milliseconds patience = std::min<std::chrono::milliseconds>(timeout(), std::chrono::seconds(2));
-  auto heard = agree(*state_.transport, {"silence"}, deadline_after(patience));
-  if (!heard) return std::move(heard).error();
-  return make_error(ErrorCode::io, "What ranks sent to rank {} has not come until the timeout, though all are there.",
-                    state_.transport->rank());
+  auto heard = agree(*state_.transport, {"lost"}, deadline_after(patience));
+  return heard ? error : std::move(heard).error();
 }
 
 Result<void> Run::finish() {
@@ -136,7 +135,10 @@ Result<void> Run::finish() {
     }
     const auto most = std::min<std::chrono::milliseconds>(timeout(), std::chrono::hours(24 * 365));
     VKF_TRY(has_come, state_.exchanged->timeline.wait(flight.done, most));
-    if (!has_come) return silence().within(fmt::format("running {}", at(flight.step->origin)));
+    if (has_come) continue;
+    Error late = make_error(ErrorCode::io, "What ranks sent to rank {} has not come until the timeout.",
+                            state_.transport->rank());
+    return lost(std::move(late)).within(fmt::format("running {}", at(flight.step->origin)));
   }
   for (const Submission& submission : submissions_) VKF_CHECK_OK(submission.wait());
   state_.symbols = symbols_;

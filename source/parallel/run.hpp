@@ -74,8 +74,8 @@ class Run {
   Result<void> run_part(std::size_t part);
   Result<void> run_step(const Step& step);
   Result<void> finish();
-  /// Who does not answer, of ranks whose values have not come in time.
-  Error silence();
+  /// After values that have not come: names the ranks that do not answer, where some do not.
+  Error lost(Error error);
   Result<Sizes> sizes_of(const Shape& shape) const;
   /// Of a value of this name, kept since an earlier run if that was of this size; a new one is of zeros, if asked for.
   Result<Buffer> buffer_for(const std::string& name, std::int64_t bytes, bool clears = false);

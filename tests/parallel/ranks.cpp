@@ -107,7 +107,7 @@ void compare_with_one_rank(const Job& job, const JoinedJob& over, const std::str
 }  // namespace
 
 Job job_of(const ir::Graph& graph, int ranks, std::vector<int> mesh) {
-  Job job{{graph}, std::move(mesh), ranks, {}, {}, true};
+  Job job{{graph}, std::move(mesh), ranks, {}, {}, true, {}};
   const int given = job.mesh.empty() ? ranks : 1;
   for (int rank = 0; rank < given; ++rank)
     job.data.push_back(small_data(graph, 7 + static_cast<std::uint64_t>(rank), false));
@@ -116,9 +116,10 @@ Job job_of(const ir::Graph& graph, int ranks, std::vector<int> mesh) {
 
 JobResult run_job(const Job& job) {
   JobResult made;
-  made.outputs = on_ranks<Result<Outputs>>(job.ranks, [&](int rank, std::shared_ptr<Transport> transport) {
+  made.outputs = on_ranks<Result<Outputs>>(job.ranks, [&](int rank, std::shared_ptr<Transport> messages) {
     const auto failed = [](const char* text) { return Result<Outputs>(Error{ErrorCode::internal, text, {}}); };
     try {
+      const std::shared_ptr<Transport> transport = job.transport ? job.transport(messages) : messages;
       ParallelOptions options;
       options.mesh.sizes = job.mesh;
       options.compile.fusion = job.fusion;

@@ -49,6 +49,8 @@ struct Job {
   /// The device of a rank; null: the device under test.
   std::function<const Device&(int rank)> device;
   bool fusion = true;
+  /// What carries values, made of what carries messages; null: the same.
+  std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> transport;
 
   [[nodiscard]] const ir::Graph& graph(int rank) const {
     return graphs[graphs.size() == 1 ? 0 : static_cast<std::size_t>(rank)];

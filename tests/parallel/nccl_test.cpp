@@ -1,0 +1,189 @@
+// Values that go by NCCL, with a stand-in for it and for CUDA: memory of the device is mapped into the process. What a
+// GPU adds, timelines that CUDA waits for, is measured and checked by bench/results.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "os/system.hpp"
+#include "parallel/ranks.hpp"
+#include "support/fuzz.hpp"
+#include "vkfuse/nccl.hpp"
+#include "vkfuse/vkfuse.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Beside this program.
+std::string stand_in() {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libvkfuse-stand-in-nccl.so").string();
+}
+
+/// Where buffers begin in what their descriptors name.
+std::uint64_t offset_of(const Buffer& buffer) {
+  std::vector<std::byte> mark(256);
+  for (std::size_t i = 0; i < mark.size(); ++i) mark[i] = static_cast<std::byte>(i * 37 + 11);
+  must(buffer.write(mark));
+  const ExportedMemory exported = must(buffer.export_memory());
+  struct stat status {};
+  EXPECT_EQ(fstat(exported.fd, &status), 0);
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  auto* const base = static_cast<const std::byte*>(mmap(nullptr, bytes, PROT_READ, MAP_SHARED, exported.fd, 0));
+  const auto* const found = std::search(base, base + bytes, mark.begin(), mark.end());
+  EXPECT_NE(found, base + bytes) << "the mark is not in the memory that was exported";
+  munmap(const_cast<std::byte*>(base), bytes);
+  close(exported.fd);
+  return static_cast<std::uint64_t>(found - base);
+}
+
+/// The stand-in knows the device under test.
+NcclOptions told() {
+  const std::string uuid = device().description().uuid;
+  std::array<std::uint8_t, 16> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(std::stoi(uuid.substr(2 * i, 2), nullptr, 16));
+  const std::uint64_t offset = offset_of(must(device().allocate_shared(4096)));
+  EXPECT_EQ(offset_of(must(device().allocate_shared(100'000))), offset);
+  auto* const tell =
+      reinterpret_cast<void (*)(const std::uint8_t*, std::uint64_t)>(os::find_function(stand_in(), "stand_in_tell"));
+  if (tell == nullptr) throw std::runtime_error("there is no " + stand_in());
+  tell(bytes.data(), offset);
+  return {stand_in(), stand_in()};
+}
+
+std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> by_nccl() {
+  return
+      [options = told()](std::shared_ptr<Transport> messages) { return must(open_nccl(std::move(messages), options)); };
+}
+
+Job with_nccl(Job job) {
+  job.transport = by_nccl();
+  return job;
+}
+
+TEST(Nccl, EveryCollective) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const Tensor x = Tensor::input("x", DType::f32, {8, 12});
+  for (const Ranks group : {Ranks{2, 1}, Ranks{2, 2}, Ranks{4, 1}}) {
+    std::vector<int> from(static_cast<std::size_t>(group.count), -1);
+    for (int i = 1; i < group.count; ++i) from[static_cast<std::size_t>(i)] = i - 1;
+    const Tensor y = x * 2.0;
+    const ir::Graph graph =
+        graph_of({all_reduce(y, Join::sum, group) + x, all_reduce(y, Join::max, group),
+                  reduce_scatter(y, Join::sum, 1, group), all_gather(x, 1, group), all_to_all(y, 0, 1, group),
+                  broadcast_from(y, 1, group), send_receive(y, from, group)});
+    EXPECT_EQ(check_job(with_nccl(job_of(graph, 4)), "nccl").collectives, 7);
+  }
+}
+
+/// Parts that are not equal, of more than a page, again and again.
+TEST(Nccl, LargeSumsAndSeveralRuns) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const auto open = by_nccl();
+  const auto wrong = on_ranks<int>(3, [&](int rank, std::shared_ptr<Transport> messages) {
+    const auto transport = open(std::move(messages));
+    const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n")});
+    const Tensor y = all_reduce(x * 2.0, Join::sum, {3, 1});
+    const auto first = must(compile_parallel(device(), transport, {y}));
+    const auto second = must(compile_parallel(device(), transport, {y + 1.0}));
+    int wrong_elements = 0;
+    for (const std::size_t count : {100'003, 7, 100'003, 50'000}) {
+      const std::vector<float> elements(count, static_cast<float>(rank + 1));
+      const Outputs one = must(first.run({{"x", HostView(elements)}}));
+      const Outputs two = must(second.run({{"x", HostView(elements)}}));
+      for (const float sum : one.at("y").as<float>()) wrong_elements += sum == 12 ? 0 : 1;
+      for (const float sum : two.at("y").as<float>()) wrong_elements += sum == 13 ? 0 : 1;
+    }
+    return wrong_elements;
+  });
+  EXPECT_EQ(wrong, (std::vector<int>{0, 0, 0}));
+}
+
+TEST(Nccl, DividedLayers) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const auto weight = [](const char* name, Shape shape) { return Tensor::input(name, DType::f32, std::move(shape)); };
+  const Tensor x = weight("x", {8, 16});
+  const Tensor h = relu(matmul(x, shard(weight("w1", {16, 32}), 1, 0)));
+  const ir::Graph graph = graph_of({matmul(h, shard(weight("w2", {32, 16}), 0, 0)) + x});
+  check_job(with_nccl({{graph}, {2}, 2, {small_data(graph, 5, false)}, {}, true, {}}), "divided layers");
+}
+
+/// A rank that is gone in the middle of a run: the others are told by whom, in time, and the device goes on.
+TEST(Nccl, ARankThatIsGoneIsNamed) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const auto open = by_nccl();
+  constexpr std::chrono::milliseconds kPatience{300};
+  const auto errors = on_ranks<std::string>(3, [&](int rank, std::shared_ptr<Transport> messages) -> std::string {
+    const auto transport = open(messages);
+    ParallelOptions options;
+    options.timeout = kPatience;
+    const Tensor x = Tensor::input("x", DType::f32, {64});
+    const auto program = must(compile_parallel(device(), transport, {all_reduce(x, Join::sum, {3, 1})}, options));
+    const std::vector<float> elements(64, 1.0F);
+    must(program.run({{"x", HostView(elements)}}));
+    if (rank == 1) {
+      // Begins the run, and does not come to the collective.
+      Exchange begin;
+      begin.number = transport->take_numbers(1);
+      begin.deadline = Clock::now() + std::chrono::seconds(10);
+      auto words = std::make_shared<std::vector<std::array<std::uint64_t, 2>>>(3);
+      begin.memory = words;
+      for (const int other : {0, 2})
+        begin.receives.push_back({other, std::as_writable_bytes(std::span((*words)[static_cast<std::size_t>(other)]))});
+      must(transport->exchange(begin));
+      auto own = std::make_shared<std::array<std::uint64_t, 2>>((*words)[0]);
+      Exchange answer;
+      answer.number = begin.number;
+      answer.deadline = begin.deadline;
+      answer.memory = own;
+      for (const int other : {0, 2}) answer.sends.push_back({other, std::as_bytes(std::span(*own))});
+      must(transport->exchange(answer));
+      return "";
+    }
+    const auto begin = Clock::now();
+    const Result<Outputs> lost = program.run({{"x", HostView(elements)}});
+    EXPECT_LT(Clock::now() - begin, kPatience * 2 + std::chrono::seconds(5));
+    EXPECT_FALSE(program.run({{"x", HostView(elements)}}).ok()) << "a job that has lost a rank goes on";
+    return lost ? "" : lost.error().text();
+  });
+  for (const std::size_t rank : {0, 2}) {
+    EXPECT_NE(errors[rank].find("heard nothing from rank 1"), std::string::npos) << errors[rank];
+    EXPECT_NE(errors[rank].find("'all_reduce_sum' %1"), std::string::npos) << errors[rank];
+  }
+  const Tensor x = Tensor::input("x", DType::f32, {4});
+  const std::vector<float> ones(4, 1.0F);
+  EXPECT_EQ(must(must(compile(device(), {x + 1.0})).run({{"x", HostView(ones)}})).at("y").as<float>()[3], 2);
+}
+
+TEST(Nccl, SentencesForWhatIsNotThere) {
+  const auto one = must(thread_transports(1))[0];
+  const auto error = [&](const NcclOptions& options) { return open_nccl(one, options).error(); };
+  EXPECT_EQ(error({"libnone.so", stand_in()}).message,
+            "NCCL is not used: 'libnone.so' is not there or has no 'ncclGetVersion'.");
+  EXPECT_EQ(error({stand_in(), "libnone.so"}).message,
+            "CUDA's driver is not used: 'libnone.so' is not there or has no 'cuInit'.");
+  EXPECT_EQ(error({stand_in(), "libnone.so"}).code, ErrorCode::unsupported);
+  EXPECT_FALSE(open_nccl(nullptr, {stand_in(), stand_in()}).ok());
+  if (!device().shares_memory()) return;
+  static_cast<void>(told());
+  const std::array<std::uint8_t, 16> other{};
+  reinterpret_cast<void (*)(const std::uint8_t*, std::uint64_t)>(os::find_function(stand_in(), "stand_in_tell"))(
+      other.data(), 0);
+  const auto messages = on_ranks<std::string>(2, [](int, std::shared_ptr<Transport> transport) {
+    const auto nccl = must(open_nccl(std::move(transport), {stand_in(), stand_in()}));
+    const Tensor x = all_reduce(Tensor::input("x", DType::f32, {4}), Join::sum, {2, 1});
+    const auto program = compile_parallel(device(), nccl, {x});
+    return program ? std::string() : program.error().text();
+  });
+  for (const std::string& message : messages)
+    EXPECT_NE(message.find("CUDA has 1 devices, and none of them is"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace vkfuse::test
