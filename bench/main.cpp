@@ -10,6 +10,7 @@
 #include "base/limit_text.hpp"
 #include "compare.hpp"
 #include "os/files.hpp"
+#include "os/system.hpp"
 #include "page.hpp"
 #include "peaks.hpp"
 #include "report.hpp"
@@ -188,7 +189,8 @@ Result<int> submit(Arguments& arguments) {
 }
 
 void add_measuring(CLI::App& app, Arguments& arguments) {
-  app.add_option("--suite", arguments.suite, "quick or full")->check(CLI::IsMember({"quick", "full"}));
+  app.add_option("--suite", arguments.suite, "quick or full; or parallel, over the ranks of an MPI job: see its --help")
+      ->check(CLI::IsMember({"quick", "full"}));
   app.add_option("--filter", arguments.filter, "Only rows whose name or case has a match of this regular expression");
   app.add_option("--case", arguments.cases, "Exactly this case, as softmax:f32:16384x4096; may be given again");
   app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
@@ -235,7 +237,34 @@ CLI::App* add_submit(CLI::App& app, Arguments& arguments) {
   return sub;
 }
 
+/// `--suite parallel` is another program, which is linked with MPI; it stands beside this one.
+bool asks_for_parallel(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--suite=parallel" ||
+        (word == "--suite" && i + 1 < argc && std::string_view(argv[i + 1]) == "parallel"))
+      return true;
+  }
+  return false;
+}
+
+int run_parallel(int argc, char** argv) {
+  const std::string own = argv[0];
+  const std::string program = own.substr(0, own.find_last_of('/') + 1) + "vkfuse-bench-parallel";
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--suite") ++i;
+    if (!word.starts_with("--suite")) words.push_back(word);
+  }
+  os::become(program, words);
+  std::fprintf(stderr, "vkfuse-bench: '--suite parallel' runs '%s', which is built where MPI is: %s.\n",
+               program.c_str(), os::last_failure().c_str());
+  return 2;
+}
+
 int run_command(int argc, char** argv) {
+  if (asks_for_parallel(argc, argv)) return run_parallel(argc, argv);
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
   app.allow_windows_style_options(false);  // a path may begin with '/'
   app.set_version_flag("--version", VKFUSE_VERSION);

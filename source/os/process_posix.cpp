@@ -28,6 +28,13 @@ void* find_function(const std::string& library, const char* name) {
   return handle == nullptr ? nullptr : ::dlsym(handle, name);
 }
 
+void become(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> words = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  ::execvp(program.c_str(), words.data());
+}
+
 std::optional<std::string> first_line_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"), ::pclose);
   std::array<char, 4096> line{};

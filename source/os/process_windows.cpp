@@ -31,6 +31,8 @@ void* find_function(const std::string& library, const char* name) {
   return handle == nullptr ? nullptr : reinterpret_cast<void*>(::GetProcAddress(handle, name));
 }
 
+void become(const std::string&, const std::vector<std::string>&) {}
+
 std::optional<std::string> first_line_of(const std::string& command) {
   ::SetEnvironmentVariableW(L"NoDefaultCurrentDirectoryInExePath", L"1");  // the shell looks there first otherwise
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::_popen((command + " 2>NUL").c_str(), "rt"), ::_pclose);

@@ -34,6 +34,10 @@ std::vector<std::string> vulkan_loaders();
 /// A function of a library, which stays loaded; null where there is no such library or function.
 void* find_function(const std::string& library, const char* name);
 
+/// Becomes another program, found as a shell finds it, with these arguments behind its name; what this process has open
+/// stays open. Returns where that fails, as it does on Windows.
+void become(const std::string& program, const std::vector<std::string>& arguments);
+
 /// The first line that a command prints; nothing where it does not run, or prints none. What it complains of is not
 /// shown.
 std::optional<std::string> first_line_of(const std::string& command);
