@@ -1,5 +1,6 @@
 // What belongs to a host program: its device, its buffers, its memory.
 #include "vkfuse/interop.hpp"
+#include "api/imported_memory.hpp"
 
 #include <algorithm>
 
@@ -99,6 +100,14 @@ Result<Buffer> Device::allocate_shared(std::uint64_t bytes) const {
     state_->context->memory().make_room(bytes);
     VKF_TRY(buffer, vulkan::Buffer::create_shared(state_->context->device(), bytes));
     return Buffer(std::make_shared<Buffer::State>(state_->context, std::move(buffer), bytes));
+  });
+}
+
+Result<Buffer> api::import_memory(const Device& device, const ExportedMemory& memory, std::uint64_t bytes) {
+  return api::guarded([&]() -> Result<Buffer> {
+    const std::shared_ptr<runtime::Context>& context = device.state()->context;
+    VKF_TRY(buffer, vulkan::Buffer::import_fd(context->device(), memory.fd, memory.bytes, bytes));
+    return Buffer(std::make_shared<Buffer::State>(context, std::move(buffer), bytes));
   });
 }
 

@@ -1,5 +1,8 @@
 #include "nccl/cuda.hpp"
 
+#include <atomic>
+#include <cstring>
+
 #include "base/error.hpp"
 #include "nccl/functions.hpp"
 #include "os/files.hpp"
@@ -8,8 +11,11 @@ namespace vkfuse::nccl {
 
 namespace {
 
-constexpr CudaStatus kNoMemory = 2;   // CUDA_ERROR_OUT_OF_MEMORY
-constexpr unsigned kDedicated = 1;    // CUDA_EXTERNAL_MEMORY_DEDICATED
+constexpr CudaStatus kNoMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+constexpr unsigned kDedicated = 1;   // CUDA_EXTERNAL_MEMORY_DEDICATED
+constexpr unsigned kHostMapped = 2;  // CU_MEMHOSTALLOC_DEVICEMAP
+constexpr unsigned kAtLeast = 0;     // CU_STREAM_WAIT_VALUE_GEQ, which counts past 2^32 as is_passed() does
+constexpr std::size_t kFlagBytes = 4096, kMarkOffset = 128;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
 Error cuda_error(const CudaFunctions& functions, std::string_view call, CudaStatus status) {
@@ -70,6 +76,14 @@ Result<CudaFunctions> load_cuda(const std::string& library) {
   loader.load("cuSignalExternalSemaphoresAsync", all.signal);
   loader.load("cuWaitExternalSemaphoresAsync", all.wait);
   VKF_CHECK_OK(loader.loaded());
+  all.has_flags = loader.try_load("cuMemRetainAllocationHandle", all.retain_allocation) &&
+                  loader.try_load("cuMemRelease", all.release_allocation) &&
+                  loader.try_load("cuMemExportToShareableHandle", all.export_allocation) &&
+                  loader.try_load("cuMemHostAlloc", all.host_alloc) &&
+                  loader.try_load("cuMemFreeHost", all.host_free) &&
+                  loader.try_load("cuMemHostGetDevicePointer_v2", all.host_pointer) &&
+                  loader.try_load("cuStreamWriteValue32_v2", all.write_value) &&
+                  loader.try_load("cuStreamWaitValue32_v2", all.wait_value);
   VKF_CHECK_OK(checked_by(all, "cuInit", all.init(0)));
   return all;
 }
@@ -119,6 +133,42 @@ MappedMemory::~MappedMemory() {
   const Cuda::Current current(*cuda_);
   if (pointer_ != 0) cuda_->functions().unmap(pointer_);
   if (memory_ != nullptr) cuda_->functions().destroy_memory(memory_);
+}
+
+Result<std::unique_ptr<Flags>> Flags::create(std::shared_ptr<Cuda> cuda) {
+  std::unique_ptr<Flags> made(new Flags(std::move(cuda)));
+  const Cuda& on = *made->cuda_;
+  const Cuda::Current current(on);
+  VKF_CHECK_OK(on.checked("cuMemHostAlloc", on.functions().host_alloc(&made->words_, kFlagBytes, kHostMapped)));
+  std::memset(made->words_, 0, kFlagBytes);
+  VKF_CHECK_OK(on.checked("cuMemHostGetDevicePointer", on.functions().host_pointer(&made->pointer_, made->words_, 0)));
+  return made;
+}
+
+Flags::~Flags() {
+  if (words_ == nullptr) return;
+  const Cuda::Current current(*cuda_);
+  cuda_->functions().host_free(words_);
+}
+
+Result<void> Flags::close_gate(std::uint32_t number) const {
+  return cuda_->checked("cuStreamWaitValue32",
+                        cuda_->functions().wait_value(cuda_->stream(), pointer_, number, kAtLeast));
+}
+
+void Flags::open_gate(std::uint32_t number) const {
+  std::atomic_ref(*static_cast<std::uint32_t*>(words_)).store(number, std::memory_order_release);
+}
+
+Result<void> Flags::mark(std::uint32_t number) const {
+  return cuda_->checked("cuStreamWriteValue32",
+                        cuda_->functions().write_value(cuda_->stream(), pointer_ + kMarkOffset, number, 0));
+}
+
+bool Flags::is_passed(std::uint32_t number) const {
+  auto* const word = reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(words_) + kMarkOffset);
+  const std::uint32_t passed = std::atomic_ref(*word).load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(passed - number) >= 0;
 }
 
 Result<std::unique_ptr<MappedTimeline>> MappedTimeline::create(std::shared_ptr<Cuda> cuda, Timeline timeline) {

@@ -71,6 +71,16 @@ struct CudaFunctions {
   CudaStatus (*destroy_semaphore)(CudaHandle) = nullptr;
   CudaStatus (*signal)(const CudaHandle*, const CudaPoint*, unsigned, CudaHandle) = nullptr;
   CudaStatus (*wait)(const CudaHandle*, const CudaPoint*, unsigned, CudaHandle) = nullptr;
+  // --- of memory that NCCL allocates, and of flags ---
+  CudaStatus (*retain_allocation)(std::uint64_t*, void*) = nullptr;
+  CudaStatus (*release_allocation)(std::uint64_t) = nullptr;
+  CudaStatus (*export_allocation)(void*, std::uint64_t, int, std::uint64_t) = nullptr;
+  CudaStatus (*host_alloc)(void**, std::size_t, unsigned) = nullptr;
+  CudaStatus (*host_free)(void*) = nullptr;
+  CudaStatus (*host_pointer)(CudaPointer*, void*, unsigned) = nullptr;
+  CudaStatus (*write_value)(CudaHandle, CudaPointer, std::uint32_t, unsigned) = nullptr;
+  CudaStatus (*wait_value)(CudaHandle, CudaPointer, std::uint32_t, unsigned) = nullptr;
+  bool has_flags = false;  ///< those of the second part are all there
 };
 Result<CudaFunctions> load_cuda(const std::string& library);
 
@@ -127,6 +137,30 @@ class MappedMemory {
   std::shared_ptr<Cuda> cuda_;
   Buffer buffer_;
   CudaHandle memory_ = nullptr;
+  CudaPointer pointer_ = 0;
+};
+
+/// Two counters in memory of the host, by which the host and a stream wait for each other. A stream that waits for a
+/// flag, or sets one, leaves the device's compute engine to the interface that has it; where it waits for a semaphore,
+/// the engine changes over to CUDA, and back.
+class Flags {
+ public:
+  static Result<std::unique_ptr<Flags>> create(std::shared_ptr<Cuda> cuda);
+  Flags(const Flags&) = delete;
+  Flags& operator=(const Flags&) = delete;
+  ~Flags();
+  /// What the stream is given from now on waits for open() of this number or a later one.
+  [[nodiscard]] Result<void> close_gate(std::uint32_t number) const;
+  void open_gate(std::uint32_t number) const;
+  /// is_passed() of this number when the stream has done what it was given.
+  [[nodiscard]] Result<void> mark(std::uint32_t number) const;
+  [[nodiscard]] bool is_passed(std::uint32_t number) const;
+
+ private:
+  explicit Flags(std::shared_ptr<Cuda> cuda) : cuda_(std::move(cuda)) {}
+
+  std::shared_ptr<Cuda> cuda_;
+  void* words_ = nullptr;
   CudaPointer pointer_ = 0;
 };
 

@@ -16,8 +16,13 @@ class Loader {
 
   template <typename Function>
   void load(const char* name, Function& function) {
+    if (!try_load(name, function) && missing_.empty()) missing_ = name;
+  }
+  /// One that newer libraries have.
+  template <typename Function>
+  bool try_load(const char* name, Function& function) {
     function = reinterpret_cast<Function>(os::find_function(library_, name));
-    if (function == nullptr && missing_.empty()) missing_ = name;
+    return function != nullptr;
   }
   /// ErrorCode::unsupported where one was not found.
   [[nodiscard]] Result<void> loaded() const {

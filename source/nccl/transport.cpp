@@ -1,11 +1,9 @@
 // Ranks that speak by another transport, and whose values go from GPU to GPU by NCCL.
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
-#include "nccl/communicator.hpp"
-#include "parallel/deadline.hpp"
+#include "nccl/link.hpp"
 #include "vkfuse/nccl.hpp"
 
 namespace vkfuse {
@@ -14,88 +12,9 @@ namespace {
 
 using nccl::Communicator;
 using nccl::Cuda;
-using nccl::MappedMemory;
-using nccl::MappedTimeline;
 
 /// How long ranks may take to find each other.
 constexpr std::chrono::seconds kMeeting{120};
-
-class NcclLink final : public DeviceLink {
- public:
-  NcclLink(Device device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks)
-      : device_(std::move(device)), cuda_(std::move(cuda)), ranks_(std::move(ranks)) {}
-  ~NcclLink() override { abandon(); }
-
-  Result<Buffer> allocate(std::uint64_t bytes) override {
-    // What nobody else has any more is not in flight: a run that uses it has it.
-    std::erase_if(memory_, [](const auto& one) { return one.first.use_count() == 2; });
-    VKF_TRY(buffer, device_.allocate_shared(bytes));
-    VKF_TRY(mapped, MappedMemory::create(cuda_, buffer));
-    memory_.emplace(buffer.state(), std::move(mapped));
-    return buffer;
-  }
-
-  Result<void> exchange(const DeviceExchange& exchange) override {
-    VKF_TRY(sends, parts_of(exchange.from, exchange.sends));
-    VKF_TRY(receives, parts_of(exchange.to, exchange.receives));
-    const bool is_shared = device_.shares_timelines();
-    const Cuda::Current current(*cuda_);
-    if (is_shared) {
-      VKF_TRY(after, timeline_of(exchange.after.timeline));
-      VKF_CHECK_OK(after->wait(exchange.after.value));
-    } else {
-      VKF_CHECK_OK(wait_on_the_host(exchange.after));
-    }
-    const auto deadline = parallel::deadline_after(exchange.timeout);
-    if (!sends.empty() || !receives.empty()) VKF_CHECK_OK(ranks_->exchange(sends, receives, deadline));
-    if (is_shared) {
-      VKF_TRY(done, timeline_of(exchange.done.timeline));
-      return done->signal(exchange.done.value);
-    }
-    VKF_CHECK_OK(cuda_->checked("cuStreamSynchronize", cuda_->functions().synchronize(cuda_->stream())));
-    return exchange.done.timeline.signal(exchange.done.value);
-  }
-
-  void abandon() override {
-    ranks_->abort();
-    const Cuda::Current current(*cuda_);
-    cuda_->functions().synchronize(cuda_->stream());
-  }
-
- private:
-  static Result<void> wait_on_the_host(const TimelinePoint& point) {
-    for (;;) {
-      VKF_TRY(is_reached, point.timeline.wait(point.value, std::chrono::seconds(1)));
-      if (is_reached) return {};
-    }
-  }
-
-  Result<std::vector<Communicator::Part>> parts_of(const Buffer& buffer, const std::vector<BufferPart>& parts) const {
-    std::vector<Communicator::Part> made;
-    if (parts.empty()) return made;
-    const auto known = memory_.find(buffer.state());
-    if (known == memory_.end())
-      return invalid("A buffer of {} bytes is exchanged that this link has not allocated.", buffer.size());
-    for (const BufferPart& part : parts)
-      made.push_back({part.rank, known->second->pointer() + part.offset, part.bytes});
-    return made;
-  }
-
-  Result<const MappedTimeline*> timeline_of(const Timeline& timeline) {
-    auto& known = timelines_[timeline.state()];
-    if (known == nullptr) {
-      VKF_TRY(mapped, MappedTimeline::create(cuda_, timeline));
-      known = std::move(mapped);
-    }
-    return known.get();
-  }
-
-  Device device_;
-  std::shared_ptr<Cuda> cuda_;
-  std::unique_ptr<Communicator> ranks_;
-  std::map<std::shared_ptr<Buffer::State>, std::unique_ptr<MappedMemory>> memory_;
-  std::map<std::shared_ptr<const Timeline::State>, std::unique_ptr<MappedTimeline>> timelines_;
-};
 
 class NcclTransport final : public Transport {
  public:
@@ -130,7 +49,7 @@ class NcclTransport final : public Transport {
     VKF_TRY(id, common_id(place.deadline));
     place.id = id;
     VKF_TRY(ranks, Communicator::create(nccl_, cuda, place));
-    return std::shared_ptr<DeviceLink>(std::make_shared<NcclLink>(device, cuda, std::move(ranks)));
+    return std::shared_ptr<DeviceLink>(std::make_shared<nccl::Link>(device, cuda, std::move(ranks), rank(), size()));
   }
 
   /// Rank 0's, on every rank.

@@ -31,7 +31,7 @@ bool is_small(std::int64_t bytes, int ranks) { return bytes <= kSmall && ranks <
 
 class Lowering {
  public:
-  Lowering(const ir::Graph& graph, int rank) : from_(graph), rank_(rank), rewriter_(graph) {}
+  explicit Lowering(const ir::Graph& graph) : from_(graph), rewriter_(graph) {}
 
   Result<Lowered> run() {
     for (NodeId id = 0; id < from_.size(); ++id) {
@@ -66,7 +66,6 @@ class Lowering {
   }
 
   [[nodiscard]] int ranks() const { return group_.ranks; }
-  [[nodiscard]] int self() const { return rank_ / group_.stride % group_.ranks; }
   [[nodiscard]] const TensorType& type_of(NodeId id) { return rewriter_.graph().node(id).type; }
 
   Result<NodeId> collective(std::string_view op, NodeId x, ir::Payload payload) {
@@ -177,12 +176,12 @@ class Lowering {
   }
 
   Result<NodeId> all_reduce(NodeId x, std::string_view join) {
-    if (ranks() == 2) return all_reduce_of_two(x, join);
     const Shape shape = type_of(x).shape;
     const std::optional<std::int64_t> count = element_count(shape);
     const auto is_divided = [&](const Dim& dim) { return !dim.is_symbol() && dim.size() % ranks() == 0; };
     const auto divided = std::ranges::find_if(shape, is_divided);
-    const bool goes_whole = count ? is_small(*count * size_of(type_of(x).dtype), ranks()) : divided == shape.end();
+    const bool is_whole_small = count && is_small(*count * size_of(type_of(x).dtype), ranks());
+    const bool goes_whole = ranks() == 2 || is_whole_small || (!count && divided == shape.end());
     if (goes_whole) {
       VKF_TRY(all, from_all(x));
       return join_values(all, join);
@@ -191,13 +190,6 @@ class Lowering {
     const int axis = static_cast<int>(divided - shape.begin());
     VKF_TRY(part, reduce_scatter(x, axis, join));
     return all_gather(part, axis);
-  }
-
-  Result<NodeId> all_reduce_of_two(NodeId x, std::string_view join) {
-    VKF_TRY(other, collective("send_receive", x, ir::SendReceivePayload{group_, {1, 0}}));
-    std::vector<NodeId> both = {x, VKF_PLANT(member_joined_twice, other, x)};
-    if (self() == 1) std::swap(both[0], both[1]);
-    return join_in_order(std::move(both), join);
   }
 
   /// Elements in equal parts, whatever the axes are.
@@ -227,7 +219,6 @@ class Lowering {
   }
 
   const ir::Graph& from_;
-  int rank_;
   passes::Rewriter rewriter_;
   std::map<NodeId, NodeId> origins_;
   NodeId origin_ = 0;    ///< the collective that is lowered
@@ -236,7 +227,7 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower_collectives(const ir::Graph& graph, int rank) { return Lowering(graph, rank).run(); }
+Result<Lowered> lower_collectives(const ir::Graph& graph) { return Lowering(graph).run(); }
 
 std::int64_t bytes_sent(const ir::Node& node, std::int64_t operand_bytes) {
   const std::int64_t ranks = ir::group_of(node)->ranks;

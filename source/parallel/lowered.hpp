@@ -15,11 +15,11 @@ struct Lowered {
   std::map<ir::NodeId, ir::NodeId> origins;  ///< of each collective: the one that it is part of, in the graph before
 };
 
-/// Sums become messages and additions: of two ranks each sends its value to the other; of more, each has a part from
-/// all, adds it up and sends the sum to all; small values go whole to all. Every rank adds in the order of the ranks
-/// or takes over what another one has added, so that results have the same bits on all. f16 and bf16 are added up in
+/// Sums become messages and additions: of two ranks, and of small values, each sends its own whole to the others; else
+/// each has a part from all, adds it up and sends the sum to all. Every rank adds in the order of the ranks or takes
+/// over what another one has added, so that results have the same bits on all. f16 and bf16 are added up in
 /// f32 and rounded once.
-Result<Lowered> lower_collectives(const ir::Graph& graph, int rank);
+Result<Lowered> lower_collectives(const ir::Graph& graph);
 
 /// Bytes that one rank sends to others in a collective of the graph before, for plans.
 std::int64_t bytes_sent(const ir::Node& node, std::int64_t operand_bytes);

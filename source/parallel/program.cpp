@@ -85,6 +85,20 @@ std::vector<std::string> lines_of(const State& state) {
   return lines;
 }
 
+/// What a rank gathers from itself lies where it goes, if a part computes it: nothing copies it.
+void place_operands(State& state) {
+  std::set<std::string> computed;
+  for (const ir::Graph& part : state.cut.parts) {
+    for (const ir::Output& output : part.outputs()) computed.insert(output.name);
+  }
+  for (const std::vector<Step>& steps : state.cut.steps) {
+    for (const Step& step : steps) {
+      if (std::holds_alternative<ir::GatherRanksPayload>(step.node.payload) && computed.contains(step.operand))
+        state.places.try_emplace(step.operand, &step);
+    }
+  }
+}
+
 /// What carries values between parts, for programs that have some.
 Result<void> open_link(State& state) {
   if (state.collectives.empty()) return {};
@@ -97,6 +111,7 @@ Result<void> open_link(State& state) {
   for (const std::vector<Step>& steps : state.cut.steps) {
     for (const Step& step : steps) state.linked.insert({step.operand, step.result});
   }
+  place_operands(state);
   return {};
 }
 
@@ -116,7 +131,7 @@ Result<void> divide(State& state) {
     if (parallel::is_collective(graph.node(id))) state.collectives.push_back(id);
   }
   VKF_CHECK_OK(check_groups(state));
-  VKF_TRY(lowered, parallel::lower_collectives(graph, state.transport->rank()));
+  VKF_TRY(lowered, parallel::lower_collectives(graph));
   VKF_TRY(cut, parallel::cut_at_collectives(lowered));
   state.cut = std::move(cut);
   return {};

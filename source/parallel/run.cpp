@@ -7,6 +7,7 @@
 #include "parallel/agreement.hpp"
 #include "parallel/deadline.hpp"
 #include "parallel/exchange.hpp"
+#include "parallel/waiting.hpp"
 
 namespace vkfuse::parallel {
 
@@ -14,6 +15,9 @@ namespace {
 
 /// Buffers are bound whole 16 bytes at a time.
 std::uint64_t padded(std::int64_t bytes) { return std::max<std::uint64_t>(static_cast<std::uint64_t>(bytes), 16); }
+
+/// What parts of buffers begin at a multiple of, on every device.
+constexpr std::int64_t kPartAlignment = 256;
 
 }  // namespace
 
@@ -42,11 +46,21 @@ Result<Sizes> Run::sizes_of(const Shape& shape) const { return resolve(shape, sy
 Result<Buffer> Run::buffer_for(const std::string& name, std::int64_t bytes, bool clears) {
   const auto kept = state_.buffers.find(name);
   if (kept != state_.buffers.end() && kept->second.size() == padded(bytes)) return kept->second;
-  VKF_TRY(buffer,
-          state_.linked.contains(name) ? state_.link->allocate(padded(bytes)) : state_.device.allocate(padded(bytes)));
+  VKF_TRY(buffer, new_buffer(name, bytes));
   if (clears) VKF_CHECK_OK(buffer.write(std::vector<std::byte>(padded(bytes))));
   state_.buffers.insert_or_assign(name, buffer);
   return buffer;
+}
+
+Result<Buffer> Run::new_buffer(const std::string& name, std::int64_t bytes) {
+  const auto place = state_.places.find(name);
+  if (place != state_.places.end() && bytes > 0 && bytes % kPartAlignment == 0) {
+    const Step& step = *place->second;
+    VKF_TRY(members, members_of(*ir::group_of(step.node), state_.transport->rank(), state_.transport->size()));
+    VKF_TRY(whole, buffer_for(step.result, bytes * members.count()));
+    return whole.part(static_cast<std::uint64_t>(bytes * members.self), static_cast<std::uint64_t>(bytes));
+  }
+  return state_.linked.contains(name) ? state_.link->allocate(padded(bytes)) : state_.device.allocate(padded(bytes));
 }
 
 Result<void> Run::upload(std::map<std::string, std::vector<std::byte>, std::less<>> values) {
@@ -129,12 +143,9 @@ Error Run::lost(Error error) {
 Result<void> Run::finish() {
   for (const Flight& flight : flights_) {
     // What this rank computes takes as long as it takes.
-    for (bool is_computed = false; !is_computed;) {
-      VKF_TRY(reached, state_.computed->timeline.wait(flight.after, std::chrono::seconds(1)));
-      is_computed = reached;
-    }
-    const auto most = std::min<std::chrono::milliseconds>(timeout(), std::chrono::hours(24 * 365));
-    VKF_TRY(has_come, state_.exchanged->timeline.wait(flight.done, most));
+    VKF_TRY(is_computed, wait_until(state_.computed->timeline, flight.after, Clock::time_point::max()));
+    check(is_computed, "a wait without an end has ended");
+    VKF_TRY(has_come, wait_until(state_.exchanged->timeline, flight.done, deadline_after(timeout())));
     if (has_come) continue;
     Error late = make_error(ErrorCode::io, "What ranks sent to rank {} has not come until the timeout.",
                             state_.transport->rank());

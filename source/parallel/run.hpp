@@ -40,9 +40,10 @@ struct ParallelProgram::State {
 
   // --- of programs that have collectives ---
   std::shared_ptr<DeviceLink> link;
-  std::set<std::string, std::less<>> linked;   ///< values that it sends or receives
-  std::optional<parallel::Counter> computed;   ///< by the device, after each part
-  std::optional<parallel::Counter> exchanged;  ///< by the link, after each exchange
+  std::set<std::string, std::less<>> linked;                         ///< values that it sends or receives
+  std::map<std::string, const parallel::Step*, std::less<>> places;  ///< operands that are part of a step's result
+  std::optional<parallel::Counter> computed;                         ///< by the device, after each part
+  std::optional<parallel::Counter> exchanged;                        ///< by the link, after each exchange
 
   // --- between runs ---
   std::map<std::string, Buffer, std::less<>> buffers;  ///< of values
@@ -79,6 +80,7 @@ class Run {
   Result<Sizes> sizes_of(const Shape& shape) const;
   /// Of a value of this name, kept since an earlier run if that was of this size; a new one is of zeros, if asked for.
   Result<Buffer> buffer_for(const std::string& name, std::int64_t bytes, bool clears = false);
+  Result<Buffer> new_buffer(const std::string& name, std::int64_t bytes);
 
   struct Flight {
     const Step* step;

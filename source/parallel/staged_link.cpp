@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/mutations.hpp"
 #include "parallel/deadline.hpp"
+#include "parallel/waiting.hpp"
 #include "vulkan/command_buffer.hpp"
 #include "vulkan/device.hpp"
 
@@ -18,8 +19,6 @@ namespace {
 
 /// Of all messages of a round together, and the least of one.
 constexpr std::uint64_t kRoundBytes = 16 << 20, kLeastChunk = 64 << 10;
-/// How long the host waits at a time for its own device.
-constexpr std::chrono::nanoseconds kLook = std::chrono::seconds(1);
 
 /// Bytes of a round in the host's memory: `memory` keeps them for a transport that is still at them after an error.
 struct Lane {
@@ -133,15 +132,13 @@ class StagedLink final : public DeviceLink {
   Result<Buffer> allocate(std::uint64_t bytes) override { return device_.allocate(bytes); }
 
   Result<void> exchange(const DeviceExchange& exchange) override {
-    for (;;) {
-      VKF_TRY(is_reached, exchange.after.timeline.wait(exchange.after.value, kLook));
-      if (is_reached) break;
-    }
+    VKF_TRY(is_reached, wait_until(exchange.after.timeline, exchange.after.value, Clock::time_point::max()));
+    check(is_reached, "a wait without an end has ended");
     const auto peers = static_cast<std::uint64_t>(std::max(transport_.size() - 1, 1));
     const std::uint64_t chunk = std::max(kRoundBytes / peers / 16 * 16, kLeastChunk);
     const std::uint64_t rounds = (exchange.message_bytes + chunk - 1) / chunk;
-    down_.begin(exchange.from, exchange.sends, chunk);
-    up_.begin(exchange.to, exchange.receives, chunk);
+    down_.begin(exchange.from, moved(exchange, exchange.sends), chunk);
+    up_.begin(exchange.to, moved(exchange, exchange.receives), chunk);
     const std::uint64_t first = transport_.take_numbers(rounds);
     const auto deadline = deadline_after(exchange.timeout);
     if (rounds > 0) VKF_CHECK_OK(fetch(0));
@@ -160,6 +157,20 @@ class StagedLink final : public DeviceLink {
   void abandon() override {}
 
  private:
+  /// The parts without what is where it goes: a value of this rank's that lies in the result.
+  std::vector<BufferPart> moved(const DeviceExchange& exchange, const std::vector<BufferPart>& parts) const {
+    const auto own = [&](const BufferPart& part) { return part.rank == transport_.rank(); };
+    const auto sent = std::ranges::find_if(exchange.sends, own),
+               received = std::ranges::find_if(exchange.receives, own);
+    if (sent == exchange.sends.end() || received == exchange.receives.end()) return parts;
+    const Buffer::State &from = *exchange.from.state(), &to = *exchange.to.state();
+    const bool is_there =
+        from.buffer.number() == to.buffer.number() && from.offset + sent->offset == to.offset + received->offset;
+    std::vector<BufferPart> left = parts;
+    if (is_there) std::erase_if(left, own);
+    return left;
+  }
+
   Result<void> fetch(std::uint64_t round) {
     VKF_CHECK_OK(down_.prepare(round));
     return down_.copy(round);

@@ -88,14 +88,64 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
   return make_within_limits(device, bytes, kind, MemoryExport::none);
 }
 
-Result<Buffer> Buffer::create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes) {
-  if (device->memory_export() == MemoryExport::none)
+namespace {
+
+Result<void> check_shares(const Device& device) {
+  if (device.memory_export() == MemoryExport::none)
     return unsupported("The device '{}' does not share memory by file descriptors (VK_KHR_external_memory_fd).",
-                       device->info().name);
-  if (device->allocator().allocate)
+                       device.info().name);
+  if (device.allocator().allocate)
     return unsupported("The memory of the device '{}' is a host program's, which alone can share it.",
-                       device->info().name);
+                       device.info().name);
+  return {};
+}
+
+}  // namespace
+
+Result<Buffer> Buffer::create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes) {
+  VKF_CHECK_OK(check_shares(*device));
   return make_within_limits(device, bytes, BufferKind::device, device->memory_export());
+}
+
+Result<Buffer> Buffer::import_fd(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
+                                 std::uint64_t bytes) {
+  VKF_CHECK_OK(check_shares(*device));
+  Buffer buffer;
+  VKF_CHECK_OK(buffer.create_handle(device, bytes, true));
+  VkMemoryRequirements needs{};
+  device->functions().GetBufferMemoryRequirements(device->handle(), buffer.handle_, &needs);
+  if (needs.size > memory_bytes)
+    return invalid("A buffer of {} bytes is imported from {} bytes of memory.", needs.size, memory_bytes);
+  std::optional<Error> last;
+  for (const std::uint32_t type : ranked_types(*device, needs.memoryTypeBits, BufferKind::device)) {
+    Result<void> imported = buffer.import_type(device, fd, memory_bytes, type);
+    if (imported) {
+      VKF_CHECK_OK(buffer.attach(device, device->memory().memoryTypes[type].propertyFlags, BufferKind::device));
+      return buffer;
+    }
+    last = std::move(imported).error();
+  }
+  if (last) return *std::move(last);
+  return unsupported("No type of memory of the device '{}' takes {} imported bytes.", device->info().name,
+                     memory_bytes);
+}
+
+Result<void> Buffer::import_type(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
+                                 std::uint32_t type) {
+  VkImportMemoryFdInfoKHR given{VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR};
+  given.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
+  given.fd = fd;
+  VkMemoryDedicatedAllocateInfo dedicated{VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO};
+  dedicated.buffer = handle_;
+  if (device->memory_export() == MemoryExport::dedicated) given.pNext = &dedicated;
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  info.pNext = &given;
+  info.allocationSize = memory_bytes;
+  info.memoryTypeIndex = type;
+  VKF_TRY(memory, Memory::create(device, device->functions().AllocateMemory, info));
+  memory_ = std::move(memory);
+  exported_bytes_ = memory_bytes;
+  return {};
 }
 
 Result<Buffer> Buffer::make_within_limits(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
@@ -111,20 +161,25 @@ Result<Buffer> Buffer::make_within_limits(const std::shared_ptr<const Device>& d
   return short_of_memory && device->free_spare_memory() ? make(device, bytes, kind, shared) : std::move(made);
 }
 
-Result<Buffer> Buffer::make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
-                            MemoryExport shared) {
-  Buffer buffer;
-  buffer.size_ = std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
+Result<void> Buffer::create_handle(const std::shared_ptr<const Device>& device, std::uint64_t bytes, bool is_shared) {
+  size_ = std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
-  info.size = buffer.size_;
+  info.size = size_;
   info.usage = kBufferUsage;
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
   VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
   external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
-  if (shared != MemoryExport::none) info.pNext = &external;
-  VKF_TRY(handle, decltype(buffer.buffer_)::create(device, device->functions().CreateBuffer, info));
-  buffer.buffer_ = std::move(handle);
-  buffer.handle_ = buffer.buffer_.get();
+  if (is_shared) info.pNext = &external;
+  VKF_TRY(handle, decltype(buffer_)::create(device, device->functions().CreateBuffer, info));
+  buffer_ = std::move(handle);
+  handle_ = buffer_.get();
+  return {};
+}
+
+Result<Buffer> Buffer::make(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
+                            MemoryExport shared) {
+  Buffer buffer;
+  VKF_CHECK_OK(buffer.create_handle(device, bytes, shared != MemoryExport::none));
   if (Result<void> done = buffer.allocate(device, kind, shared); !done.ok()) {
     return std::move(done).error().within(fmt::format("allocating a buffer of {} bytes", buffer.size_));
   }

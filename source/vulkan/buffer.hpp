@@ -61,6 +61,12 @@ class Buffer {
   /// ErrorCode::unsupported where the device exports none, or takes its memory from a host program.
   static Result<Buffer> create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes);
 
+  /// The first `bytes` of memory that another interface has allocated and exported, `memory_bytes` in all. The
+  /// descriptor is the driver's from then on; after an error it stays the caller's. ErrorCode::unsupported as of
+  /// create_shared.
+  static Result<Buffer> import_fd(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
+                                  std::uint64_t bytes);
+
   /// A VkBuffer of the host program with storage and transfer usage, which stays the host's. Not
   /// mapped; `bytes` as it was made, which kernels may not assume to be a multiple of 16.
   static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
@@ -105,6 +111,9 @@ class Buffer {
   Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind, MemoryExport shared);
   Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type,
                              MemoryExport shared);
+  Result<void> create_handle(const std::shared_ptr<const Device>& device, std::uint64_t bytes, bool is_shared);
+  Result<void> import_type(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
+                           std::uint32_t type);
   Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,
                       std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);

@@ -1,0 +1,205 @@
+#include "nccl/link.hpp"
+
+#include <thread>
+
+#include "api/imported_memory.hpp"
+#include "api/states.hpp"
+#include "base/error.hpp"
+#include "os/files.hpp"
+#include "parallel/deadline.hpp"
+#include "parallel/waiting.hpp"
+
+namespace vkfuse::nccl {
+
+namespace {
+
+/// What CUDA's memory is a multiple of.
+constexpr std::uint64_t kGranularity = 2 << 20;
+constexpr int kPosixDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+/// A rank may compile or be busy for long before it comes to its first exchange of a buffer.
+constexpr std::chrono::seconds kLeastMeeting{60};
+
+Result<void> wait_for(const TimelinePoint& point) {
+  VKF_TRY(is_reached, parallel::wait_until(point.timeline, point.value, parallel::Clock::time_point::max()));
+  check(is_reached, "a wait without an end has ended");
+  return {};
+}
+
+const std::shared_ptr<Buffer::State>& whole_of(const Buffer& buffer) {
+  return buffer.state()->whole != nullptr ? buffer.state()->whole : buffer.state();
+}
+
+}  // namespace
+
+// ---- memory ----
+
+/// What nobody else has any more is not in flight: a run that uses it has it. The map has it once, a mapping once more.
+void Link::drop_unused() {
+  std::erase_if(blocks_, [&](const auto& one) {
+    const Block& block = one.second;
+    if (block.is_window) return false;  // to take a window away is for all ranks at once
+    if (one.first.use_count() > (block.mapped != nullptr ? 2 : 1)) return false;
+    if (block.window_bytes > 0) ranks_->free(block.pointer);
+    return true;
+  });
+}
+
+Result<Buffer> Link::allocate(std::uint64_t bytes) {
+  drop_unused();
+  if (ranks_->has_windows()) return allocate_window(bytes);
+  VKF_TRY(buffer, device_.allocate_shared(bytes));
+  VKF_TRY(mapped, MappedMemory::create(cuda_, buffer));
+  const CudaPointer pointer = mapped->pointer();
+  blocks_.emplace(buffer.state(), Block{std::move(mapped), pointer, 0, false});
+  return buffer;
+}
+
+Result<Buffer> Link::allocate_window(std::uint64_t bytes) {
+  const Cuda::Current current(*cuda_);
+  const CudaFunctions& cuda = cuda_->functions();
+  const std::uint64_t all = (bytes + kGranularity - 1) / kGranularity * kGranularity;
+  VKF_TRY(pointer, ranks_->allocate(all));
+  std::uint64_t allocation = 0;
+  int fd = -1;
+  Result<void> exported = cuda_->checked("cuMemRetainAllocationHandle",
+                                         cuda.retain_allocation(&allocation, reinterpret_cast<void*>(pointer)));
+  if (exported) {
+    exported =
+        cuda_->checked("cuMemExportToShareableHandle", cuda.export_allocation(&fd, allocation, kPosixDescriptor, 0));
+    cuda.release_allocation(allocation);
+  }
+  Result<Buffer> buffer =
+      exported ? api::import_memory(device_, {fd, all, false}, bytes) : Result<Buffer>(std::move(exported).error());
+  if (!buffer) {
+    os::Handle(fd).close();
+    ranks_->free(pointer);
+    return buffer;
+  }
+  blocks_.emplace(buffer->state(), Block{nullptr, pointer, all, false});
+  return buffer;
+}
+
+Result<Link::Place> Link::place_of(const Buffer& buffer) {
+  const auto known = blocks_.find(whole_of(buffer));
+  if (known == blocks_.end())
+    return invalid("A buffer of {} bytes is exchanged that this link has not allocated.", buffer.size());
+  return Place{&known->second, known->second.pointer + buffer.state()->offset};
+}
+
+Result<void> Link::make_window(Block& block, std::chrono::steady_clock::time_point deadline) {
+  if (block.is_window) return {};
+  VKF_CHECK_OK(ranks_->add_window(block.pointer, block.window_bytes,
+                                  std::max(deadline, parallel::Clock::now() + kLeastMeeting)));
+  block.is_window = true;
+  return {};
+}
+
+Result<const MappedTimeline*> Link::timeline_of(const Timeline& timeline) {
+  auto& known = timelines_[timeline.state()];
+  if (known == nullptr) {
+    VKF_TRY(mapped, MappedTimeline::create(cuda_, timeline));
+    known = std::move(mapped);
+  }
+  return known.get();
+}
+
+// ---- exchanges ----
+
+bool Link::goes_to_all(const DeviceExchange& exchange) const {
+  const auto count = static_cast<std::size_t>(size_);
+  if (exchange.sends.size() != count || exchange.receives.size() != count) return false;
+  const bool is_divided = exchange.sends.back().offset != 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const BufferPart &sent = exchange.sends[i], &received = exchange.receives[i];
+    const bool is_in_place = sent.rank == static_cast<int>(i) && received.rank == sent.rank;
+    const std::uint64_t offset = i * exchange.message_bytes;
+    if (!is_in_place || sent.offset != (is_divided ? offset : 0) || received.offset != offset) return false;
+  }
+  return true;
+}
+
+Result<void> Link::exchange(const DeviceExchange& exchange) {
+  if (is_stuck_) return make_error(ErrorCode::io, "Rank {} has given up NCCL after an error.", rank_);
+  const Cuda::Current current(*cuda_);
+  return ranks_->has_windows() && goes_to_all(exchange) ? by_copy_engines(exchange) : by_kernels(exchange);
+}
+
+Result<void> Link::by_copy_engines(const DeviceExchange& exchange) {
+  VKF_TRY(from, place_of(exchange.from));
+  VKF_TRY(to, place_of(exchange.to));
+  auto deadline = parallel::deadline_after(exchange.timeout);
+  VKF_CHECK_OK(make_window(*to.block, deadline));
+  VKF_CHECK_OK(make_window(*from.block, deadline));
+  if (flags_ == nullptr) {
+    VKF_TRY(made, Flags::create(cuda_));
+    flags_ = std::move(made);
+  }
+  // Before the value is there: what NCCL does until it copies is done by then.
+  const std::uint32_t number = ++number_;
+  VKF_CHECK_OK(flags_->close_gate(number));
+  is_stuck_ = true;
+  const bool is_divided = exchange.sends.back().offset != 0;
+  VKF_CHECK_OK(ranks_->exchange_windows(is_divided, {rank_, from.pointer, exchange.message_bytes},
+                                        {rank_, to.pointer, exchange.message_bytes}, deadline));
+  VKF_CHECK_OK(flags_->mark(number));
+  VKF_CHECK_OK(wait_for(exchange.after));
+  deadline = parallel::deadline_after(exchange.timeout);
+  flags_->open_gate(number);
+  while (!flags_->is_passed(number)) {
+    if (parallel::Clock::now() >= deadline)
+      return make_error(ErrorCode::io, "Parts of {} bytes have not come to rank {} until the timeout.",
+                        exchange.message_bytes, rank_);
+    std::this_thread::yield();
+  }
+  is_stuck_ = false;
+  return exchange.done.timeline.signal(exchange.done.value);
+}
+
+Result<void> Link::by_kernels(const DeviceExchange& exchange) {
+  const auto parts_of = [&](const Buffer& buffer, const std::vector<BufferPart>& parts) {
+    std::vector<Communicator::Part> made;
+    auto place = parts.empty() ? Result<Place>(Place{}) : place_of(buffer);
+    if (!place) return Result<decltype(made)>(std::move(place).error());
+    for (const BufferPart& part : parts) made.push_back({part.rank, place->pointer + part.offset, part.bytes});
+    return Result<decltype(made)>(std::move(made));
+  };
+  VKF_TRY(sends, parts_of(exchange.from, exchange.sends));
+  VKF_TRY(receives, parts_of(exchange.to, exchange.receives));
+  const bool is_shared = device_.shares_timelines();
+  if (is_shared) {
+    VKF_TRY(after, timeline_of(exchange.after.timeline));
+    VKF_CHECK_OK(after->wait(exchange.after.value));
+  } else {
+    VKF_CHECK_OK(wait_for(exchange.after));
+  }
+  if (!sends.empty() || !receives.empty())
+    VKF_CHECK_OK(ranks_->exchange(sends, receives, parallel::deadline_after(exchange.timeout)));
+  if (is_shared) {
+    VKF_TRY(done, timeline_of(exchange.done.timeline));
+    return done->signal(exchange.done.value);
+  }
+  VKF_CHECK_OK(cuda_->checked("cuStreamSynchronize", cuda_->functions().synchronize(cuda_->stream())));
+  return exchange.done.timeline.signal(exchange.done.value);
+}
+
+void Link::abandon() {
+  const Cuda::Current current(*cuda_);
+  if (is_stuck_) {
+    // Copy engines that wait for a rank which is gone wait for good: what they are at outlives this process's use.
+    ranks_->leak();
+    static_cast<void>(new std::shared_ptr<Cuda>(cuda_));
+    static_cast<void>(new decltype(blocks_)(std::move(blocks_)));
+    static_cast<void>(flags_.release());
+    return;
+  }
+  ranks_->abort();
+  cuda_->functions().synchronize(cuda_->stream());
+  std::erase_if(blocks_, [&](const auto& one) {
+    const bool is_ours = one.second.window_bytes > 0 && one.first.use_count() == 1;
+    if (is_ours) ranks_->free(one.second.pointer);
+    return is_ours;
+  });
+}
+
+}  // namespace vkfuse::nccl

@@ -1,0 +1,32 @@
+#include "parallel/waiting.hpp"
+
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace vkfuse::parallel {
+
+namespace {
+
+/// For so long a thread only lets others go first, then it sleeps between two looks.
+constexpr std::chrono::milliseconds kEager{2};
+constexpr std::chrono::microseconds kNap{50};
+
+}  // namespace
+
+Result<bool> wait_until(const Timeline& timeline, std::uint64_t value, Clock::time_point deadline) {
+  const Clock::time_point begin = Clock::now();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    VKF_TRY(reached, timeline.value());
+    if (reached >= value) return true;
+    if (now >= deadline) return false;
+    if (now - begin < kEager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+}
+
+}  // namespace vkfuse::parallel
