@@ -25,6 +25,8 @@ struct Arguments {
   std::string device, nccl = "libnccl.so.2", json, filter;
   std::int64_t most_mib = 1024;
   double seconds = 1;  ///< of each row's samples, about
+  double tune_ms = 0;  ///< that measuring schedules may take, of each program or part
+  int timeout = 60;    ///< in seconds, of a collective
   bool kernels = false;
   LlamaSizes sizes;
   std::int64_t training_batch = 4;
@@ -43,7 +45,11 @@ class Suite {
   Suite(const Arguments& arguments, Device device, std::shared_ptr<Transport> control)
       : arguments_(arguments), device_(std::move(device)), control_(std::move(control)) {
     options_.mesh.sizes = {control_->size()};
-    options_.timeout = std::chrono::seconds(60);
+    if (arguments_.tune_ms > 0) {
+      options_.compile.tune = Tune::on;
+      options_.compile.tune_ms = arguments_.tune_ms;
+    }
+    options_.timeout = std::chrono::seconds(arguments_.timeout);
     options_.compile_timeout = std::chrono::seconds(600);
   }
 
@@ -52,7 +58,8 @@ class Suite {
     for (const std::string& name : arguments_.transports) VKF_CHECK_OK(open(name));
     VKF_CHECK_OK(measure_sums());
     VKF_CHECK_OK(measure_llama("llama tensor", {0, -1}, 1));
-    VKF_CHECK_OK(measure_llama("llama data", {-1, 0}, control_->size()));
+    VKF_CHECK_OK(measure_llama("llama data, 1 each", {-1, 0}, ranks()));
+    VKF_CHECK_OK(measure_llama("llama data, 4 each", {-1, 0}, 4 * ranks()));
     VKF_CHECK_OK(measure_training());
     if (!arguments_.json.empty() && control_->rank() == 0)
       VKF_CHECK_OK(write_file(arguments_.json, report_.dump(1) + "\n"));
@@ -137,12 +144,13 @@ class Suite {
     Inputs views;
     for (const auto& [name, elements] : inputs) views.emplace(name, HostView(elements));
     VKF_CHECK_OK(program.upload(views));
-    return Timed{[program] { return program.execute(); }, [program] { return program.download(); }};
+    return Timed{[program] { return program.execute(); }, [program] { return program.download(); },
+                 [program] { return program.profile(); }};
   }
 
   /// The same without other ranks: as a program of one device.
   Result<Timed> alone(const std::vector<Tensor>& outputs) {
-    VKF_TRY(program, compile(device_, outputs));
+    VKF_TRY(program, compile(device_, outputs, options_.compile));
     const auto inputs = f16_inputs(program.inputs());
     auto bindings = std::make_shared<Bindings>();
     for (const auto& [name, elements] : inputs) {
@@ -233,6 +241,7 @@ class Suite {
       VKF_TRY(results, timed.results());
       const double off = difference(expected, results, is_part ? control_->rank() : 0);
       VKF_CHECK_OK(add(row, name, {{"us", us}, {"of_one", alone_us / us}, {"difference", off}}, off < 0.02));
+      if (arguments_.kernels) VKF_CHECK_OK(print_kernels(timed));
     }
     return {};
   }
@@ -337,10 +346,15 @@ int run_command(int argc, char** argv) {
   app.add_option("--seconds", arguments.seconds, "Of each row's samples, about");
   app.add_option("--layers", arguments.sizes.layers, "Of the model");
   app.add_option("--tokens", arguments.sizes.tokens, "Of a sequence");
-  app.add_option("--width", arguments.sizes.width, "Of the model, a multiple of 32");
+  app.add_option("--width", arguments.sizes.width, "Of the model");
+  app.add_option("--heads", arguments.sizes.heads, "Of queries");
+  app.add_option("--key-heads", arguments.sizes.key_heads, "Of keys and values");
+  app.add_option("--head-size", arguments.sizes.head_size, "Elements of a head");
   app.add_option("--hidden", arguments.sizes.hidden, "Units of its feed-forward layers");
   app.add_option("--batch", arguments.training_batch, "Sequences of a rank in training");
-  app.add_flag("--kernels", arguments.kernels, "Print the device times of one rank's kernels");
+  app.add_option("--tune", arguments.tune_ms, "Milliseconds that measuring schedules may take, of a program or a part");
+  app.add_option("--timeout", arguments.timeout, "Seconds that a rank waits for another")->check(CLI::PositiveNumber);
+  app.add_flag("--kernels", arguments.kernels, "Print the device times of rank 0's kernels");
   app.add_option("--json", arguments.json, "Write the results as JSON");
   try {
     app.parse(argc, argv);

@@ -13,8 +13,8 @@ class Llama {
   Llama(const LlamaSizes& sizes, const LlamaDivision& division)
       : sizes_(sizes),
         division_(division),
-        cosine_(input("cosine", {sizes.tokens, sizes.head_size() / 2})),
-        sine_(input("sine", {sizes.tokens, sizes.head_size() / 2})) {}
+        cosine_(input("cosine", {sizes.tokens, sizes.head_size / 2})),
+        sine_(input("sine", {sizes.tokens, sizes.head_size / 2})) {}
 
   Tensor run() {
     Tensor x = input("x", {sizes_.batch, sizes_.tokens, sizes_.width});
@@ -38,7 +38,7 @@ class Llama {
   }
 
   Tensor heads_of(const Tensor& x, const std::string& name, std::int64_t heads) {
-    const std::int64_t size = sizes_.head_size();
+    const std::int64_t size = sizes_.head_size;
     const Tensor projected = matmul(x, weight(name, sizes_.width, heads * size, 1));
     return projected.reshape({sizes_.batch, sizes_.tokens, heads, size}).permute({0, 2, 1, 3});
   }
@@ -51,8 +51,9 @@ class Llama {
     AttentionOptions options;
     options.causal = true;
     const Tensor mixed = attention(q, k, v, options).permute({0, 2, 1, 3});
-    const Tensor joined = mixed.reshape({sizes_.batch, sizes_.tokens, sizes_.width});
-    const Tensor middle = x + matmul(joined, weight(prefix + "wo", sizes_.width, sizes_.width, 0));
+    const Tensor joined = mixed.reshape({sizes_.batch, sizes_.tokens, sizes_.heads * sizes_.head_size});
+    const Tensor wo = weight(prefix + "wo", sizes_.heads * sizes_.head_size, sizes_.width, 0);
+    const Tensor middle = x + matmul(joined, wo);
     const Tensor after = rms_norm(middle);
     const Tensor gate = silu(matmul(after, weight(prefix + "w1", sizes_.width, sizes_.hidden, 1)));
     const Tensor up = matmul(after, weight(prefix + "w3", sizes_.width, sizes_.hidden, 1));

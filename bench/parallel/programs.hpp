@@ -16,8 +16,7 @@ Tensor sums_in_a_row(std::int64_t elements, int ranks, int times);
 /// Sizes of a model of Llama's form.
 struct LlamaSizes {
   std::int64_t layers = 4, batch = 1, tokens = 2048;
-  std::int64_t width = 4096, heads = 32, key_heads = 8, hidden = 14336;
-  [[nodiscard]] std::int64_t head_size() const { return width / heads; }
+  std::int64_t width = 4096, heads = 32, key_heads = 8, head_size = 128, hidden = 14336;
 };
 
 /// Which axis of the mesh divides what; -1: nothing.

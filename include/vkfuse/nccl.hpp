@@ -1,6 +1,7 @@
 // Ranks whose values go from GPU to GPU by NCCL, over NVLink or what else NVIDIA's devices have between them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace vkfuse VKFUSE_PUBLIC {
 struct NcclOptions {
   std::string nccl = "libnccl.so.2";  ///< NCCL 2.14 or later; a name that the system's loader finds, or a path
   std::string cuda = "libcuda.so.1";  ///< the driver's library
+  /// Shorter messages go by the other transport, through the host, which is then faster.
+  std::uint64_t least_bytes = 256 << 10;
 };
 
 /// The ranks of another transport, which carries their messages still and is used by nothing else from now on; values

@@ -70,8 +70,11 @@ class DeviceLink {
 
   /// Device memory that exchanges take.
   virtual Result<Buffer> allocate(std::uint64_t bytes) = 0;
-  /// Begins an exchange, and may return before it has ended.
+  /// Begins an exchange, and may return before it has ended. Nothing that waits for its `done` is on the
+  /// device's queue yet.
   virtual Result<void> exchange(const DeviceExchange& exchange) = 0;
+  /// Does what exchanges still need of this thread. Work that waits for their `done` may have been submitted by then.
+  virtual Result<void> finish() = 0;
   /// After an error, or where another rank is not heard of: what is in flight comes to an end, whatever it leaves in
   /// its buffers, and its `done` is reached. Every later exchange fails.
   virtual void abandon() = 0;
@@ -149,6 +152,9 @@ class ParallelProgram {
   [[nodiscard]] Result<void> execute() const;
   /// The results of the last run. ErrorCode::invalid_argument before the first.
   [[nodiscard]] Result<Outputs> download() const;
+  /// Device time of each kernel of this rank on the values of the last run, as of Executable::profile(), named by its
+  /// part: "part 2, segment 0". Does not speak with other ranks. ErrorCode::invalid_argument before the first run.
+  [[nodiscard]] Result<std::vector<KernelTime>> profile() const;
   /// The parts with their kernels and the collectives between them, with their bytes and why each is there.
   [[nodiscard]] std::string explain() const;
   /// As run() takes and gives them, in the order in which the program was written down.

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "os/files.hpp"
 #include "parallel/deadline.hpp"
+#include "parallel/staged_link.hpp"
 #include "parallel/waiting.hpp"
 
 namespace vkfuse::nccl {
@@ -31,6 +32,15 @@ const std::shared_ptr<Buffer::State>& whole_of(const Buffer& buffer) {
 }
 
 }  // namespace
+
+Link::Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const Ranks& by_host)
+    : device_(device),
+      cuda_(std::move(cuda)),
+      ranks_(std::move(ranks)),
+      host_(parallel::staged_link(device, by_host.messages)),
+      least_bytes_(by_host.least_bytes),
+      rank_(by_host.messages.rank()),
+      size_(by_host.messages.size()) {}
 
 // ---- memory ----
 
@@ -120,7 +130,8 @@ bool Link::goes_to_all(const DeviceExchange& exchange) const {
 }
 
 Result<void> Link::exchange(const DeviceExchange& exchange) {
-  if (is_stuck_) return make_error(ErrorCode::io, "Rank {} has given up NCCL after an error.", rank_);
+  if (is_given_up_) return make_error(ErrorCode::io, "Rank {} has given up NCCL after an error.", rank_);
+  if (exchange.message_bytes < least_bytes_) return host_->exchange(exchange);
   const Cuda::Current current(*cuda_);
   return ranks_->has_windows() && goes_to_all(exchange) ? by_copy_engines(exchange) : by_kernels(exchange);
 }
@@ -128,7 +139,7 @@ Result<void> Link::exchange(const DeviceExchange& exchange) {
 Result<void> Link::by_copy_engines(const DeviceExchange& exchange) {
   VKF_TRY(from, place_of(exchange.from));
   VKF_TRY(to, place_of(exchange.to));
-  auto deadline = parallel::deadline_after(exchange.timeout);
+  const auto deadline = parallel::deadline_after(exchange.timeout);
   VKF_CHECK_OK(make_window(*to.block, deadline));
   VKF_CHECK_OK(make_window(*from.block, deadline));
   if (flags_ == nullptr) {
@@ -137,23 +148,32 @@ Result<void> Link::by_copy_engines(const DeviceExchange& exchange) {
   }
   // Before the value is there: what NCCL does until it copies is done by then.
   const std::uint32_t number = ++number_;
+  flights_.push_back({number, exchange.message_bytes, exchange.after, exchange.done, exchange.timeout});
   VKF_CHECK_OK(flags_->close_gate(number));
-  is_stuck_ = true;
   const bool is_divided = exchange.sends.back().offset != 0;
   VKF_CHECK_OK(ranks_->exchange_windows(is_divided, {rank_, from.pointer, exchange.message_bytes},
                                         {rank_, to.pointer, exchange.message_bytes}, deadline));
-  VKF_CHECK_OK(flags_->mark(number));
-  VKF_CHECK_OK(wait_for(exchange.after));
-  deadline = parallel::deadline_after(exchange.timeout);
-  flags_->open_gate(number);
-  while (!flags_->is_passed(number)) {
-    if (parallel::Clock::now() >= deadline)
-      return make_error(ErrorCode::io, "Parts of {} bytes have not come to rank {} until the timeout.",
-                        exchange.message_bytes, rank_);
-    std::this_thread::yield();
+  return flags_->mark(number);
+}
+
+Result<void> Link::finish() {
+  for (const Flight& flight : flights_) {
+    VKF_CHECK_OK(wait_for(flight.after));
+    flags_->open_gate(flight.number);
   }
-  is_stuck_ = false;
-  return exchange.done.timeline.signal(exchange.done.value);
+  for (const Flight& flight : flights_) {
+    const auto deadline = parallel::deadline_after(flight.timeout);
+    while (!flags_->is_passed(flight.number)) {
+      if (parallel::Clock::now() >= deadline) {
+        return make_error(ErrorCode::io, "Parts of {} bytes have not come to rank {} until the timeout.", flight.bytes,
+                          rank_);
+      }
+      std::this_thread::yield();
+    }
+    VKF_CHECK_OK(flight.done.timeline.signal(flight.done.value));
+  }
+  flights_.clear();
+  return {};
 }
 
 Result<void> Link::by_kernels(const DeviceExchange& exchange) {
@@ -185,7 +205,9 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
 
 void Link::abandon() {
   const Cuda::Current current(*cuda_);
-  if (is_stuck_) {
+  if (std::exchange(is_given_up_, true)) return;
+  for (const Flight& flight : flights_) static_cast<void>(flight.done.timeline.signal(flight.done.value));
+  if (!flights_.empty()) {
     // Copy engines that wait for a rank which is gone wait for good: what they are at outlives this process's use.
     ranks_->leak();
     static_cast<void>(new std::shared_ptr<Cuda>(cuda_));

@@ -10,17 +10,24 @@
 
 namespace vkfuse::nccl {
 
+/// Who a rank is among the others, and what carries their short messages.
+struct Ranks {
+  Transport& messages;  ///< outlives the link
+  std::uint64_t least_bytes = 0;
+};
+
 /// Where NCCL has windows, it allocates the memory and Vulkan imports it. Then what goes between all ranks is copied by
 /// copy engines: the host tells CUDA's stream when a value is there, and the next kernels when it has come, so that the
 /// compute engine stays with Vulkan. Else NCCL's kernels send and receive in memory of Vulkan's, which CUDA imports.
 class Link final : public DeviceLink {
  public:
-  Link(Device device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, int rank, int size)
-      : device_(std::move(device)), cuda_(std::move(cuda)), ranks_(std::move(ranks)), rank_(rank), size_(size) {}
+  Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const Ranks& by_host);
   ~Link() override { abandon(); }
 
   Result<Buffer> allocate(std::uint64_t bytes) override;
   Result<void> exchange(const DeviceExchange& exchange) override;
+  /// Of exchanges by copy engines: opens the stream's gate when a value is there, and says when what it gets has come.
+  Result<void> finish() override;
   void abandon() override;
 
  private:
@@ -30,6 +37,13 @@ class Link final : public DeviceLink {
     CudaPointer pointer = 0;
     std::uint64_t window_bytes = 0;  ///< of NCCL's
     bool is_window = false;
+  };
+  /// An exchange by copy engines that the stream has been given.
+  struct Flight {
+    std::uint32_t number = 0;
+    std::uint64_t bytes = 0;
+    TimelinePoint after, done;
+    std::chrono::milliseconds timeout{};
   };
   struct Place {
     Block* block = nullptr;
@@ -49,10 +63,13 @@ class Link final : public DeviceLink {
   Device device_;
   std::shared_ptr<Cuda> cuda_;
   std::unique_ptr<Communicator> ranks_;
+  std::shared_ptr<DeviceLink> host_;
+  std::uint64_t least_bytes_;
   int rank_, size_;
   std::unique_ptr<Flags> flags_;
   std::uint32_t number_ = 0;  ///< of exchanges by copy engines
-  bool is_stuck_ = false;     ///< the stream may wait for a rank that is gone
+  std::vector<Flight> flights_;
+  bool is_given_up_ = false;
   std::map<std::shared_ptr<Buffer::State>, Block> blocks_;
   std::map<std::shared_ptr<const Timeline::State>, std::unique_ptr<MappedTimeline>> timelines_;
 };

@@ -18,8 +18,9 @@ constexpr std::chrono::seconds kMeeting{120};
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(std::shared_ptr<Transport> messages, nccl::CudaFunctions cuda, nccl::NcclFunctions functions)
-      : messages_(std::move(messages)), cuda_(cuda), nccl_(functions) {}
+  NcclTransport(std::shared_ptr<Transport> messages, nccl::CudaFunctions cuda, nccl::NcclFunctions functions,
+                std::uint64_t least_bytes)
+      : messages_(std::move(messages)), cuda_(cuda), nccl_(functions), least_bytes_(least_bytes) {}
 
   [[nodiscard]] int rank() const override { return messages_->rank(); }
   [[nodiscard]] int size() const override { return messages_->size(); }
@@ -49,7 +50,8 @@ class NcclTransport final : public Transport {
     VKF_TRY(id, common_id(place.deadline));
     place.id = id;
     VKF_TRY(ranks, Communicator::create(nccl_, cuda, place));
-    return std::shared_ptr<DeviceLink>(std::make_shared<nccl::Link>(device, cuda, std::move(ranks), rank(), size()));
+    return std::shared_ptr<DeviceLink>(
+        std::make_shared<nccl::Link>(device, cuda, std::move(ranks), nccl::Ranks{*this, least_bytes_}));
   }
 
   /// Rank 0's, on every rank.
@@ -73,6 +75,7 @@ class NcclTransport final : public Transport {
   std::shared_ptr<Transport> messages_;
   nccl::CudaFunctions cuda_;
   nccl::NcclFunctions nccl_;
+  std::uint64_t least_bytes_;
   std::map<std::shared_ptr<Device::State>, std::shared_ptr<DeviceLink>> links_;
 };
 
@@ -83,7 +86,8 @@ Result<std::shared_ptr<Transport>> open_nccl(std::shared_ptr<Transport> messages
     return invalid("NCCL carries values, and needs a transport for messages, but none is given.");
   VKF_TRY(cuda, nccl::load_cuda(options.cuda));
   VKF_TRY(functions, nccl::load_nccl(options.nccl));
-  return std::shared_ptr<Transport>(std::make_shared<NcclTransport>(std::move(messages), cuda, functions));
+  return std::shared_ptr<Transport>(
+      std::make_shared<NcclTransport>(std::move(messages), cuda, functions, options.least_bytes));
 }
 
 }  // namespace vkfuse

@@ -59,11 +59,17 @@ class Cutter {
       for (const NodeId operand : node.operands) levels_[id] = std::max(levels_[id], levels_[operand]);
       if (is_collective(node)) ++levels_[id];
       last_ = std::max(last_, levels_[id]);
-      const OpClass cls = node.op->cls;
-      const auto is_free = [&](NodeId operand) { return free_[operand]; };
-      free_[id] = cls == OpClass::constant || cls == OpClass::generate ||
-                  (cls == OpClass::view && std::all_of(node.operands.begin(), node.operands.end(), is_free));
+      free_[id] = is_free(node);
     }
+  }
+
+  /// What every part has for itself: literals, positions, and what follows from them element by element, as masks do.
+  /// Such a mask is seen where it is computed, and not where it is read.
+  [[nodiscard]] bool is_free(const ir::Node& node) const {
+    const OpClass cls = node.op->cls;
+    if (cls == OpClass::constant || cls == OpClass::generate) return true;
+    if (cls != OpClass::view && cls != OpClass::elementwise && cls != OpClass::convert) return false;
+    return std::ranges::all_of(node.operands, [&](NodeId operand) { return free_[operand]; });
   }
 
   [[nodiscard]] std::string value_name(NodeId id) const {

@@ -276,6 +276,13 @@ Result<Outputs> ParallelProgram::download() const {
   });
 }
 
+Result<std::vector<KernelTime>> ParallelProgram::profile() const {
+  return in_turn(*state_, [&]() -> Result<std::vector<KernelTime>> {
+    if (!state_->has_run) return invalid("The program '{}' has no values yet: 0 runs have ended.", state_->graph.name);
+    return Run(*state_, state_->symbols).profile();
+  });
+}
+
 std::string ParallelProgram::explain() const {
   std::string text = fmt::format("rank {} of {}\n", state_->transport->rank(), state_->transport->size());
   std::set<ir::NodeId> named;

@@ -35,6 +35,7 @@ Result<void> Run::run() {
   VKF_CHECK_OK(begin());
   for (std::size_t part = 0; part < state_.programs.size(); ++part) {
     VKF_CHECK_OK(run_part(part));
+    VKF_CHECK_OK(finish_exchanges());
     if (part == state_.cut.steps.size()) break;
     for (const Step& step : state_.cut.steps[part]) VKF_CHECK_OK(run_step(step));
   }
@@ -78,9 +79,7 @@ Result<void> Run::begin() {
   return std::move(agreed).error().within(fmt::format("beginning a run, before {}", at(state_.collectives.front())));
 }
 
-Result<void> Run::run_part(std::size_t part) {
-  if (!state_.programs[part]) return {};
-  const Executable& program = *state_.programs[part];
+Result<Bindings> Run::bindings_of(const Executable& program) {
   Bindings bindings;
   const auto note_symbols = [&](const Shape& shape) {
     for (const Dim& dim : shape) {
@@ -99,14 +98,35 @@ Result<void> Run::run_part(std::size_t part) {
     bindings.outputs.emplace(port.name, buffer);
     note_symbols(port.shape);
   }
+  return bindings;
+}
+
+Result<void> Run::run_part(std::size_t part) {
+  if (!state_.programs[part]) return {};
+  const Executable& program = *state_.programs[part];
+  VKF_TRY(bindings, bindings_of(program));
   if (state_.link != nullptr) {
-    bindings.wait_for = {{state_.exchanged->timeline, state_.exchanged->value}};
+    if (!flights_.empty()) bindings.wait_for = {{state_.exchanged->timeline, state_.exchanged->value}};
     bindings.signal = {{state_.computed->timeline, state_.computed->value + 1}};
   }
   VKF_TRY(submission, program.submit(bindings));
   if (state_.link != nullptr) ++state_.computed->value;
   submissions_.push_back(std::move(submission));
   return {};
+}
+
+Result<std::vector<KernelTime>> Run::profile() {
+  std::vector<KernelTime> all;
+  for (std::size_t part = 0; part < state_.programs.size(); ++part) {
+    if (!state_.programs[part]) continue;
+    VKF_TRY(bindings, bindings_of(*state_.programs[part]));
+    VKF_TRY(times, state_.programs[part]->profile(bindings));
+    for (KernelTime& time : times) {
+      time.kernel = fmt::format("part {}, {}", part, time.kernel);
+      all.push_back(std::move(time));
+    }
+  }
+  return all;
 }
 
 Result<void> Run::run_step(const Step& step) {
@@ -131,6 +151,17 @@ Result<void> Run::run_step(const Step& step) {
   if (!begun) return lost(std::move(begun).error()).within(fmt::format("running {}", at(step.origin)));
   flights_.push_back({&step, computed.value, ++exchanged.value});
   return {};
+}
+
+Result<void> Run::finish_exchanges() {
+  if (state_.link == nullptr || flights_.empty()) return {};
+  auto finished = state_.link->finish();
+  if (finished) return {};
+  const auto reached = state_.exchanged->timeline.value();
+  const auto is_late = [&](const Flight& flight) { return reached && flight.done > *reached; };
+  const auto late = std::ranges::find_if(flights_, is_late);
+  const Step& step = late == flights_.end() ? *flights_.back().step : *late->step;
+  return lost(std::move(finished).error()).within(fmt::format("running {}", at(step.origin)));
 }
 
 Error Run::lost(Error error) {

@@ -65,6 +65,7 @@ class Run {
   Result<void> run();
   Result<void> upload(std::map<std::string, std::vector<std::byte>, std::less<>> values);
   Result<Outputs> download();
+  Result<std::vector<KernelTime>> profile();
 
  private:
   /// Ranks that are in step know that they are.
@@ -72,8 +73,11 @@ class Run {
   [[nodiscard]] std::chrono::milliseconds timeout() const;
   /// What a rank that fails in this collective was at.
   [[nodiscard]] std::string at(ir::NodeId collective) const;
+  Result<Bindings> bindings_of(const Executable& program);
   Result<void> run_part(std::size_t part);
   Result<void> run_step(const Step& step);
+  /// When the part that reads what they bring has been submitted.
+  Result<void> finish_exchanges();
   Result<void> finish();
   /// After values that have not come: names the ranks that do not answer, where some do not.
   Error lost(Error error);

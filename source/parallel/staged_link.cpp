@@ -153,7 +153,8 @@ class StagedLink final : public DeviceLink {
     return exchange.done.timeline.signal(exchange.done.value);
   }
 
-  /// Nothing is in flight when exchange() has returned.
+  // Nothing is in flight when exchange() has returned.
+  Result<void> finish() override { return {}; }
   void abandon() override {}
 
  private:

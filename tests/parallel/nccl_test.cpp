@@ -54,7 +54,7 @@ NcclOptions told() {
       reinterpret_cast<void (*)(const std::uint8_t*, std::uint64_t)>(os::find_function(stand_in(), "stand_in_tell"));
   if (tell == nullptr) throw std::runtime_error("there is no " + stand_in());
   tell(bytes.data(), offset);
-  return {stand_in(), stand_in()};
+  return {stand_in(), stand_in(), 0};
 }
 
 std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> by_nccl() {
@@ -103,6 +103,21 @@ TEST(Nccl, LargeSumsAndSeveralRuns) {
     return wrong_elements;
   });
   EXPECT_EQ(wrong, (std::vector<int>{0, 0, 0}));
+}
+
+/// Short messages do not go by NCCL: a job whose values are all short is right with both ways mixed.
+TEST(Nccl, ShortMessagesGoByTheHost) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const Tensor x = Tensor::input("x", DType::f32, {64, 12});
+  const ir::Graph graph = graph_of(
+      {all_reduce(all_gather(x, 0, {2, 1}) * 2.0, Join::sum, {2, 1}), all_reduce(x.sum({1}), Join::max, {2, 1})});
+  NcclOptions options = told();
+  options.least_bytes = 4096;
+  Job job = job_of(graph, 2);
+  job.transport = [options](std::shared_ptr<Transport> messages) {
+    return must(open_nccl(std::move(messages), options));
+  };
+  check_job(job, "both ways");
 }
 
 TEST(Nccl, DividedLayers) {
