@@ -50,16 +50,18 @@ struct BufferPart {
 /// Values between the devices of ranks, all in flight at once. The n-th part for a rank is the n-th that it receives
 /// from this one in the exchange that it begins as the same one. What a rank sends to itself is copied.
 struct DeviceExchange {
-  Buffer from, to;                      ///< of DeviceLink::allocate()
-  std::vector<BufferPart> sends;        ///< of `from`
-  std::vector<BufferPart> receives;     ///< into `to`; what no part covers stays
-  std::uint64_t message_bytes = 0;      ///< of every part, on every rank of the job
-  TimelinePoint after;                  ///< reached when `from` has its values and `to` is not used any more
-  TimelinePoint done;                   ///< to be reached when `to` has its values and `from` is not used any more
+  Buffer from, to;                   ///< of DeviceLink::allocate()
+  std::vector<BufferPart> sends;     ///< of `from`
+  std::vector<BufferPart> receives;  ///< into `to`; what no part covers stays
+  std::uint64_t message_bytes = 0;   ///< of every part, on every rank of the job
+  TimelinePoint after;               ///< reached when `from` has its values and `to` is not used any more
+  TimelinePoint done;  ///< to be reached when `to` has its values and `from` is not used any more, after that of every
+                       ///< exchange before
   std::chrono::milliseconds timeout{};  ///< from `after` on, for a link that waits
 };
 
-/// Carries values between devices. Exchanges follow each other in the order in which they are begun, which is the same
+/// Carries values between devices: each rank's is its own, as kernels wait on its queue for what other ranks send.
+/// Exchanges follow each other in the order in which they are begun, which is the same
 /// on every rank.
 class DeviceLink {
  public:

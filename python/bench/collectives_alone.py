@@ -70,7 +70,8 @@ def main():
     os.environ.setdefault("MASTER_PORT", "29511")
     mpi = Mpi()
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("nccl", rank=rank, world_size=size, device_id=torch.device("cuda", torch.cuda.current_device()))
+    device = torch.device("cuda", torch.cuda.current_device())
+    dist.init_process_group("nccl", rank=rank, world_size=size, device_id=device)
     _HOST.append(dist.new_group(backend="gloo"))
     rows = []
     kib = 64

@@ -16,7 +16,8 @@ namespace {
 
 /// What CUDA's memory is a multiple of.
 constexpr std::uint64_t kGranularity = 2 << 20;
-constexpr int kPosixDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+constexpr CudaStatus kNotReady = 600;  // CUDA_ERROR_NOT_READY
+constexpr int kPosixDescriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 /// A rank may compile or be busy for long before it comes to its first exchange of a buffer.
 constexpr std::chrono::seconds kLeastMeeting{60};
@@ -131,9 +132,13 @@ bool Link::goes_to_all(const DeviceExchange& exchange) const {
 
 Result<void> Link::exchange(const DeviceExchange& exchange) {
   if (is_given_up_) return make_error(ErrorCode::io, "Rank {} has given up NCCL after an error.", rank_);
-  if (exchange.message_bytes < least_bytes_) return host_->exchange(exchange);
+  const bool is_short = exchange.message_bytes < least_bytes_;
+  const bool is_copied = !is_short && ranks_->has_windows() && goes_to_all(exchange);
+  // What copy engines were given ends in finish(), and exchanges end in order.
+  if (!is_copied) VKF_CHECK_OK(finish());
+  if (is_short) return host_->exchange(exchange);
   const Cuda::Current current(*cuda_);
-  return ranks_->has_windows() && goes_to_all(exchange) ? by_copy_engines(exchange) : by_kernels(exchange);
+  return is_copied ? by_copy_engines(exchange) : by_kernels(exchange);
 }
 
 Result<void> Link::by_copy_engines(const DeviceExchange& exchange) {
@@ -170,7 +175,7 @@ Result<void> Link::finish() {
       }
       std::this_thread::yield();
     }
-    VKF_CHECK_OK(flight.done.timeline.signal(flight.done.value));
+    VKF_CHECK_OK(parallel::signal_in_order(flight.done, deadline));
   }
   flights_.clear();
   return {};
@@ -199,8 +204,18 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
     VKF_TRY(done, timeline_of(exchange.done.timeline));
     return done->signal(exchange.done.value);
   }
-  VKF_CHECK_OK(cuda_->checked("cuStreamSynchronize", cuda_->functions().synchronize(cuda_->stream())));
-  return exchange.done.timeline.signal(exchange.done.value);
+  VKF_CHECK_OK(wait_for_stream(parallel::deadline_after(exchange.timeout)));
+  return parallel::signal_in_order(exchange.done, parallel::deadline_after(exchange.timeout));
+}
+
+Result<void> Link::wait_for_stream(std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    const CudaStatus status = cuda_->functions().query(cuda_->stream());
+    if (status != kNotReady) return cuda_->checked("cuStreamQuery", status);
+    if (parallel::Clock::now() >= deadline)
+      return make_error(ErrorCode::io, "What NCCL does on rank {} has not ended until the timeout.", rank_);
+    std::this_thread::yield();
+  }
 }
 
 void Link::abandon() {

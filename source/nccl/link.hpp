@@ -58,6 +58,7 @@ class Link final : public DeviceLink {
   Result<void> by_copy_engines(const DeviceExchange& exchange);
   Result<void> by_kernels(const DeviceExchange& exchange);
   Result<void> make_window(Block& block, std::chrono::steady_clock::time_point deadline);
+  Result<void> wait_for_stream(std::chrono::steady_clock::time_point deadline);
   Result<const MappedTimeline*> timeline_of(const Timeline& timeline);
 
   Device device_;

@@ -31,7 +31,8 @@ struct Cut {
 };
 
 /// Each value is computed in the first part that can, but literals, positions and what follows from them element by
-/// element, which every part that reads them has for itself. What is reshaped on its way to a collective or to an output is the value before.
+/// element, which every part that reads them has for itself. What is reshaped on its way to a collective or to an
+/// output is the value before.
 vkfuse::Result<Cut> cut_at_collectives(const Lowered& lowered);
 
 /// Whether a node is a collective between several ranks.

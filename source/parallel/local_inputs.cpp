@@ -63,9 +63,29 @@ Result<std::vector<std::byte>> checked(const std::string& name, const TensorType
 
 }  // namespace
 
+namespace {
+
+/// This rank's part of one input, which is whole.
+Result<std::vector<std::byte>> local_part(const DividedProgram& program, const std::string& name,
+                                          const TensorType& type, const HostView& given, const LocalInputs& local) {
+  Sizes own = local.sizes.at(name);
+  VKF_TRY(bytes, checked(name, type, given, own, local.symbols));
+  const auto layout = program.sharded.inputs.find(name);
+  for (std::size_t axis = 0; layout != program.sharded.inputs.end() && axis < own.size(); ++axis) {
+    const int over = layout->second[axis];
+    if (over < 0) continue;
+    const Part along{axis, program.mesh[static_cast<std::size_t>(over)],
+                     coordinate_of(program.mesh, over, program.rank)};
+    bytes = bytes_of_part(bytes, along, type.dtype, own);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed,
                                  bool needs_all) {
-  const auto& [graph, sharded, mesh, rank] = program;
+  const ir::Graph& graph = program.graph;
   LocalInputs local;
   for (const ir::NodeId id : graph.inputs()) {
     const TensorType& type = graph.node(id).type;
@@ -93,15 +113,7 @@ Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& in
     const std::string& name = api::input_name(graph, id);
     const auto given = inputs.find(name);
     if (given == inputs.end()) continue;
-    Sizes own = local.sizes[name];
-    VKF_TRY(bytes, checked(name, type, given->second, own, local.symbols));
-    const auto layout = sharded.inputs.find(name);
-    for (std::size_t axis = 0; layout != sharded.inputs.end() && axis < own.size(); ++axis) {
-      const int over = layout->second[axis];
-      if (over < 0) continue;
-      const Part along{axis, mesh[static_cast<std::size_t>(over)], coordinate_of(mesh, over, rank)};
-      bytes = bytes_of_part(bytes, along, type.dtype, own);
-    }
+    VKF_TRY(bytes, local_part(program, name, type, given->second, local));
     local.values.emplace(name, std::move(bytes));
   }
   return local;

@@ -150,7 +150,7 @@ class StagedLink final : public DeviceLink {
       VKF_CHECK_OK(up_.copy(round));
     }
     VKF_CHECK_OK(up_.wait_for_all());
-    return exchange.done.timeline.signal(exchange.done.value);
+    return signal_in_order(exchange.done, deadline);
   }
 
   // Nothing is in flight when exchange() has returned.

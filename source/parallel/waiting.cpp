@@ -29,4 +29,10 @@ Result<bool> wait_until(const Timeline& timeline, std::uint64_t value, Clock::ti
   }
 }
 
+Result<void> signal_in_order(const TimelinePoint& point, Clock::time_point deadline) {
+  VKF_TRY(is_next, wait_until(point.timeline, point.value - 1, deadline));
+  if (is_next) return point.timeline.signal(point.value);
+  return make_error(ErrorCode::io, "An exchange before number {} has not ended until the timeout.", point.value);
+}
+
 }  // namespace vkfuse::parallel

@@ -57,6 +57,19 @@ NcclOptions told() {
   return {stand_in(), stand_in(), 0};
 }
 
+/// The stand-in has memory for so many windows of 2 MiB; the buffers live as long as the process.
+NcclOptions with_windows(int count) {
+  const NcclOptions options = told();
+  auto* const provide =
+      reinterpret_cast<void (*)(int, std::uint64_t)>(os::find_function(stand_in(), "stand_in_provide"));
+  static std::vector<Buffer> kept;
+  for (int i = 0; i < count; ++i) {
+    kept.push_back(must(device().allocate_shared(2 << 20)));
+    provide(must(kept.back().export_memory()).fd, 2 << 20);
+  }
+  return options;
+}
+
 std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> by_nccl() {
   return
       [options = told()](std::shared_ptr<Transport> messages) { return must(open_nccl(std::move(messages), options)); };
@@ -80,6 +93,30 @@ TEST(Nccl, EveryCollective) {
                   broadcast_from(y, 1, group), send_receive(y, from, group)});
     EXPECT_EQ(check_job(with_nccl(job_of(graph, 4)), "nccl").collectives, 7);
   }
+}
+
+/// Copy engines, kernels and the host carry values of one part, which end in the order in which they were begun.
+TEST(Nccl, WindowsBesideOtherWays) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const Tensor x = Tensor::input("x", DType::f32, {64, 16});
+  const Tensor y = x * 2.0, sum = all_reduce(y, Join::sum, {2, 1});
+  const ir::Graph graph = graph_of({sum, send_receive(y + 1.0, {1, 0}, {2, 1}), all_reduce(y.sum(), Join::sum, {2, 1}),
+                                    all_to_all(y * y, 0, 1, {2, 1}), all_reduce(exp(-sum * 0.1), Join::max, {2, 1}),
+                                    all_gather(y - 3.0, 1, {2, 1}), all_reduce(x.sum(), Join::sum, {2, 1})});
+  NcclOptions options = with_windows(128);
+  options.least_bytes = 1024;
+  Job job = job_of(graph, 2);
+  job.transport = [options](std::shared_ptr<Transport> messages) {
+    return must(open_nccl(std::move(messages), options));
+  };
+  // Kernels wait on a rank's queue for what another one sends: as with NCCL, each has a device of its own.
+  DeviceOptions own;
+  own.name = device().description().uuid;
+  own.store.enabled = false;
+  const std::vector<Device> devices = {must(Device::open(own)), must(Device::open(own))};
+  job.device = [&](int rank) -> const Device& { return devices[static_cast<std::size_t>(rank)]; };
+  for (int i = 0; i < 3; ++i) check_job(job, "three ways");
+  reinterpret_cast<void (*)()>(os::find_function(stand_in(), "stand_in_withdraw"))();
 }
 
 /// Parts that are not equal, of more than a page, again and again.

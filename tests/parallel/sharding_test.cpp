@@ -2,6 +2,7 @@
 // that a person would choose.
 #include <gtest/gtest.h>
 
+#include "parallel/cut.hpp"
 #include "parallel/layouts.hpp"
 #include "parallel/ranks.hpp"
 #include "parallel/sharding.hpp"
@@ -94,6 +95,26 @@ TEST(Sharding, TensorParallelAttentionIsOneSum) {
     EXPECT_EQ(made.collectives, 1) << made.explained;
     EXPECT_EQ(count_of(made, "all_reduce_sum"), 1) << made.explained;
   }
+}
+
+/// A mask of positions that several parts read is computed in each, where the planner sees what it is: of a mask that
+/// is read, attention skips no block.
+TEST(Sharding, MasksOfPositionsAreOfEachPart) {
+  const Tensor x = weight("x", {8, 64});
+  const Tensor mask = le(Tensor::iota(DType::i32, {1, 8}, 1), Tensor::iota(DType::i32, {8, 1}, 0));
+  const auto layer = [&](const Tensor& y, const char* name) {
+    const Tensor h = matmul(y, shard(weight(name, {64, 64}), 0, 0));
+    const Tensor scores = select(mask, matmul(h, h.permute({1, 0})) * 0.1, Tensor::scalar(DType::f32, -1e9));
+    return matmul(softmax(scores), h);
+  };
+  const ir::Graph graph = graph_of({layer(layer(x, "w1"), "w2")});
+  const parallel::Sharded sharded = must(parallel::shard_graph(graph, {2}, 0));
+  const parallel::Cut cut = must(parallel::cut_at_collectives(must(parallel::lower_collectives(sharded.graph))));
+  ASSERT_GE(cut.parts.size(), 3U);
+  for (const ir::Graph& part : cut.parts) {
+    for (const ir::NodeId id : part.inputs()) EXPECT_NE(part.node(id).type.dtype, DType::boolean) << ir::print(part);
+  }
+  check_divided(graph, {2}, "masked layers");
 }
 
 /// Softmax, norms and reductions along the divided axis.

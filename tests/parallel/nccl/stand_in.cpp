@@ -9,8 +9,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,13 +49,46 @@ struct Part {
   int rank = 0;
 };
 
+/// Does what it is given, one after the other.
+struct Stream {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool is_busy = false;
+
+  void give(std::function<void()> one) {
+    const std::scoped_lock lock(mutex);
+    work.push_back(std::move(one));
+    changed.notify_all();
+  }
+  [[nodiscard]] bool is_idle() {
+    const std::scoped_lock lock(mutex);
+    return work.empty() && !is_busy;
+  }
+  [[noreturn]] void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return !work.empty(); });
+      const std::function<void()> one = std::move(work.front());
+      work.pop_front();
+      is_busy = true;
+      lock.unlock();
+      one();
+      lock.lock();
+      is_busy = false;
+    }
+  }
+};
+
 struct Rank {
   std::shared_ptr<Job> job;
   int rank = 0, size = 0;
-  std::atomic<bool> is_aborted{false};
-  std::atomic<int> state{7};  // ncclInProgress
-  std::thread work;
-  void run(const std::vector<Part>& parts) {
+  std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// Work of a stream: every part that is sent, then every part that is received.
+std::function<void()> exchange_of(const Rank& of, std::vector<Part> parts) {
+  return [job = of.job, rank = of.rank, is_aborted = of.is_aborted, parts = std::move(parts)] {
     for (const Part& part : parts) {
       if (!part.is_send) continue;
       const std::scoped_lock lock(job->mutex);
@@ -64,21 +99,31 @@ struct Rank {
       if (part.is_send) continue;
       std::unique_lock lock(job->mutex);
       auto& box = job->letters[{part.rank, rank}];
-      while (box.empty() && !is_aborted) job->changed.wait_for(lock, std::chrono::milliseconds(1));
-      if (is_aborted) return;
+      while (box.empty() && !*is_aborted) job->changed.wait_for(lock, std::chrono::milliseconds(1));
+      if (*is_aborted) return;
       std::memcpy(part.at, box.front().data(), part.bytes);
       box.pop_front();
     }
-    state = 0;
-  }
+  };
+}
+
+/// Memory of the device that the test has exported, for windows.
+struct Provided {
+  int fd = -1;
+  std::uint64_t bytes = 0;
 };
+std::mutex provided_mutex;
+std::deque<Provided> provided;
+std::map<void*, int> descriptors;  ///< of what was taken
 
 thread_local std::vector<Part> group;
 thread_local Rank* group_of = nullptr;
+thread_local Stream* group_on = nullptr;
 
-int add(bool is_send, void* at, std::size_t bytes, int rank, void* of) {
-  group.push_back({is_send, static_cast<std::byte*>(at), bytes, rank});
+int add(const Part& part, void* of, void* on) {
+  group.push_back(part);
   group_of = static_cast<Rank*>(of);
+  group_on = static_cast<Stream*>(on);
   return 0;
 }
 
@@ -99,6 +144,16 @@ struct MemoryHandle {
 EXPORTED void stand_in_tell(const std::uint8_t* uuid, std::uint64_t offset) {
   std::memcpy(told.uuid.data(), uuid, 16);
   told.offset = offset;
+}
+/// Memory of the device, for windows; without any, NCCL is one that has none.
+EXPORTED void stand_in_provide(int fd, std::uint64_t bytes) {
+  const std::scoped_lock lock(provided_mutex);
+  provided.push_back({fd, bytes});
+}
+EXPORTED void stand_in_withdraw() {
+  const std::scoped_lock lock(provided_mutex);
+  for (const Provided& one : provided) close(one.fd);
+  provided.clear();
 }
 
 EXPORTED int cuInit(unsigned) { return 0; }
@@ -125,13 +180,52 @@ EXPORTED int cuDevicePrimaryCtxRetain(void** context, int) {
 EXPORTED int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 EXPORTED int cuCtxPushCurrent_v2(void*) { return 0; }
 EXPORTED int cuCtxPopCurrent_v2(void**) { return 0; }
-EXPORTED int cuStreamCreate(void** stream, unsigned) {
-  *stream = &told;
+EXPORTED int cuStreamCreate(void** made, unsigned) {
+  auto* const stream = new Stream();  // its thread goes on until the process ends
+  std::thread([stream] { stream->run(); }).detach();
+  *made = stream;
   return 0;
 }
 EXPORTED int cuStreamDestroy_v2(void*) { return 0; }
-EXPORTED int cuStreamSynchronize(void*) { return 0; }
-EXPORTED int cuStreamQuery(void*) { return 0; }
+EXPORTED int cuStreamQuery(void* stream) { return static_cast<Stream*>(stream)->is_idle() ? 0 : 600; }
+EXPORTED int cuStreamSynchronize(void* stream) {
+  while (!static_cast<Stream*>(stream)->is_idle()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return 0;
+}
+EXPORTED int cuStreamWaitValue32_v2(void* stream, std::uint64_t at, std::uint32_t value, unsigned) {
+  static_cast<Stream*>(stream)->give([at, value] {
+    std::atomic_ref word(*reinterpret_cast<std::uint32_t*>(at));
+    while (static_cast<std::int32_t>(word.load() - value) < 0) std::this_thread::yield();
+  });
+  return 0;
+}
+EXPORTED int cuStreamWriteValue32_v2(void* stream, std::uint64_t at, std::uint32_t value, unsigned) {
+  static_cast<Stream*>(stream)->give(
+      [at, value] { std::atomic_ref(*reinterpret_cast<std::uint32_t*>(at)).store(value); });
+  return 0;
+}
+EXPORTED int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  *memory = std::calloc(1, bytes);
+  return 0;
+}
+EXPORTED int cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return 0;
+}
+EXPORTED int cuMemHostGetDevicePointer_v2(std::uint64_t* pointer, void* memory, unsigned) {
+  *pointer = reinterpret_cast<std::uintptr_t>(memory);
+  return 0;
+}
+EXPORTED int cuMemRetainAllocationHandle(std::uint64_t* handle, void* memory) {
+  *handle = reinterpret_cast<std::uintptr_t>(memory);
+  return 0;
+}
+EXPORTED int cuMemRelease(std::uint64_t) { return 0; }
+EXPORTED int cuMemExportToShareableHandle(int* fd, std::uint64_t handle, int, std::uint64_t) {
+  const std::scoped_lock lock(provided_mutex);
+  *fd = dup(descriptors.at(reinterpret_cast<void*>(handle)));
+  return 0;
+}
 EXPORTED int cuImportExternalMemory(void** memory, const MemoryHandle* handle) {
   struct stat status {};
   if (fstat(handle->fd, &status) != 0) return 1;
@@ -165,7 +259,8 @@ struct UniqueId {
 };
 
 EXPORTED int ncclGetVersion(int* version) {
-  *version = 22000;
+  const std::scoped_lock lock(provided_mutex);
+  *version = provided.empty() ? 22000 : 22809;
   return 0;
 }
 EXPORTED int ncclGetUniqueId(UniqueId* id) {
@@ -192,18 +287,53 @@ EXPORTED int ncclCommInitRankConfig(void** made, int size, UniqueId id, int rank
 }
 EXPORTED int ncclCommGetAsyncError(void* of, int* state) {
   auto* const rank = static_cast<Rank*>(of);
-  if (!rank->work.joinable()) {
-    const std::scoped_lock lock(rank->job->mutex);
-    *state = rank->job->joined == rank->size ? 0 : 7;
-    return 0;
-  }
-  *state = rank->state;
+  const std::scoped_lock lock(rank->job->mutex);
+  *state = rank->job->joined == rank->size ? 0 : 7;
   return 0;
 }
 EXPORTED int ncclCommAbort(void* of) {
   const std::unique_ptr<Rank> rank(static_cast<Rank*>(of));
-  rank->is_aborted = true;
-  if (rank->work.joinable()) rank->work.join();
+  *rank->is_aborted = true;
+  return 0;
+}
+EXPORTED int ncclMemAlloc(void** memory, std::size_t bytes) {
+  const std::scoped_lock lock(provided_mutex);
+  if (provided.empty() || provided.front().bytes < bytes) return 1;
+  const Provided one = provided.front();
+  provided.pop_front();
+  struct stat status {};
+  if (fstat(one.fd, &status) != 0) return 1;
+  const auto all = static_cast<std::size_t>(status.st_size);
+  void* const base = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, one.fd, 0);
+  if (base == MAP_FAILED) return 1;
+  *memory = static_cast<std::byte*>(base) + told.offset;
+  descriptors[*memory] = one.fd;
+  return 0;
+}
+EXPORTED int ncclMemFree(void*) { return 0; }
+EXPORTED int ncclCommWindowRegister(void*, void* memory, std::size_t, void** window, int) {
+  *window = memory;
+  return 0;
+}
+EXPORTED int ncclAllGather(const void* from, void* to, std::size_t bytes, int, void* of, void* stream) {
+  const Rank& rank = *static_cast<Rank*>(of);
+  std::vector<Part> parts;
+  for (int other = 0; other < rank.size; ++other) {
+    parts.push_back({true, static_cast<std::byte*>(const_cast<void*>(from)), bytes, other});
+    parts.push_back({false, static_cast<std::byte*>(to) + static_cast<std::size_t>(other) * bytes, bytes, other});
+  }
+  static_cast<Stream*>(stream)->give(exchange_of(rank, std::move(parts)));
+  return 0;
+}
+EXPORTED int ncclAlltoAll(const void* from, void* to, std::size_t bytes, int, void* of, void* stream) {
+  const Rank& rank = *static_cast<Rank*>(of);
+  std::vector<Part> parts;
+  for (int other = 0; other < rank.size; ++other) {
+    const std::size_t at = static_cast<std::size_t>(other) * bytes;
+    parts.push_back({true, static_cast<std::byte*>(const_cast<void*>(from)) + at, bytes, other});
+    parts.push_back({false, static_cast<std::byte*>(to) + at, bytes, other});
+  }
+  static_cast<Stream*>(stream)->give(exchange_of(rank, std::move(parts)));
   return 0;
 }
 EXPORTED const char* ncclGetErrorString(int) { return "a fault of the stand-in"; }
@@ -212,17 +342,13 @@ EXPORTED int ncclGroupStart() {
   group_of = nullptr;
   return 0;
 }
-EXPORTED int ncclSend(const void* at, std::size_t bytes, int, int rank, void* of, void*) {
-  return add(true, const_cast<void*>(at), bytes, rank, of);
+EXPORTED int ncclSend(const void* at, std::size_t bytes, int, int rank, void* of, void* on) {
+  return add({true, static_cast<std::byte*>(const_cast<void*>(at)), bytes, rank}, of, on);
 }
-EXPORTED int ncclRecv(void* at, std::size_t bytes, int, int rank, void* of, void*) {
-  return add(false, at, bytes, rank, of);
+EXPORTED int ncclRecv(void* at, std::size_t bytes, int, int rank, void* of, void* on) {
+  return add({false, static_cast<std::byte*>(at), bytes, rank}, of, on);
 }
 EXPORTED int ncclGroupEnd() {
-  if (group_of == nullptr) return 0;
-  Rank* const rank = group_of;
-  if (rank->work.joinable()) rank->work.join();
-  rank->state = 7;
-  rank->work = std::thread([rank, parts = group] { rank->run(parts); });
-  return 7;
+  if (group_of != nullptr) group_on->give(exchange_of(*group_of, group));
+  return 0;
 }
