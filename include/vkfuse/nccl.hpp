@@ -19,9 +19,9 @@ struct NcclOptions {
 };
 
 /// The ranks of another transport, which carries their messages still and is used by nothing else from now on; values
-/// go through NCCL. Memory and timelines of a device are shared with CUDA, so that neither side waits on the host;
-/// where a driver shares no timelines, the host waits between the two. ErrorCode::unsupported where a library is not
-/// there or is too old; the first program that has collectives fails where a device is not of CUDA.
+/// go through NCCL. Memory and timelines of a device are shared with CUDA. Where NCCL copies with copy engines (2.28),
+/// the host tells the stream when a value is there. ErrorCode::unsupported where a library is not there or is too old;
+/// the first program that has collectives fails where a device is not of CUDA.
 ///
 ///     auto transport = open_nccl(*open_mpi());
 Result<std::shared_ptr<Transport>> open_nccl(std::shared_ptr<Transport> messages, const NcclOptions& options = {});

@@ -78,7 +78,7 @@ class DeviceLink {
   /// Does what exchanges still need of this thread. Work that waits for their `done` may have been submitted by then.
   virtual Result<void> finish() = 0;
   /// After an error, or where another rank is not heard of: what is in flight comes to an end, whatever it leaves in
-  /// its buffers, and its `done` is reached. Every later exchange fails.
+  /// its buffers, and its `done` is reached. No exchange is begun afterwards.
   virtual void abandon() = 0;
 };
 
@@ -147,8 +147,8 @@ class ParallelProgram {
   /// other is whole. Inputs that upload() has placed may be left out. An error is an error of the job: the other ranks
   /// get one, too, within the timeout, and no later run succeeds.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
-  /// Places inputs, as run() takes them, on the device for every later run: weights cross once. One that is placed
-  /// again, or given to a run, has the new values from then on. Does not speak with other ranks.
+  /// Places inputs, as run() takes them, on the device for every later run: weights cross once. One that is given to a
+  /// run has those values in that run, and has to be placed again for later ones. Does not speak with other ranks.
   [[nodiscard]] Result<void> upload(const Inputs& inputs) const;
   /// A run on inputs that were all placed, whose results stay on the device. Returns when they are there.
   [[nodiscard]] Result<void> execute() const;

@@ -5,7 +5,6 @@
 #include "api/imported_memory.hpp"
 #include "api/states.hpp"
 #include "base/error.hpp"
-#include "os/files.hpp"
 #include "parallel/deadline.hpp"
 #include "parallel/staged_link.hpp"
 #include "parallel/waiting.hpp"
@@ -16,11 +15,10 @@ namespace {
 
 /// What CUDA's memory is a multiple of.
 constexpr std::uint64_t kGranularity = 2 << 20;
+/// How long a stream may take to end after an error, where no rank is lost.
+constexpr std::chrono::milliseconds kPatience{200};
 constexpr CudaStatus kNotReady = 600;  // CUDA_ERROR_NOT_READY
 constexpr int kPosixDescriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
-/// A rank may compile or be busy for long before it comes to its first exchange of a buffer.
-constexpr std::chrono::seconds kLeastMeeting{60};
 
 Result<void> wait_for(const TimelinePoint& point) {
   VKF_TRY(is_reached, parallel::wait_until(point.timeline, point.value, parallel::Clock::time_point::max()));
@@ -57,6 +55,9 @@ void Link::drop_unused() {
 }
 
 Result<Buffer> Link::allocate(std::uint64_t bytes) {
+  // What is shorter than the messages that NCCL carries is part of none.
+  if (bytes < least_bytes_) return host_->allocate(bytes);
+  const Cuda::Current current(*cuda_);
   drop_unused();
   if (ranks_->has_windows()) return allocate_window(bytes);
   VKF_TRY(buffer, device_.allocate_shared(bytes));
@@ -67,7 +68,6 @@ Result<Buffer> Link::allocate(std::uint64_t bytes) {
 }
 
 Result<Buffer> Link::allocate_window(std::uint64_t bytes) {
-  const Cuda::Current current(*cuda_);
   const CudaFunctions& cuda = cuda_->functions();
   const std::uint64_t all = (bytes + kGranularity - 1) / kGranularity * kGranularity;
   VKF_TRY(pointer, ranks_->allocate(all));
@@ -83,7 +83,6 @@ Result<Buffer> Link::allocate_window(std::uint64_t bytes) {
   Result<Buffer> buffer =
       exported ? api::import_memory(device_, {fd, all, false}, bytes) : Result<Buffer>(std::move(exported).error());
   if (!buffer) {
-    os::Handle(fd).close();
     ranks_->free(pointer);
     return buffer;
   }
@@ -100,8 +99,8 @@ Result<Link::Place> Link::place_of(const Buffer& buffer) {
 
 Result<void> Link::make_window(Block& block, std::chrono::steady_clock::time_point deadline) {
   if (block.is_window) return {};
-  VKF_CHECK_OK(ranks_->add_window(block.pointer, block.window_bytes,
-                                  std::max(deadline, parallel::Clock::now() + kLeastMeeting)));
+  VKF_CHECK_OK(finish());  // what NCCL does for it may follow what the stream has been given
+  VKF_CHECK_OK(ranks_->add_window(block.pointer, block.window_bytes, deadline));
   block.is_window = true;
   return {};
 }
@@ -136,6 +135,7 @@ Result<void> Link::exchange(const DeviceExchange& exchange) {
   const bool is_copied = !is_short && ranks_->has_windows() && goes_to_all(exchange);
   // What copy engines were given ends in finish(), and exchanges end in order.
   if (!is_copied) VKF_CHECK_OK(finish());
+  if (is_short || is_copied) VKF_CHECK_OK(wait_for_kernels());
   if (is_short) return host_->exchange(exchange);
   const Cuda::Current current(*cuda_);
   return is_copied ? by_copy_engines(exchange) : by_kernels(exchange);
@@ -166,7 +166,8 @@ Result<void> Link::finish() {
     VKF_CHECK_OK(wait_for(flight.after));
     flags_->open_gate(flight.number);
   }
-  for (const Flight& flight : flights_) {
+  while (!flights_.empty()) {
+    const Flight flight = flights_.front();
     const auto deadline = parallel::deadline_after(flight.timeout);
     while (!flags_->is_passed(flight.number)) {
       if (parallel::Clock::now() >= deadline) {
@@ -176,8 +177,8 @@ Result<void> Link::finish() {
       std::this_thread::yield();
     }
     VKF_CHECK_OK(parallel::signal_in_order(flight.done, deadline));
+    flights_.pop_front();
   }
-  flights_.clear();
   return {};
 }
 
@@ -202,10 +203,24 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
     VKF_CHECK_OK(ranks_->exchange(sends, receives, parallel::deadline_after(exchange.timeout)));
   if (is_shared) {
     VKF_TRY(done, timeline_of(exchange.done.timeline));
+    by_kernels_.push_back({0, exchange.message_bytes, exchange.after, exchange.done, exchange.timeout});
     return done->signal(exchange.done.value);
   }
   VKF_CHECK_OK(wait_for_stream(parallel::deadline_after(exchange.timeout)));
   return parallel::signal_in_order(exchange.done, parallel::deadline_after(exchange.timeout));
+}
+
+/// What the host waits for next follows from what they bring, and so from a rank that may be lost.
+Result<void> Link::wait_for_kernels() {
+  for (const Flight& flight : std::exchange(by_kernels_, {})) {
+    VKF_CHECK_OK(wait_for(flight.after));
+    VKF_TRY(has_come,
+            parallel::wait_until(flight.done.timeline, flight.done.value, parallel::deadline_after(flight.timeout)));
+    if (has_come) continue;
+    return make_error(ErrorCode::io, "Parts of {} bytes have not come to rank {} until the timeout.", flight.bytes,
+                      rank_);
+  }
+  return {};
 }
 
 Result<void> Link::wait_for_stream(std::chrono::steady_clock::time_point deadline) {
@@ -218,11 +233,22 @@ Result<void> Link::wait_for_stream(std::chrono::steady_clock::time_point deadlin
   }
 }
 
+bool Link::is_through(const Flight& last) const {
+  flags_->open_gate(last.number);
+  const auto deadline = parallel::Clock::now() + kPatience;
+  while (!flags_->is_passed(last.number)) {
+    if (parallel::Clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 void Link::abandon() {
   const Cuda::Current current(*cuda_);
   if (std::exchange(is_given_up_, true)) return;
+  const bool is_stuck = !flights_.empty() && !is_through(flights_.back());
   for (const Flight& flight : flights_) static_cast<void>(flight.done.timeline.signal(flight.done.value));
-  if (!flights_.empty()) {
+  if (is_stuck) {
     // Copy engines that wait for a rank which is gone wait for good: what they are at outlives this process's use.
     ranks_->leak();
     static_cast<void>(new std::shared_ptr<Cuda>(cuda_));

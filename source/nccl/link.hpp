@@ -1,6 +1,7 @@
 // Values of one rank between its device and those of other ranks.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -58,6 +59,9 @@ class Link final : public DeviceLink {
   Result<void> by_copy_engines(const DeviceExchange& exchange);
   Result<void> by_kernels(const DeviceExchange& exchange);
   Result<void> make_window(Block& block, std::chrono::steady_clock::time_point deadline);
+  Result<void> wait_for_kernels();
+  /// Whether the stream comes to its end when its gates are open.
+  [[nodiscard]] bool is_through(const Flight& last) const;
   Result<void> wait_for_stream(std::chrono::steady_clock::time_point deadline);
   Result<const MappedTimeline*> timeline_of(const Timeline& timeline);
 
@@ -68,8 +72,9 @@ class Link final : public DeviceLink {
   std::uint64_t least_bytes_;
   int rank_, size_;
   std::unique_ptr<Flags> flags_;
-  std::uint32_t number_ = 0;  ///< of exchanges by copy engines
-  std::vector<Flight> flights_;
+  std::uint32_t number_ = 0;        ///< of exchanges by copy engines
+  std::deque<Flight> flights_;      ///< by copy engines, until finish() has seen their ends
+  std::vector<Flight> by_kernels_;  ///< that CUDA's stream signals
   bool is_given_up_ = false;
   std::map<std::shared_ptr<Buffer::State>, Block> blocks_;
   std::map<std::shared_ptr<const Timeline::State>, std::unique_ptr<MappedTimeline>> timelines_;

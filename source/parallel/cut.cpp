@@ -24,8 +24,8 @@ std::string prefix_for(const ir::Graph& graph) {
 
 class Cutter {
  public:
-  explicit Cutter(const Lowered& lowered)
-      : lowered_(lowered), graph_(lowered.graph), prefix_(prefix_for(lowered.graph)) {}
+  Cutter(const Lowered& lowered, bool in_order)
+      : lowered_(lowered), graph_(lowered.graph), in_order_(in_order), prefix_(prefix_for(lowered.graph)) {}
 
   Result<Cut> run() {
     find_levels();
@@ -57,7 +57,9 @@ class Cutter {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const ir::Node& node = graph_.node(id);
       for (const NodeId operand : node.operands) levels_[id] = std::max(levels_[id], levels_[operand]);
-      if (is_collective(node)) ++levels_[id];
+      if (is_collective(node)) {
+        levels_[id] = std::max(levels_[id] + 1, in_order_ ? last_ : 0);
+      }
       last_ = std::max(last_, levels_[id]);
       free_[id] = is_free(node);
     }
@@ -146,6 +148,7 @@ class Cutter {
 
   const Lowered& lowered_;
   const ir::Graph& graph_;
+  bool in_order_;
   std::string prefix_;
   std::vector<int> levels_;
   std::vector<bool> free_;
@@ -167,9 +170,9 @@ std::string attributes_of(const ir::Node& node) {
 
 }  // namespace
 
-Result<Cut> cut_at_collectives(const Lowered& lowered) {
+Result<Cut> cut_at_collectives(const Lowered& lowered, bool in_order) {
   VKF_CHECK_OK(ir::verify(lowered.graph));
-  return Cutter(lowered).run();
+  return Cutter(lowered, in_order).run();
 }
 
 // Those of one rank alone are its values, which a pass drops.

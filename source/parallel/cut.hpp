@@ -33,7 +33,9 @@ struct Cut {
 /// Each value is computed in the first part that can, but literals, positions and what follows from them element by
 /// element, which every part that reads them has for itself. What is reshaped on its way to a collective or to an
 /// output is the value before.
-vkfuse::Result<Cut> cut_at_collectives(const Lowered& lowered);
+/// With `in_order`, collectives follow each other in the order of their nodes, whether or not one reads the other; else
+/// those that do not are of one level.
+vkfuse::Result<Cut> cut_at_collectives(const Lowered& lowered, bool in_order = false);
 
 /// Whether a node is a collective between several ranks.
 bool is_collective(const ir::Node& node);

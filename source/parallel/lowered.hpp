@@ -17,8 +17,9 @@ struct Lowered {
 
 /// Sums become messages and additions: of two ranks, and of small values, each sends its own whole to the others; else
 /// each has a part from all, adds it up and sends the sum to all. Every rank adds in the order of the ranks or takes
-/// over what another one has added, so that results have the same bits on all. f16 and bf16 are added up in
-/// f32 and rounded once.
+/// over what another one has added, so that results have the same bits on all; more than 8 values that every rank
+/// adds up for itself (symbolic sizes that no rank's part divides) are a reduction, whose order is the device's. f16
+/// and bf16 are added up in f32 and rounded once.
 Result<Lowered> lower_collectives(const ir::Graph& graph);
 
 /// Bytes that one rank sends to others in a collective of the graph before, for plans.

@@ -132,7 +132,8 @@ Result<void> divide(State& state) {
   }
   VKF_CHECK_OK(check_groups(state));
   VKF_TRY(lowered, parallel::lower_collectives(graph));
-  VKF_TRY(cut, parallel::cut_at_collectives(lowered));
+  // Ranks that are given a graph each have their own dependences.
+  VKF_TRY(cut, parallel::cut_at_collectives(lowered, state.mesh.empty()));
   state.cut = std::move(cut);
   return {};
 }
@@ -225,8 +226,11 @@ Result<Run> run_with(State& state, const Inputs& inputs) {
   for (const auto& given : inputs) state.placed.erase(given.first);
   Run run(state, std::move(local.symbols));
   VKF_CHECK_OK(run.upload(std::move(local.values)));
-  VKF_CHECK_OK(run.run());
-  return run;
+  Result<void> done = run.run();
+  if (done) return run;
+  // Before the run is gone, which waits for what it has submitted: that may wait for a rank that is lost.
+  if (state.link != nullptr) state.link->abandon();
+  return std::move(done).error();
 }
 
 /// The work of one thread at a time, as long as no run has failed.

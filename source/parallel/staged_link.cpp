@@ -37,14 +37,17 @@ class Side {
     buffer_ = buffer.state();
     parts_ = parts;
     chunk_ = chunk;
-    const vulkan::Buffer& memory = buffer_->buffer;
-    is_direct_ = memory.mapped() != nullptr && memory.host_cached();
+    // A part of a buffer is mapped where the whole is.
+    const Buffer::State* whole = buffer_.get();
+    while (whole->whole != nullptr) whole = whole->whole.get();
+    mapped_ = whole->buffer.host_cached() ? whole->buffer.mapped() : nullptr;
+    is_direct_ = mapped_ != nullptr;
   }
 
   /// Where the bytes of a part are in a round; its length is 0 behind the last.
   std::span<std::byte> bytes(std::size_t part, std::uint64_t round) {
     const std::uint64_t length = length_of(part, round);
-    std::byte* const at = is_direct_ ? buffer_->buffer.mapped() + buffer_->offset + parts_[part].offset + round * chunk_
+    std::byte* const at = is_direct_ ? mapped_ + buffer_->offset + parts_[part].offset + round * chunk_
                                      : lanes_[round % 2]->staging->mapped() + part * chunk_;
     return {at, static_cast<std::size_t>(length)};
   }
@@ -118,6 +121,7 @@ class Side {
   std::vector<BufferPart> parts_;
   std::uint64_t chunk_ = 0;
   bool is_direct_ = false;
+  std::byte* mapped_ = nullptr;
   std::array<std::shared_ptr<Lane>, 2> lanes_;
 };
 
@@ -135,7 +139,8 @@ class StagedLink final : public DeviceLink {
     VKF_TRY(is_reached, wait_until(exchange.after.timeline, exchange.after.value, Clock::time_point::max()));
     check(is_reached, "a wait without an end has ended");
     const auto peers = static_cast<std::uint64_t>(std::max(transport_.size() - 1, 1));
-    const std::uint64_t chunk = std::max(kRoundBytes / peers / 16 * 16, kLeastChunk);
+    const std::uint64_t most = std::max(kRoundBytes / peers / 16 * 16, kLeastChunk);
+    const std::uint64_t chunk = std::min(most, std::max<std::uint64_t>((exchange.message_bytes + 15) / 16 * 16, 16));
     const std::uint64_t rounds = (exchange.message_bytes + chunk - 1) / chunk;
     down_.begin(exchange.from, moved(exchange, exchange.sends), chunk);
     up_.begin(exchange.to, moved(exchange, exchange.receives), chunk);

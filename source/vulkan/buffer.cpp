@@ -1,5 +1,6 @@
 #include "vulkan/buffer.hpp"
 #include "base/host_memory.hpp"
+#include "os/files.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -109,6 +110,7 @@ Result<Buffer> Buffer::create_shared(const std::shared_ptr<const Device>& device
 
 Result<Buffer> Buffer::import_fd(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
                                  std::uint64_t bytes) {
+  os::Handle owned(fd);
   VKF_CHECK_OK(check_shares(*device));
   Buffer buffer;
   VKF_CHECK_OK(buffer.create_handle(device, bytes, true));
@@ -120,6 +122,7 @@ Result<Buffer> Buffer::import_fd(const std::shared_ptr<const Device>& device, in
   for (const std::uint32_t type : ranked_types(*device, needs.memoryTypeBits, BufferKind::device)) {
     Result<void> imported = buffer.import_type(device, fd, memory_bytes, type);
     if (imported) {
+      owned.release();
       VKF_CHECK_OK(buffer.attach(device, device->memory().memoryTypes[type].propertyFlags, BufferKind::device));
       return buffer;
     }

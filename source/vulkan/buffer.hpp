@@ -62,8 +62,7 @@ class Buffer {
   static Result<Buffer> create_shared(const std::shared_ptr<const Device>& device, std::uint64_t bytes);
 
   /// The first `bytes` of memory that another interface has allocated and exported, `memory_bytes` in all. The
-  /// descriptor is the driver's from then on; after an error it stays the caller's. ErrorCode::unsupported as of
-  /// create_shared.
+  /// descriptor is the driver's from then on, and closed after an error. ErrorCode::unsupported as of create_shared.
   static Result<Buffer> import_fd(const std::shared_ptr<const Device>& device, int fd, std::uint64_t memory_bytes,
                                   std::uint64_t bytes);
 

@@ -235,12 +235,13 @@ TERMINAL
       holds "$files/b.json" "'gops' not in d['peaks'][0]" || fail "A wrong peak has a rate."
     done
     # A row is put beside the peak of what it is made of, which is measured with it.
-    "$program" --case softmax:f32:8x512 --json "$files/b.json" --csv "$files/b.csv" > "$files/out"
+    "$program" --case softmax:f32:128x1024 --json "$files/b.json" --csv "$files/b.csv" > "$files/out"
     holds "$files/b.json" "[p['instruction'] for p in d['peaks']] == ['fma f32']" ||
       fail "A row of f32 is put beside other peaks: $(cat "$files/out")"
-    share="100 * r['operations'] / r['fused_us'] / 1e3 / d['peaks'][0]['gops']"
-    holds "$files/b.json" "all(abs($share / r['peak_percent'] - 1) < 1e-3 for r in d['rows'])" ||
-      fail "The share of the peak is another."
+    # Long enough for the clock of a busy machine, which told of 0 us for a shorter one.
+    share="r['peak_percent'] * r['fused_us'] * 1e3 * d['peaks'][0]['gops']"
+    holds "$files/b.json" "all(abs($share - 100 * r['operations']) <= 0.1 * r['operations'] for r in d['rows'])" ||
+      fail "The share of the peak is another: $(cat "$files/b.json")"
     limit="r['peak_of'] == 'fma f32' and r['limit'] in ('memory', 'arithmetic')"
     holds "$files/b.json" "all($limit for r in d['rows'])" || fail "The row does not say what bounds it."
     columns=,copy_percent,peak_percent,peak_of,beside,beside_us,beside_percent,limit,

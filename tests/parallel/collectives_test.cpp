@@ -91,9 +91,34 @@ TEST(Collectives, LargeSumsOfPartsThatAreNotEqual) {
   }
 }
 
+/// Ranks whose graphs have one order of collectives and not one order of dependences.
+TEST(Collectives, FollowEachOtherInTheOrderOfTheirNodes) {
+  const Tensor x = Tensor::input("x", DType::f32, {3, 3000});
+  const Ranks three{3, 1};
+  const auto graph = [&](bool depends) {
+    const Tensor sum = all_reduce(x * 2.0, Join::sum, three);
+    const Tensor part = (depends ? sum : x).slice(1, 0, 1000);
+    return graph_of({sum, all_gather(part * 3.0, 0, three)});
+  };
+  Job job{{graph(true), graph(false), graph(false)}, {}, 3, {}, {}, true, {}};
+  for (std::uint64_t rank = 0; rank < 3; ++rank) job.data.push_back(small_data(job.graphs[rank], 7 + rank, false));
+  check_job(job, "dependences");
+}
+
+/// More than are added up one by one.
+TEST(Collectives, OfNineRanks) {
+  const Ranks nine{9, 1};
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const Tensor x = Tensor::input("x", dtype, {4, 6}), y = Tensor::input("y", dtype, {9, 2});
+    const ir::Graph graph = graph_of({all_reduce(x * 2.0, Join::sum, nine), all_reduce(x.max(), Join::max, nine),
+                                      reduce_scatter(y, Join::sum, 0, nine)});
+    check_job(job_of(graph, 9), std::string(name_of(dtype)));
+  }
+}
+
 /// Values of several rounds: the device copies one while another is exchanged.
 TEST(Collectives, ValuesOfSeveralRounds) {
-  constexpr int kRows = 5, kColumns = 1'400'003;
+  constexpr int kRows = 5, kColumns = 2'000'003;
   const auto results =
       on_ranks<std::map<std::string, std::vector<float>>>(2, [&](int rank, std::shared_ptr<Transport> transport) {
         const Tensor x = Tensor::input("x", DType::f32, {kRows, kColumns});

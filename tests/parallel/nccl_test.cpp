@@ -70,6 +70,17 @@ NcclOptions with_windows(int count) {
   return options;
 }
 
+void withdraw() { reinterpret_cast<void (*)()>(os::find_function(stand_in(), "stand_in_withdraw"))(); }
+
+std::vector<Device> devices_of_ranks(int ranks) {
+  DeviceOptions own;
+  own.name = device().description().uuid;
+  own.store.enabled = false;
+  std::vector<Device> devices;
+  for (int rank = 0; rank < ranks; ++rank) devices.push_back(must(Device::open(own)));
+  return devices;
+}
+
 std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> by_nccl() {
   return
       [options = told()](std::shared_ptr<Transport> messages) { return must(open_nccl(std::move(messages), options)); };
@@ -110,13 +121,11 @@ TEST(Nccl, WindowsBesideOtherWays) {
     return must(open_nccl(std::move(messages), options));
   };
   // Kernels wait on a rank's queue for what another one sends: as with NCCL, each has a device of its own.
-  DeviceOptions own;
-  own.name = device().description().uuid;
-  own.store.enabled = false;
-  const std::vector<Device> devices = {must(Device::open(own)), must(Device::open(own))};
+  const std::vector<Device> devices = devices_of_ranks(2);
   job.device = [&](int rank) -> const Device& { return devices[static_cast<std::size_t>(rank)]; };
   for (int i = 0; i < 3; ++i) check_job(job, "three ways");
-  reinterpret_cast<void (*)()>(os::find_function(stand_in(), "stand_in_withdraw"))();
+  EXPECT_GE(reinterpret_cast<int (*)()>(os::find_function(stand_in(), "stand_in_copies"))(), 3 * 2 * 4);
+  withdraw();
 }
 
 /// Parts that are not equal, of more than a page, again and again.
@@ -211,6 +220,48 @@ TEST(Nccl, ARankThatIsGoneIsNamed) {
   const Tensor x = Tensor::input("x", DType::f32, {4});
   const std::vector<float> ones(4, 1.0F);
   EXPECT_EQ(must(must(compile(device(), {x + 1.0})).run({{"x", HostView(ones)}})).at("y").as<float>()[3], 2);
+}
+
+/// A rank that is gone while kernels of the other already wait for its values: that one has an error, and its device
+/// ends.
+TEST(Nccl, ARankThatIsGoneBesideWindows) {
+  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  const NcclOptions options = with_windows(32);
+  const std::vector<Device> devices = devices_of_ranks(2);
+  const auto errors = on_ranks<std::string>(2, [&](int rank, std::shared_ptr<Transport> messages) -> std::string {
+    const auto transport = must(open_nccl(messages, options));
+    ParallelOptions short_wait;
+    short_wait.timeout = std::chrono::milliseconds(400);
+    const Tensor x = Tensor::input("x", DType::f32, {64});
+    const Tensor y = exp(all_reduce(x * 2.0, Join::sum, {2, 1})) + 1.0;
+    const auto program = must(compile_parallel(devices[static_cast<std::size_t>(rank)], transport, {y}, short_wait));
+    const std::vector<float> elements(64, 0.0F);
+    must(program.run({{"x", HostView(elements)}}));
+    if (rank == 1) {
+      // Says that it begins the run, as the other one does, and goes.
+      auto words = std::make_shared<std::array<std::uint64_t, 2>>();
+      Exchange begin;
+      begin.number = transport->take_numbers(1);
+      begin.deadline = Clock::now() + std::chrono::seconds(10);
+      begin.memory = words;
+      begin.receives.push_back({0, std::as_writable_bytes(std::span(*words))});
+      must(transport->exchange(begin));
+      Exchange answer;
+      answer.number = begin.number;
+      answer.deadline = begin.deadline;
+      answer.memory = words;
+      answer.sends.push_back({0, std::as_bytes(std::span(*words))});
+      must(transport->exchange(answer));
+      return "";
+    }
+    const auto begin = Clock::now();
+    const Result<Outputs> lost = program.run({{"x", HostView(elements)}});
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
+    return lost ? "" : lost.error().text();
+  });
+  withdraw();
+  EXPECT_NE(errors[0].find("heard nothing from rank 1"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("'all_reduce_sum'"), std::string::npos) << errors[0];
 }
 
 TEST(Nccl, SentencesForWhatIsNotThere) {

@@ -114,6 +114,7 @@ struct Provided {
 };
 std::mutex provided_mutex;
 std::deque<Provided> provided;
+std::atomic<int> copies{0};
 std::map<void*, int> descriptors;  ///< of what was taken
 
 thread_local std::vector<Part> group;
@@ -150,6 +151,8 @@ EXPORTED void stand_in_provide(int fd, std::uint64_t bytes) {
   const std::scoped_lock lock(provided_mutex);
   provided.push_back({fd, bytes});
 }
+/// Collectives between windows so far.
+EXPORTED int stand_in_copies() { return copies; }
 EXPORTED void stand_in_withdraw() {
   const std::scoped_lock lock(provided_mutex);
   for (const Provided& one : provided) close(one.fd);
@@ -323,6 +326,7 @@ EXPORTED int ncclAllGather(const void* from, void* to, std::size_t bytes, int, v
     parts.push_back({false, static_cast<std::byte*>(to) + static_cast<std::size_t>(other) * bytes, bytes, other});
   }
   static_cast<Stream*>(stream)->give(exchange_of(rank, std::move(parts)));
+  ++copies;
   return 0;
 }
 EXPORTED int ncclAlltoAll(const void* from, void* to, std::size_t bytes, int, void* of, void* stream) {
@@ -334,6 +338,7 @@ EXPORTED int ncclAlltoAll(const void* from, void* to, std::size_t bytes, int, vo
     parts.push_back({false, static_cast<std::byte*>(to) + at, bytes, other});
   }
   static_cast<Stream*>(stream)->give(exchange_of(rank, std::move(parts)));
+  ++copies;
   return 0;
 }
 EXPORTED const char* ncclGetErrorString(int) { return "a fault of the stand-in"; }
