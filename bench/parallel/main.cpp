@@ -134,7 +134,7 @@ class Suite {
 
   // ---- programs ----
 
-  /// Divided by its annotations, if it `is_divided`; else it has collectives of its own.
+  /// Divided by its annotations, if it `is_divided`; else the graph has collectives.
   Result<Timed> over_ranks(const std::shared_ptr<Transport>& transport, const std::vector<Tensor>& outputs,
                            bool is_divided) {
     ParallelOptions options = options_;

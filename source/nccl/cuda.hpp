@@ -84,8 +84,7 @@ struct CudaFunctions {
 };
 Result<CudaFunctions> load_cuda(const std::string& library);
 
-/// One device of CUDA with a stream, in the context that every library of the process uses of it. Move is not needed:
-/// it is held by a pointer. Thread-safe.
+/// One device of CUDA with a stream, in the context that every library of the process uses of it. Thread-safe.
 class Cuda {
  public:
   /// The device that is this one. ErrorCode::unsupported where CUDA has none such.
@@ -129,7 +128,6 @@ class MappedMemory {
   MappedMemory& operator=(const MappedMemory&) = delete;
   ~MappedMemory();
   [[nodiscard]] CudaPointer pointer() const { return pointer_; }
-  [[nodiscard]] const Buffer& buffer() const { return buffer_; }
 
  private:
   MappedMemory(std::shared_ptr<Cuda> cuda, Buffer buffer) : cuda_(std::move(cuda)), buffer_(std::move(buffer)) {}
@@ -149,7 +147,7 @@ class Flags {
   Flags(const Flags&) = delete;
   Flags& operator=(const Flags&) = delete;
   ~Flags();
-  /// What the stream is given from now on waits for open() of this number or a later one.
+  /// What the stream is given from now on waits for open_gate() of this number or a later one.
   [[nodiscard]] Result<void> close_gate(std::uint32_t number) const;
   void open_gate(std::uint32_t number) const;
   /// is_passed() of this number when the stream has done what it was given.

@@ -5,7 +5,6 @@
 #include "api/imported_memory.hpp"
 #include "api/states.hpp"
 #include "base/error.hpp"
-#include "parallel/deadline.hpp"
 #include "parallel/staged_link.hpp"
 #include "parallel/waiting.hpp"
 
@@ -20,19 +19,13 @@ constexpr std::chrono::milliseconds kPatience{200};
 constexpr CudaStatus kNotReady = 600;  // CUDA_ERROR_NOT_READY
 constexpr int kPosixDescriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
-Result<void> wait_for(const TimelinePoint& point) {
-  VKF_TRY(is_reached, parallel::wait_until(point.timeline, point.value, parallel::Clock::time_point::max()));
-  check(is_reached, "a wait without an end has ended");
-  return {};
-}
-
 const std::shared_ptr<Buffer::State>& whole_of(const Buffer& buffer) {
   return buffer.state()->whole != nullptr ? buffer.state()->whole : buffer.state();
 }
 
 }  // namespace
 
-Link::Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const Ranks& by_host)
+Link::Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const ByHost& by_host)
     : device_(device),
       cuda_(std::move(cuda)),
       ranks_(std::move(ranks)),
@@ -163,7 +156,7 @@ Result<void> Link::by_copy_engines(const DeviceExchange& exchange) {
 
 Result<void> Link::finish() {
   for (const Flight& flight : flights_) {
-    VKF_CHECK_OK(wait_for(flight.after));
+    VKF_CHECK_OK(parallel::wait_for(flight.after));
     flags_->open_gate(flight.number);
   }
   while (!flights_.empty()) {
@@ -197,7 +190,7 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
     VKF_TRY(after, timeline_of(exchange.after.timeline));
     VKF_CHECK_OK(after->wait(exchange.after.value));
   } else {
-    VKF_CHECK_OK(wait_for(exchange.after));
+    VKF_CHECK_OK(parallel::wait_for(exchange.after));
   }
   if (!sends.empty() || !receives.empty())
     VKF_CHECK_OK(ranks_->exchange(sends, receives, parallel::deadline_after(exchange.timeout)));
@@ -213,7 +206,7 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
 /// What the host waits for next follows from what they bring, and so from a rank that may be lost.
 Result<void> Link::wait_for_kernels() {
   for (const Flight& flight : std::exchange(by_kernels_, {})) {
-    VKF_CHECK_OK(wait_for(flight.after));
+    VKF_CHECK_OK(parallel::wait_for(flight.after));
     VKF_TRY(has_come,
             parallel::wait_until(flight.done.timeline, flight.done.value, parallel::deadline_after(flight.timeout)));
     if (has_come) continue;

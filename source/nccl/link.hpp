@@ -11,8 +11,8 @@
 
 namespace vkfuse::nccl {
 
-/// Who a rank is among the others, and what carries their short messages.
-struct Ranks {
+/// What carries messages that are short, and how short.
+struct ByHost {
   Transport& messages;  ///< outlives the link
   std::uint64_t least_bytes = 0;
 };
@@ -22,7 +22,7 @@ struct Ranks {
 /// compute engine stays with Vulkan. Else NCCL's kernels send and receive in memory of Vulkan's, which CUDA imports.
 class Link final : public DeviceLink {
  public:
-  Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const Ranks& by_host);
+  Link(const Device& device, std::shared_ptr<Cuda> cuda, std::unique_ptr<Communicator> ranks, const ByHost& by_host);
   ~Link() override { abandon(); }
 
   Result<Buffer> allocate(std::uint64_t bytes) override;

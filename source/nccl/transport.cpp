@@ -51,7 +51,7 @@ class NcclTransport final : public Transport {
     place.id = id;
     VKF_TRY(ranks, Communicator::create(nccl_, cuda, place));
     return std::shared_ptr<DeviceLink>(
-        std::make_shared<nccl::Link>(device, cuda, std::move(ranks), nccl::Ranks{*this, least_bytes_}));
+        std::make_shared<nccl::Link>(device, cuda, std::move(ranks), nccl::ByHost{*this, least_bytes_}));
   }
 
   /// Rank 0's, on every rank.

@@ -10,12 +10,12 @@
 #include "base/mutations.hpp"
 #include "parallel/agreement.hpp"
 #include "parallel/cut.hpp"
-#include "parallel/deadline.hpp"
 #include "parallel/exchange.hpp"
 #include "parallel/local_inputs.hpp"
 #include "parallel/run.hpp"
 #include "parallel/sharding.hpp"
 #include "parallel/staged_link.hpp"
+#include "parallel/waiting.hpp"
 #include "passes/passes.hpp"
 #include "vkfuse/parallel.hpp"
 
@@ -211,12 +211,11 @@ parallel::DividedProgram divided(const State& state) {
   return {state.graph, state.sharded, state.mesh, state.transport->rank()};
 }
 
-/// Ends what other ranks may wait for, or what waits for them.
+/// The program runs no more after an error, and other ranks do not wait for it.
 template <typename T>
 Result<T> settled(State& state, Result<T> result) {
   if (result) return result;
   state.failure = result.error();
-  if (state.link != nullptr) state.link->abandon();
   return told(*state.transport, std::move(result));
 }
 
@@ -226,7 +225,7 @@ Result<Run> run_with(State& state, const Inputs& inputs) {
   for (const auto& given : inputs) state.placed.erase(given.first);
   Run run(state, std::move(local.symbols));
   VKF_CHECK_OK(run.upload(std::move(local.values)));
-  Result<void> done = run.run();
+  Result<void> done = api::guarded([&] { return run.run(); });
   if (done) return run;
   // Before the run is gone, which waits for what it has submitted: that may wait for a rank that is lost.
   if (state.link != nullptr) state.link->abandon();

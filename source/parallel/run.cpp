@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/mutations.hpp"
 #include "parallel/agreement.hpp"
-#include "parallel/deadline.hpp"
 #include "parallel/exchange.hpp"
 #include "parallel/waiting.hpp"
 
@@ -173,9 +172,7 @@ Error Run::lost(Error error) {
 
 Result<void> Run::finish() {
   for (const Flight& flight : flights_) {
-    // What this rank computes takes as long as it takes.
-    VKF_TRY(is_computed, wait_until(state_.computed->timeline, flight.after, Clock::time_point::max()));
-    check(is_computed, "a wait without an end has ended");
+    VKF_CHECK_OK(wait_for({state_.computed->timeline, flight.after}));
     VKF_TRY(has_come, wait_until(state_.exchanged->timeline, flight.done, deadline_after(timeout())));
     if (has_come) continue;
     Error late = make_error(ErrorCode::io, "What ranks sent to rank {} has not come until the timeout.",

@@ -122,8 +122,6 @@ class ThreadTransport final : public Transport {
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceLink>> Transport::link(const Device&) { return std::shared_ptr<DeviceLink>(); }
-
 Result<std::vector<std::shared_ptr<Transport>>> thread_transports(int ranks) {
   if (ranks < 1 || ranks > kMostRanks)
     return invalid("A job has 1 to {} ranks, but {} are asked for.", kMostRanks, ranks);

@@ -1,5 +1,6 @@
 #include "parallel/waiting.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/error.hpp"
@@ -14,6 +15,10 @@ constexpr std::chrono::microseconds kNap{50};
 
 }  // namespace
 
+Clock::time_point deadline_after(std::chrono::milliseconds timeout) {
+  return Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
+}
+
 Result<bool> wait_until(const Timeline& timeline, std::uint64_t value, Clock::time_point deadline) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
@@ -27,6 +32,12 @@ Result<bool> wait_until(const Timeline& timeline, std::uint64_t value, Clock::ti
       std::this_thread::sleep_for(kNap);
     }
   }
+}
+
+Result<void> wait_for(const TimelinePoint& point) {
+  VKF_TRY(is_reached, wait_until(point.timeline, point.value, Clock::time_point::max()));
+  check(is_reached, "a wait without an end has ended");
+  return {};
 }
 
 Result<void> signal_in_order(const TimelinePoint& point, Clock::time_point deadline) {

@@ -91,8 +91,29 @@ Job with_nccl(Job job) {
   return job;
 }
 
-TEST(Nccl, EveryCollective) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+class Nccl : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+  }
+};
+
+/// Says that it begins the run, as the others do, and does not come to the collective.
+void begin_and_go(Transport& transport, const std::vector<int>& others) {
+  auto words = std::make_shared<std::vector<std::array<std::uint64_t, 2>>>(others.size());
+  Exchange begin;
+  begin.number = transport.take_numbers(1);
+  begin.deadline = Clock::now() + std::chrono::seconds(10);
+  begin.memory = words;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    begin.receives.push_back({others[i], std::as_writable_bytes(std::span((*words)[i]))});
+  must(transport.exchange(begin));
+  begin.receives.clear();
+  for (const int other : others) begin.sends.push_back({other, std::as_bytes(std::span(words->front()))});
+  must(transport.exchange(begin));
+}
+
+TEST_F(Nccl, EveryCollective) {
   const Tensor x = Tensor::input("x", DType::f32, {8, 12});
   for (const Ranks group : {Ranks{2, 1}, Ranks{2, 2}, Ranks{4, 1}}) {
     std::vector<int> from(static_cast<std::size_t>(group.count), -1);
@@ -107,8 +128,7 @@ TEST(Nccl, EveryCollective) {
 }
 
 /// Copy engines, kernels and the host carry values of one part, which end in the order in which they were begun.
-TEST(Nccl, WindowsBesideOtherWays) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, WindowsBesideOtherWays) {
   const Tensor x = Tensor::input("x", DType::f32, {64, 16});
   const Tensor y = x * 2.0, sum = all_reduce(y, Join::sum, {2, 1});
   const ir::Graph graph = graph_of({sum, send_receive(y + 1.0, {1, 0}, {2, 1}), all_reduce(y.sum(), Join::sum, {2, 1}),
@@ -129,8 +149,7 @@ TEST(Nccl, WindowsBesideOtherWays) {
 }
 
 /// Parts that are not equal, of more than a page, again and again.
-TEST(Nccl, LargeSumsAndSeveralRuns) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, LargeSumsAndSeveralRuns) {
   const auto open = by_nccl();
   const auto wrong = on_ranks<int>(3, [&](int rank, std::shared_ptr<Transport> messages) {
     const auto transport = open(std::move(messages));
@@ -152,8 +171,7 @@ TEST(Nccl, LargeSumsAndSeveralRuns) {
 }
 
 /// Short messages do not go by NCCL: a job whose values are all short is right with both ways mixed.
-TEST(Nccl, ShortMessagesGoByTheHost) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, ShortMessagesGoByTheHost) {
   const Tensor x = Tensor::input("x", DType::f32, {64, 12});
   const ir::Graph graph = graph_of(
       {all_reduce(all_gather(x, 0, {2, 1}) * 2.0, Join::sum, {2, 1}), all_reduce(x.sum({1}), Join::max, {2, 1})});
@@ -166,8 +184,7 @@ TEST(Nccl, ShortMessagesGoByTheHost) {
   check_job(job, "both ways");
 }
 
-TEST(Nccl, DividedLayers) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, DividedLayers) {
   const auto weight = [](const char* name, Shape shape) { return Tensor::input(name, DType::f32, std::move(shape)); };
   const Tensor x = weight("x", {8, 16});
   const Tensor h = relu(matmul(x, shard(weight("w1", {16, 32}), 1, 0)));
@@ -176,8 +193,7 @@ TEST(Nccl, DividedLayers) {
 }
 
 /// A rank that is gone in the middle of a run: the others are told by whom, in time, and the device goes on.
-TEST(Nccl, ARankThatIsGoneIsNamed) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, ARankThatIsGoneIsNamed) {
   const auto open = by_nccl();
   constexpr std::chrono::milliseconds kPatience{300};
   const auto errors = on_ranks<std::string>(3, [&](int rank, std::shared_ptr<Transport> messages) -> std::string {
@@ -189,22 +205,7 @@ TEST(Nccl, ARankThatIsGoneIsNamed) {
     const std::vector<float> elements(64, 1.0F);
     must(program.run({{"x", HostView(elements)}}));
     if (rank == 1) {
-      // Begins the run, and does not come to the collective.
-      Exchange begin;
-      begin.number = transport->take_numbers(1);
-      begin.deadline = Clock::now() + std::chrono::seconds(10);
-      auto words = std::make_shared<std::vector<std::array<std::uint64_t, 2>>>(3);
-      begin.memory = words;
-      for (const int other : {0, 2})
-        begin.receives.push_back({other, std::as_writable_bytes(std::span((*words)[static_cast<std::size_t>(other)]))});
-      must(transport->exchange(begin));
-      auto own = std::make_shared<std::array<std::uint64_t, 2>>((*words)[0]);
-      Exchange answer;
-      answer.number = begin.number;
-      answer.deadline = begin.deadline;
-      answer.memory = own;
-      for (const int other : {0, 2}) answer.sends.push_back({other, std::as_bytes(std::span(*own))});
-      must(transport->exchange(answer));
+      begin_and_go(*transport, {0, 2});
       return "";
     }
     const auto begin = Clock::now();
@@ -224,8 +225,7 @@ TEST(Nccl, ARankThatIsGoneIsNamed) {
 
 /// A rank that is gone while kernels of the other already wait for its values: that one has an error, and its device
 /// ends.
-TEST(Nccl, ARankThatIsGoneBesideWindows) {
-  if (!device().shares_memory()) GTEST_SKIP() << "the driver exports no memory, and the stand-in has none to map";
+TEST_F(Nccl, ARankThatIsGoneBesideWindows) {
   const NcclOptions options = with_windows(32);
   const std::vector<Device> devices = devices_of_ranks(2);
   const auto errors = on_ranks<std::string>(2, [&](int rank, std::shared_ptr<Transport> messages) -> std::string {
@@ -238,20 +238,7 @@ TEST(Nccl, ARankThatIsGoneBesideWindows) {
     const std::vector<float> elements(64, 0.0F);
     must(program.run({{"x", HostView(elements)}}));
     if (rank == 1) {
-      // Says that it begins the run, as the other one does, and goes.
-      auto words = std::make_shared<std::array<std::uint64_t, 2>>();
-      Exchange begin;
-      begin.number = transport->take_numbers(1);
-      begin.deadline = Clock::now() + std::chrono::seconds(10);
-      begin.memory = words;
-      begin.receives.push_back({0, std::as_writable_bytes(std::span(*words))});
-      must(transport->exchange(begin));
-      Exchange answer;
-      answer.number = begin.number;
-      answer.deadline = begin.deadline;
-      answer.memory = words;
-      answer.sends.push_back({0, std::as_bytes(std::span(*words))});
-      must(transport->exchange(answer));
+      begin_and_go(*transport, {0});
       return "";
     }
     const auto begin = Clock::now();
@@ -264,7 +251,7 @@ TEST(Nccl, ARankThatIsGoneBesideWindows) {
   EXPECT_NE(errors[0].find("'all_reduce_sum'"), std::string::npos) << errors[0];
 }
 
-TEST(Nccl, SentencesForWhatIsNotThere) {
+TEST_F(Nccl, SentencesForWhatIsNotThere) {
   const auto one = must(thread_transports(1))[0];
   const auto error = [&](const NcclOptions& options) { return open_nccl(one, options).error(); };
   EXPECT_EQ(error({"libnone.so", stand_in()}).message,
@@ -273,7 +260,6 @@ TEST(Nccl, SentencesForWhatIsNotThere) {
             "CUDA's driver is not used: 'libnone.so' is not there or has no 'cuInit'.");
   EXPECT_EQ(error({stand_in(), "libnone.so"}).code, ErrorCode::unsupported);
   EXPECT_FALSE(open_nccl(nullptr, {stand_in(), stand_in()}).ok());
-  if (!device().shares_memory()) return;
   static_cast<void>(told());
   const std::array<std::uint8_t, 16> other{};
   reinterpret_cast<void (*)(const std::uint8_t*, std::uint64_t)>(os::find_function(stand_in(), "stand_in_tell"))(
