@@ -48,7 +48,7 @@ Result<void> check_shapes(const Tensor& q, const Tensor& keys, const Tensor& val
 /// Parts enough to keep a large GPU busy, but not so short that joining them takes long (bench/results/
 /// h100-generation.txt). Longer ones only for many sequences: of a long cache few keys may have been written.
 std::int64_t wanted_part(const CacheSizes& sizes) {
-  constexpr std::int64_t kMostParts = 1024, kShortest = 128, kLongest = 256, kLongestOfMany = 512, kMany = 64;
+  constexpr std::int64_t kMostParts = 512, kShortest = 128, kLongest = 512, kLongestOfMany = 1024, kMany = 64;
   const std::int64_t caches =
       sizes.key_heads * (sizes.batch.is_symbol() ? 1 : std::max<std::int64_t>(sizes.batch.size(), 1));
   const std::int64_t even = index::saturating_mul(caches, sizes.capacity) / kMostParts;
@@ -163,13 +163,17 @@ Tensor by_heads(const Tensor& x, const CacheSizes& sizes) {
 }
 
 /// Results of parts, each beside the logarithm of its sum, put together: a softmax over parts, in which each head's
-/// sink has a part.
+/// sink has a part. Divided at the end, both sums are of one pass.
 Tensor joined_parts(const Tensor& results, const Tensor& log_sums, const CachedAttentionOptions& options) {
-  if (!options.sink) return (softmax(log_sums, 3) * results).sum({3});
+  const Tensor own = log_sums.max({3}, true);
+  if (!options.sink) {
+    const Tensor raised = exp(log_sums - api::as_constant(own));
+    return (raised * results).sum({3}) / raised.sum({3});
+  }
   const Tensor sink = options.sink->cast(log_sums.dtype()).reshape({1, log_sums.shape()[1], 1, 1, 1});
-  const Tensor largest = api::as_constant(max(log_sums.max({3}, true), sink));
+  const Tensor largest = api::as_constant(max(own, sink));
   const Tensor raised = exp(log_sums - largest);
-  return (raised / (raised.sum({3}, true) + exp(sink - largest)) * results).sum({3});
+  return (raised * results).sum({3}) / (raised.sum({3}, true) + exp(sink - largest)).squeeze(3);
 }
 
 }  // namespace

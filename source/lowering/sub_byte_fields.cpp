@@ -32,19 +32,13 @@ std::vector<SubByteElement> elements_of(const SubByteInput& in, const schedule::
   return elements;
 }
 
-bool is_exact_cast(const SubByteInput& in, const segment::Value& value) {
-  if (value.kind != segment::Value::Kind::compute || !in.loops.per_element(value)) return false;
-  const ir::Node& node = in.graph.node(value.node);
-  return node.op->role == ops::Role::cast && in.ranges.holds_exactly(node.type.dtype, value.operands[0]);
-}
-
 }  // namespace
 
 UnpackedFields find_sub_byte_fields(const SubByteInput& in) {
   UnpackedFields fields;
   for (segment::ValueId id = 0; id < in.loops.values.size(); ++id) {
-    if (!is_exact_cast(in, in.loops.values[id])) continue;
-    const auto bits = schedule::sub_byte_field_of(in.graph, in.loops, in.loops.values[id].operands[0]);
+    if (!in.loops.per_element(in.loops.values[id])) continue;
+    const auto bits = schedule::sub_byte_number_of(in.graph, in.loops, id);
     if (!bits || in.schedule.loads[bits->load].kind != schedule::AccessKind::vector) continue;
     if (bits->mask == 0xff && !bits->shift)
       continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)

@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "lowering/ranges.hpp"
 #include "schedule/sub_byte.hpp"
 
 namespace vkfuse::lowering {
@@ -21,14 +20,13 @@ struct SubByteElement {
 struct UnpackedField : schedule::SubByteField {
   std::vector<SubByteElement> elements;  ///< of a chunk
 };
-/// By the cast to a float.
+/// By the float that each of them is.
 using UnpackedFields = std::map<segment::ValueId, UnpackedField>;
 
 struct SubByteInput {
   const ir::Graph& graph;
   const segment::Loops& loops;
-  const schedule::Schedule& schedule;  ///< the fields of its loads that are vectors are found
-  const IntegerRanges& ranges;
+  const schedule::Schedule& schedule;                ///< the fields of its loads that are vectors are found
   const std::map<index::AxisId, index::Expr>& axes;  ///< loop axes of an element of a chunk
   index::AxisId element_axis;                        ///< that counts the elements of a chunk
 };

@@ -246,6 +246,13 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& 
   if (!full) main_.line("unit = min(unit, {}u);", tile_operand.staging.chunks - 1);
   locate_chunk(tile_operand, across, depth);
   if (tile_operand.steps() > 1) open_steps(tile_operand, depth, nullptr);
+  VKF_CHECK_OK(fetch_chunk(tile_operand));
+  if (tile_operand.steps() > 1) main_.close();
+  close_chunks(tile_operand);
+  return {};
+}
+
+Result<void> OperandEmitter::fetch_chunk(const TileOperand& tile_operand) {
   Scope scope = part_scope(tile_operand.part);
   for (ValueId id : tile_operand.part.vectors) {
     if (!is_kept(tile_operand.part, id)) load_vectors(scope, id, register_index(tile_operand), true);
@@ -254,8 +261,6 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& 
     VKF_CHECK_OK(emit_value(scope, id));
     main_.line("{}_ahead{} = {};", names_.values[id], register_index(tile_operand), use(scope, id));
   }
-  if (tile_operand.steps() > 1) main_.close();
-  close_chunks(tile_operand);
   return {};
 }
 

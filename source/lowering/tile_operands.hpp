@@ -150,6 +150,14 @@ class OperandEmitter : public Emitter {
   Result<void> stage(const TileOperand& tile_operand, const Code& across, const Code& depth,
                      const AfterChunk& after = {});
 
+  // --- one chunk of a thread, the `u`th of several, for kernels that locate it themselves ------------------------
+  /// Loads what is in flight of it.
+  Result<void> fetch_chunk(const TileOperand& tile_operand);
+  /// What its elements are computed from: names what is in flight, and loads the rest.
+  Result<void> load_staged_chunk(const TileOperand& tile_operand, Scope& scope);
+  /// Computes group `g` of its elements; what they are called.
+  Code tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
+
   /// Computes and stores the chunk that `chunk` and the other positions name. `known` is what main() passes for the
   /// part's known values of an element. With `loaded` its vectors are in registers already, at that register index.
   Result<void> store_chunk(const Part& part, const std::function<std::vector<Code>(int element)>& known,
@@ -219,16 +227,12 @@ class OperandEmitter : public Emitter {
     return all > 1 ? code("[{}]", all) : "";
   }
   // --- from a thread's chunk to the tile ---
-  /// What elements of a chunk are computed from: names what is in flight, and loads the rest.
-  Result<void> load_staged_chunk(const TileOperand& tile_operand, Scope& scope);
   [[nodiscard]] Code inside_along_k(const TileOperand& tile_operand, const Code& depth);
   Result<void> put_chunk(const TileOperand& tile_operand, const Code& depth, const AfterChunk& after);
   void put_components(const TileOperand& tile_operand, Scope& scope, const Code& inside);
   void put_vec4s(const TileOperand& tile_operand, Scope& scope, const Code& inside);
   /// Puts group `g` of a chunk where vec4s are.
   void put_vec4(const TileOperand& tile_operand, int g, const Code& value);
-  /// Computes group `g` of a chunk; the name of its variable.
-  Code tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
   // --- elements of fewer bits than a register (sub32_operands.cpp) ---
   void join_steps(TileOperand& tile_operand) const;
   /// Whether the operand's elements are what a load of vectors reads and nothing else.

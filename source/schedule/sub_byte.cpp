@@ -1,8 +1,11 @@
 #include "schedule/sub_byte.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
+
+#include "schedule/operands.hpp"
 
 namespace vkfuse::schedule {
 
@@ -96,6 +99,53 @@ std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const Loop
   if (!field || !apply_op(graph, loops, value, *field)) return std::nullopt;
   const bool fits =
       std::abs(field->offset) < kMostOffset && holds(type, field->offset, field->offset + (field->mask | field->flip));
+  return fits ? field : std::nullopt;
+}
+
+namespace {
+
+/// Up to where a float's dtype holds all whole numbers; 0 of others.
+std::int64_t most_whole(DType type) {
+  return type == DType::f16 ? 2048 : type == DType::bf16 ? 256 : type == DType::f32 ? std::int64_t{1} << 24 : 0;
+}
+
+/// A whole number that a literal is.
+std::optional<std::int64_t> whole_number_of(const ir::Graph& graph, const Value& value) {
+  const auto number = number_of(graph, value);
+  if (!number || *number != std::floor(*number) || std::abs(*number) >= static_cast<double>(kMostOffset))
+    return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// The difference or the sum of a number of few bits and a literal.
+std::optional<SubByteField> shifted_number(const ir::Graph& graph, const Loops& loops, const Value& value) {
+  const ops::Role op = ops::element_row(*graph.node(value.node).op).role;
+  if ((op != ops::Role::add && op != ops::Role::sub) || value.operands.size() != 2) return std::nullopt;
+  for (const std::size_t side : {0u, 1u}) {
+    const auto number = whole_number_of(graph, loops.values[value.operands[1 - side]]);
+    if (!number || (op == ops::Role::sub && side == 1)) continue;
+    auto field = sub_byte_number_of(graph, loops, value.operands[side]);
+    if (field && add_to_field(*field, op == ops::Role::sub ? -*number : *number)) return field;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  const Value& value = loops.values[id];
+  const DType type = graph.node(value.node).type.dtype;
+  if (value.kind != Value::Kind::compute || !is_float(type)) return std::nullopt;
+  std::optional<SubByteField> field;
+  if (ops::element_row(*graph.node(value.node).op).role == ops::Role::cast) {
+    const bool of_float = is_float(graph.node(loops.values[value.operands[0]].node).type.dtype);
+    field = of_float ? sub_byte_number_of(graph, loops, value.operands[0])
+                     : sub_byte_field_of(graph, loops, value.operands[0]);
+  } else {
+    field = shifted_number(graph, loops, value);
+  }
+  const bool fits = field && field->offset >= -most_whole(type) &&
+                    field->offset + static_cast<std::int64_t>(field->mask | field->flip) <= most_whole(type);
   return fits ? field : std::nullopt;
 }
 

@@ -24,13 +24,14 @@ struct TileShape {
 inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
 
 /// Attention: how large the tile of a workgroup is, with threads or, where `subgroups` are stated, with cooperative
-/// matrices.
+/// matrices; with `lanes`, whose subgroups have that many at a position of k and nothing in shared memory.
 struct AttentionShape {
   int threads_m = 0, threads_k = 0;
   int rows = 4, keys = 4;  ///< of a thread
   bool slices = false;     ///< operands are staged in slices of their sums
   int subgroups = 0, key_fragments = 0;
   bool pipelined_scores = false;
+  int lanes = 0;
 };
 
 /// Stencil: results of a thread along the innermost axis of memory, along the window next to it, and along the one

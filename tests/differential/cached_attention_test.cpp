@@ -39,8 +39,12 @@ std::vector<std::byte> numbers(DType dtype, std::int64_t count, std::uint64_t se
   return bytes;
 }
 
+const Build kBySubgroups{
+    .tuning = {.matmul = true, .attention = schedule::AttentionShape{.keys = 2, .subgroups = 2, .lanes = 4}}};
+
 class CachedAttention : public testing::TestWithParam<Cache> {
  protected:
+  static void check_what_is_held(const Build& how);
   /// Keys and values, with one number in all positions from `held` on.
   static std::vector<std::byte> cache(const std::vector<std::int32_t>& held, double beyond, std::uint64_t seed) {
     const Cache& c = GetParam();
@@ -56,9 +60,13 @@ class CachedAttention : public testing::TestWithParam<Cache> {
   }
 };
 
-TEST_P(CachedAttention, IsThatOfWhatIsHeld) {
+TEST_P(CachedAttention, IsThatOfWhatIsHeld) { check_what_is_held({}); }
+/// As GPUs have it.
+TEST_P(CachedAttention, BySubgroupsIsThatOfWhatIsHeld) { check_what_is_held(kBySubgroups); }
+
+void CachedAttention::check_what_is_held(const Build& how) {
   const Cache& c = GetParam();
-  const Executable program = compile_graph(graph_of({attention_of(c)}), {});
+  const Executable program = compile_graph(graph_of({attention_of(c)}), how);
   EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
   const std::vector<std::byte> q = numbers(c.dtype, c.batch * c.heads * c.queries * c.size, 1);
   for (const std::int64_t start : {std::int64_t{0}, c.capacity / 3, c.capacity - c.queries}) {
@@ -93,8 +101,8 @@ TEST_P(CachedAttention, IsWhatTheReferenceComputes) {
     return cached_attention(input("q", c.heads, c.queries), input("keys", c.key_heads, c.capacity),
                             input("values", c.key_heads, c.capacity), starts, c.options);
   }()});
-  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
-    const Build how{.numerics = numerics};
+  Build strict{.numerics = Numerics::strict};
+  for (const Build& how : {Build{}, strict, kBySubgroups}) {
     const Executable program = compile_graph(graph, how);
     for (const std::uint64_t seed : {7U, 8U}) {
       const Data data = data_for({graph, {}, seed, false});

@@ -369,6 +369,60 @@ TEST(Attention, OfAnyTileOfThreadsIsRight) {
   }
 }
 
+/// Subgroups that walk along the keys by themselves, as GPUs have them for few queries: with more rows than a thread
+/// has, chunks that lanes have several of, keys that blocks do not divide, and rows of which a mask leaves nothing.
+TEST(Attention, BySubgroupsIsRight) {
+  const auto of = [](DType dtype, std::int64_t rows, std::int64_t d, std::int64_t n, const AttentionOptions& options) {
+    return attention(input("q", dtype, {2, 3, rows, d}), input("k", dtype, {2, 3, 101, d}),
+                     input("v", dtype, {2, 3, 101, n}), options);
+  };
+  const Tensor bytes = Tensor::input("k", DType::i8, {2, 3, 101, 32}),
+               scale = input("scale", DType::f32, {2, 3, 101, 1});
+  const Tensor hidden = select(Tensor::input("hidden", DType::boolean, {2, 1, 9, 101}),
+                               Tensor::scalar(DType::f32, -3e38), Tensor::scalar(DType::f32, 0));
+  const Tensor later = select(gt(Tensor::iota(DType::i32, {1, 101}, 1),
+                                 Tensor::iota(DType::i32, {9, 1}, 0) * Tensor::scalar_int(DType::i32, 30)),
+                              Tensor::scalar(DType::f32, -65504), Tensor::scalar(DType::f32, 0));
+  const std::tuple<const char*, Tensor, schedule::AttentionShape> all[] = {
+      {"f32, one row", of(DType::f32, 1, 32, 32, {}), {.keys = 4, .subgroups = 2, .lanes = 8}},
+      {"f16, unlike sizes", of(DType::f16, 4, 96, 32, {}), {.keys = 2, .subgroups = 3, .lanes = 4}},
+      {"bf16, causal, more rows than a thread has",
+       of(DType::bf16, 70, 16, 32, {.causal = true, .first_query = 31}),
+       {.keys = 2, .subgroups = 4, .lanes = 2}},
+      {"f32, a window, a softcap and a bias",
+       of(DType::f32, 7, 8, 4,
+          {.softcap = 5,
+           .bias = input("bias", DType::f32, {3, 7, 101}),
+           .causal = true,
+           .window_before = 20,
+           .first_query = 90}),
+       {.keys = 1, .subgroups = 1, .lanes = 1}},
+      {"keys of bytes",
+       attention(input("q", DType::f32, {2, 3, 2, 32}), bytes.cast(DType::f32) * (scale * 0.01),
+                 input("v", DType::f32, {2, 3, 101, 32}), {}),
+       {.keys = 4, .subgroups = 2, .lanes = 4}},
+      {"a mask of data that may hide all",
+       of(DType::f32, 9, 16, 16, {.bias = hidden}),
+       {.keys = 2, .subgroups = 2, .lanes = 4}},
+      {"a finite mask of positions",
+       of(DType::f32, 9, 16, 16, {.bias = later}),
+       {.keys = 2, .subgroups = 2, .lanes = 4}}};
+  const bool may_be = schedule::may_shuffle(target(false)) && target(false).caps.registers.per_thread > 64;
+  for (const auto& [name, result, asked] : all) {
+    const ir::Graph graph = graph_of({result});
+    const Executable program =
+        compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}});
+    const auto steps = specialization_of(program)->steps;
+    const bool is_asked = std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
+      const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+      return params != nullptr && params->by_subgroups() != nullptr && params->by_subgroups()->keys == asked.keys &&
+             params->by_subgroups()->subgroups == asked.subgroups;
+    });
+    EXPECT_TRUE(!may_be || is_asked) << name;
+    compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
+  }
+}
+
 /// What weights a product in place of the probabilities is part of the walk only where it is linear in the exponential,
 /// which is what has been added up is rescaled by.
 TEST(Attention, OfOtherWeightsIsRight) {

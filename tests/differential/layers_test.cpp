@@ -286,6 +286,8 @@ constexpr schedule::AttentionShape kAttentionTiles[] = {
     {.threads_m = 4, .threads_k = 8, .rows = 8, .keys = 4, .slices = true},
     {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 4, .slices = true},
     {.threads_m = 8, .threads_k = 2, .rows = 4, .keys = 8, .slices = false},
+    {.keys = 4, .subgroups = 2, .lanes = 8},
+    {.keys = 2, .subgroups = 3, .lanes = 2},
 };
 
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {

@@ -36,6 +36,7 @@ struct Form {
   std::int64_t group = 0;  ///< of columns that share a scale; 0: there is none
   bool negative = true;
   const char* vector = "x";
+  bool in_floats = false;  ///< 8 is taken from floats
 };
 
 Tensor bytes(const Form& form) { return Tensor::input("bytes", DType::u8, {form.rows, form.columns / 2}); }
@@ -44,6 +45,9 @@ Tensor weights(const Form& form) {
   const Tensor numbers = unpack_int4(bytes(form), form.negative);
   if (form.group == 0) return numbers.cast(DType::f16);
   const Tensor scale = Tensor::input("scale", DType::f16, {form.rows, form.columns / form.group}) * 0.125;
+  if (form.in_floats)
+    return ((numbers.cast(DType::f16) - 8).reshape({form.rows, -1, form.group}) * scale.unsqueeze(2))
+        .reshape({form.rows, form.columns});
   return dequantize(numbers, {.scale = scale, .axis = 1, .group = form.group});
 }
 
@@ -75,7 +79,8 @@ TEST(PackedRows, AreTheirSums) {
                         {64, 2048, 128, true, "gated"},
                         {64, 2048, 0, true, "every second"},
                         {40, 4096, 128, true, "positions"},
-                        {1500, 2048, 128}};
+                        {1500, 2048, 128},
+                        {256, 2048, 128, false, "x", true}};
   std::uint64_t seed = 500;
   for (const Form& form : forms) {
     const Tensor product = matmul(weights(form), vector(form));

@@ -32,6 +32,9 @@ constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2
 /// Of few rows, as those of one token: many threads share them.
 constexpr ThreadGrid kGridsOfFewRows[] = {{1, 32}, {1, 16}, {1, 8}, {2, 32}, {2, 16}, {2, 8}};
 constexpr std::int64_t kFewRows = 8;
+/// And where subgroups walk along k by themselves.
+constexpr int kSubgroupsOfFewRows[] = {8, 4, 2};
+constexpr int kKeysOfFewRows[] = {4, 2, 1};
 /// On a GPU whose threads have registers for them: a read of shared memory serves 16 multiply-adds, and of those of
 /// 4 x 4 it serves 8.
 constexpr ThreadGrid kWideThreads[] = {{8, 16, 8, 8}, {16, 8, 8, 8}, {8, 8, 8, 8},  {4, 16, 8, 8}, {16, 16, 8, 4},
@@ -88,8 +91,17 @@ std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
          std::int64_t{tile.cooperative()->subgroups} * tile.cooperative()->scratch_words();
 }
 
+/// What subgroups leave of their sums, each row's behind its largest score and its total; a vector of each thread where
+/// they agree on whether to go on.
+std::int64_t subgroup_words(const Loops& loops, const AttentionParams& tile) {
+  const SubgroupAttention& mapping = *tile.by_subgroups();
+  return std::max<std::int64_t>(
+      std::int64_t{mapping.subgroups} * mapping.rows * (count_along(loops, tile.axes.n) / 4 + 1), mapping.threads());
+}
+
 std::int64_t shared_bytes(const Loops& loops, const AttentionParams& tile) {
   if (tile.cooperative()) return 16 * fragment_words(loops, tile);
+  if (tile.by_subgroups()) return 16 * subgroup_words(loops, tile);
   const std::int64_t d = tile.values.contract ? tile.staged_d(loops) : 0;
   const std::int64_t first = d * (tile.tile_m() / 4 + 1);
   const std::int64_t others =
@@ -145,6 +157,7 @@ bool fits_device(const Problem& problem, const AttentionParams& tile, int workgr
 /// The threads of the subgroups that the tile's kernel counts on; 0 if on none.
 int subgroup_of(const Target& target, const AttentionParams& tile, int workgroup) {
   if (tile.cooperative()) return workgroup / tile.cooperative()->subgroups;
+  if (tile.by_subgroups()) return workgroup / tile.by_subgroups()->subgroups;
   return tile.simt()->shuffles ? static_cast<int>(target.caps.subgroup.size) : 0;
 }
 
@@ -230,6 +243,45 @@ std::optional<Schedule> with_threads(const Problem& problem, AttentionParams til
   auto schedule = with_tile(problem, std::move(tile), threads.m * threads.k);
   const double most = device_model(problem.target).units.registers_per_thread - kRegistersToSpare;
   if (schedule && wide && schedule->cost.registers > most) return std::nullopt;
+  return schedule;
+}
+
+/// How a tile's operands lie across the lanes of a subgroup, if they do in whole chunks of at least four elements.
+std::optional<AttentionParams> across_lanes(const Problem& problem, const AttentionParams& matched) {
+  constexpr int kVector = 4;
+  const Loops& loops = problem.loops;
+  if (!matched.values.contract || matched.elements != kVector || !may_shuffle(problem.target)) return std::nullopt;
+  AttentionParams tile = matched;
+  const auto chunk = [&](ValueId value, const std::vector<int>& axes) {
+    return along(problem.graph, loops, backward_slice_of(loops, value), RunAxis{axes.back()}, problem.tuning).elements;
+  };
+  tile.key.along_k = tile.query.along_k = true;
+  tile.value.along_k = false;
+  tile.key.elements = tile.query.elements = chunk(tile.key.value, tile.axes.d);
+  tile.value.elements = chunk(tile.value.value, tile.axes.n);
+  if (tile.key.elements % kVector != 0 || tile.value.elements % kVector != 0 ||
+      count_along(loops, tile.axes.d) % tile.key.elements != 0 ||
+      count_along(loops, tile.axes.n) % tile.value.elements != 0)
+    return std::nullopt;
+  return tile;
+}
+
+/// So many subgroups, of which a position of k has some lanes: as many as have chunks of it, or as many as are asked
+/// for.
+std::optional<Schedule> with_subgroups(const Problem& problem, AttentionParams tile, const AttentionShape& shape) {
+  const auto all = static_cast<int>(problem.target.caps.subgroup.size);
+  const std::int64_t chunks_d = count_along(problem.loops, tile.axes.d) / tile.key.elements;
+  const std::int64_t chunks_n = count_along(problem.loops, tile.axes.n) / tile.value.elements;
+  int lanes = shape.lanes > 0 ? shape.lanes : all;
+  while (lanes > 1 && (lanes > all || chunks_d % lanes != 0 || chunks_n % lanes != 0)) lanes /= 2;
+  if (all % lanes != 0) return std::nullopt;
+  int rows = 1;
+  while (rows < kFewRows && rows < count_along(problem.loops, tile.axes.m)) rows *= 2;
+  tile.mapping = SubgroupAttention{
+      .subgroups = shape.subgroups, .lanes = lanes, .sharing = all / lanes, .rows = rows, .keys = shape.keys};
+  auto schedule = with_tile(problem, std::move(tile), shape.subgroups * all);
+  const double most = device_model(problem.target).units.registers_per_thread - kRegistersToSpare;
+  if (schedule && schedule->cost.registers > most) return std::nullopt;
   return schedule;
 }
 
@@ -342,16 +394,19 @@ int CooperativeAttention::scratch_words() const {
 }
 
 int AttentionParams::tile_m() const {
+  if (by_subgroups() != nullptr) return by_subgroups()->rows;
   return cooperative() != nullptr ? cooperative()->subgroups * static_cast<int>(cooperative()->mma.m)
                                   : simt()->rows * simt()->threads_m;
 }
 
 int AttentionParams::tile_k() const {
+  if (by_subgroups() != nullptr) return by_subgroups()->subgroups * by_subgroups()->sharing * by_subgroups()->keys;
   return cooperative() != nullptr ? cooperative()->key_fragments * static_cast<int>(cooperative()->mma.n)
                                   : simt()->keys * simt()->threads_k;
 }
 
 int AttentionParams::extent_n(const Loops& loops) const {
+  if (by_subgroups() != nullptr) return static_cast<int>(count_along(loops, axes.n));
   return round_up(count_along(loops, axes.n),
                   cooperative() ? static_cast<int>(cooperative()->mma.n) : 4 * simt()->threads_k);
 }
@@ -363,11 +418,11 @@ int AttentionParams::extent_d(const Loops& loops) const {
 int AttentionParams::staged_d(const Loops& loops) const {
   if (cooperative()) return extent_d(loops);
   const auto all = static_cast<int>(count_along(loops, axes.d));
-  return simt()->slice == 0 ? all : std::min(simt()->slice, round_up(all, 4));
+  return simt() == nullptr || simt()->slice == 0 ? all : std::min(simt()->slice, round_up(all, 4));
 }
 
 int AttentionParams::staged_k() const {
-  return cooperative() || simt()->slice == 0 ? tile_k() : std::min(simt()->slice, tile_k());
+  return simt() == nullptr || simt()->slice == 0 ? tile_k() : std::min(simt()->slice, tile_k());
 }
 
 namespace {
@@ -421,11 +476,15 @@ class AttentionSearch {
   std::optional<Schedule> run() {
     const Tuning& tuning = problem_.tuning;
     if (const auto mma = fragment_for()) {
-      if (tuning.attention && tuning.attention->subgroups > 0) {
+      if (tuning.attention && tuning.attention->subgroups > 0 && tuning.attention->lanes == 0) {
         if (auto requested = with_cooperative_shape(problem_, tile_, *mma, *tuning.attention)) return requested;
       }
       best_ = with_cooperative_matrices(problem_, tile_, *mma);
       if (best_ && tuning.cooperative_matrix.value_or(false)) return std::move(best_);
+    }
+    const auto lanes = across_lanes(problem_, tile_);
+    if (lanes && tuning.attention && tuning.attention->lanes > 0) {
+      if (auto requested = with_subgroups(problem_, *lanes, *tuning.attention)) return requested;
     }
     if (tuning.attention && tuning.attention->subgroups == 0) {
       const AttentionShape& shape = *tuning.attention;
@@ -434,6 +493,7 @@ class AttentionSearch {
         return requested;
     }
     consider_threads();
+    if (lanes && count_along(problem_.loops, tile_.axes.m) <= kFewRows) consider_subgroups(*lanes);
     return std::move(best_);
   }
 
@@ -463,12 +523,19 @@ class AttentionSearch {
     return schedule.as<AttentionParams>().cooperative() ? 0 : registers_over(problem_.target, schedule.cost.registers);
   }
 
+  void consider(const ThreadGrid& threads) { take(with_threads(problem_, tile_, threads)); }
+  void consider_subgroups(const AttentionParams& tile) {
+    for (const int subgroups : kSubgroupsOfFewRows) {
+      for (const int keys : kKeysOfFewRows)
+        take(with_subgroups(problem_, tile, {.keys = keys, .subgroups = subgroups}));
+    }
+  }
+
   /// What spills is worse than any model says.
-  void consider(const ThreadGrid& threads) {
+  void take(std::optional<Schedule> one) {
     const auto worth = [&](const Schedule& schedule) {
       return std::pair(registers_over_limit(schedule), schedule.cost.modelled_us);
     };
-    auto one = with_threads(problem_, tile_, threads);
     if (one && (!best_ || worth(*one) < worth(*best_))) best_ = std::move(one);
   }
 
@@ -515,6 +582,9 @@ void describe_attention(const Schedule& schedule, Description& description) {
     choices.push_back(simt->rows);
     choices.push_back(simt->keys);
     choices.push_back(simt->slice);
+  } else if (const SubgroupAttention* mapping = params.by_subgroups()) {
+    choices.push_back(mapping->lanes);
+    choices.push_back(mapping->keys);
   }
 }
 

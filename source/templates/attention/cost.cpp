@@ -95,10 +95,31 @@ double shared_accesses(const AttentionParams& tile, const Extents& of) {
     const double passed = cooperative->elements == ElementAccess::functions ? 0 : 2;  // a weight is stored and loaded
     return of.batch * of.m * of.k * ((of.d + of.n) / cooperative->mma.m + passed) / 8 * 4;
   }
+  // Lanes add up what each has of a score, and pass it on so often.
+  if (const SubgroupAttention* mapping = tile.by_subgroups())
+    return of.batch * of.m * of.k * mapping->lanes * std::log2(static_cast<double>(mapping->lanes)) / 4;
   const SimtAttention& simt = *tile.simt();
   const double rows = simt.rows, keys = simt.keys, columns = of.n / simt.threads_k;
   return of.batch * of.m * of.k *
          (of.d * (rows + keys) / (4 * rows * keys) + of.n * (rows + columns) / (4 * rows * columns));
+}
+
+/// Of one row and position of k. Every lane that shares a position finds the score and its exponential, and its sums
+/// are rescaled for each few of them.
+double compute_of_score(const AttentionParams& tile, const Extents& of, const DeviceModel& model, double score) {
+  const SubgroupAttention* mapping = tile.by_subgroups();
+  if (mapping == nullptr) return model.attention.exponential + score;
+  const double exponential = model.units.multiply_adds / model.units.transcendentals;
+  return (exponential + score) * mapping->lanes + (of.n + exponential * mapping->lanes) / mapping->keys;
+}
+
+/// Queries and sums of all rows, scores, what is known of rows, and what is in flight of keys and values.
+int subgroup_registers(const AttentionParams& tile, const Extents& of, const DeviceModel& model) {
+  constexpr int kOfAddresses = 32;
+  const SubgroupAttention& mapping = *tile.by_subgroups();
+  const int columns = static_cast<int>(of.n + of.d) / mapping.lanes;
+  return std::max(kOfAddresses, static_cast<int>(model.registers.elsewhere)) +
+         mapping.rows * (columns + mapping.keys + 3) + mapping.keys * columns / 2;
 }
 
 /// Of scores that are stored, the loads with their addresses.
@@ -151,6 +172,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
     return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
                     static_cast<int>(cooperative->mma.m) / per_thread;
   }
+  if (tile.by_subgroups() != nullptr) return subgroup_registers(tile, of, model);
   int registers = simt_registers(loops, tile, of, model);
   if (!tile.simt()->low_register) {  // whose scores are loaded in a loop
     const double scores = tile.simt()->rows * tile.simt()->keys;
@@ -181,7 +203,7 @@ double unhurried_registers(const DeviceModel& model, const SimtAttention& simt) 
 double accesses_waited_for(const Target& target, const AttentionParams& tile, double accesses, double compute) {
   if (target.type == DeviceType::cpu) return accesses;
   if (tile.cooperative() != nullptr) return accesses / 4;
-  if (tile.simt()->slice == 0) return accesses;
+  if (tile.simt() != nullptr && tile.simt()->slice == 0) return accesses;
   const CostModel costs = costs_of(target);
   const double compute_us = compute / (costs.gflops * 1e3);
   return (std::hypot(compute_us, accesses / costs.accesses_per_us) - compute_us) * costs.accesses_per_us;
@@ -200,6 +222,21 @@ double busy_share(const Target& target, const DeviceModel& model, const Schedule
          schedule.workgroup / lanes;
 }
 
+/// What subgroups that walk by themselves wait for: in each block for keys and values from memory, at the ends for
+/// queries and for each other; as often as workgroups follow each other.
+double waited_us(const Target& target, const DeviceModel& model, const Extents& of, const Schedule& schedule) {
+  const auto& tile = schedule.as<AttentionParams>();
+  if (tile.by_subgroups() == nullptr || target.type == DeviceType::cpu) return 0;
+  const CostModel costs = costs_of(target);
+  const double threads =
+      std::min<double>(model.units.threads, model.units.registers / std::max(1, schedule.cost.registers));
+  const double slots = model.units.count * std::max(1.0, std::floor(threads / schedule.workgroup));
+  const double waves = std::ceil(static_cast<double>(schedule.launch.workgroups) / slots);
+  const double blocks = std::ceil(of.k / tile.tile_k());
+  const double cycle_us = model.units.count * model.units.multiply_adds / (costs.gflops * 1e3);
+  return costs.launch_us + waves * (blocks + 2) * model.latencies.memory * cycle_us;
+}
+
 }  // namespace
 
 void model_attention(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
@@ -214,7 +251,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double compute =
       of.batch * of.m * of.k *
           ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +
-           model.attention.exponential + score) +
+           compute_of_score(tile, of, model, score)) +
       compute_of_operands(graph, loops, tile, of) +
       of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
   const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
@@ -225,7 +262,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double share = busy_share(target, model, schedule);
   cost.registers = estimated_registers(graph, loops, of, model, schedule);
   const double crowding =
-      cpu || tile.cooperative() != nullptr
+      cpu || tile.simt() == nullptr
           ? 1
           : 1 + model.pressure.slowdown * std::max(0.0, cost.registers - unhurried_registers(model, *tile.simt()));
   const double spilling = tile.cooperative() != nullptr ? 1 : cost_of_spilling(target, cost.registers);
@@ -233,8 +270,9 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double accesses = reads.loads + query_loads_again(loops, of, schedule) +
                           static_cast<double>(cost.stores_executed) +
                           accesses_waited_for(target, tile, shared_accesses(tile, of), slowed);
-  cost.modelled_us =
-      modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share));
+  cost.modelled_us = std::max(
+      modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share)),
+      waited_us(target, model, of, schedule));
 }
 
 }  // namespace vkfuse::schedule

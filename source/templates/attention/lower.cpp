@@ -505,7 +505,9 @@ Result<void> Attention::store_results() {
 }  // namespace
 
 Result<std::vector<RelocatableKernel>> lower_attention(const LoweringInput& in) {
-  if (in.schedule.as<schedule::AttentionParams>().cooperative() != nullptr) return lower_cooperative_attention(in);
+  const auto& tile = in.schedule.as<schedule::AttentionParams>();
+  if (tile.cooperative() != nullptr) return lower_cooperative_attention(in);
+  if (tile.by_subgroups() != nullptr) return lower_attention_by_subgroups(in);
   return Attention(in).run();
 }
 

@@ -79,5 +79,7 @@ class AttentionBase : public OperandEmitter {
 
 /// With cooperative matrices.
 Result<std::vector<RelocatableKernel>> lower_cooperative_attention(const LoweringInput& in);
+/// Of few rows, by subgroups whose lanes share a position of k.
+Result<std::vector<RelocatableKernel>> lower_attention_by_subgroups(const LoweringInput& in);
 
 }  // namespace vkfuse::lowering

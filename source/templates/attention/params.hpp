@@ -23,6 +23,19 @@ struct SimtAttention {
                               ///< and less is unrolled
 };
 
+/// For few rows of m, as those of one token: lanes of a subgroup share a position of k, each with some chunks of d and
+/// of n, and every thread has all rows. Keys and values go from memory to registers; before the end of the walk,
+/// nothing passes through shared memory.
+struct SubgroupAttention {
+  int subgroups = 4;
+  int lanes = 16;   ///< that share a position of k
+  int sharing = 2;  ///< positions of k that a subgroup is at, each with lanes of its own
+  int rows = 1;     ///< of m
+  int keys = 4;     ///< positions of k of a thread in a block
+
+  [[nodiscard]] int threads() const { return subgroups * sharing * lanes; }
+};
+
 /// A subgroup has the rows of m of one cooperative matrix, some of its columns of k at a time, and all of n.
 struct CooperativeAttention {
   MatrixShape mma;
@@ -90,11 +103,12 @@ struct AttentionParams {
   AttentionValues values;
   AttentionOperand query, key, value;  ///< the first two are multiplied in `contract`, the third with the weights
   MaskBounds mask;
-  std::variant<SimtAttention, CooperativeAttention> mapping;
+  std::variant<SimtAttention, CooperativeAttention, SubgroupAttention> mapping;
   int elements = 1;  ///< neighbours along n that are stored together
 
   [[nodiscard]] const SimtAttention* simt() const { return std::get_if<SimtAttention>(&mapping); }
   [[nodiscard]] const CooperativeAttention* cooperative() const { return std::get_if<CooperativeAttention>(&mapping); }
+  [[nodiscard]] const SubgroupAttention* by_subgroups() const { return std::get_if<SubgroupAttention>(&mapping); }
   [[nodiscard]] int tile_m() const;
   [[nodiscard]] int tile_k() const;
   /// All of n and of d, with what stands out.

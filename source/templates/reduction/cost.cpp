@@ -43,6 +43,26 @@ int times_loaded(const Loops& loops, const Schedule& schedule, std::size_t load)
   return loops.per_element(loops.values[load]) && !kept ? std::max(1, passes_using(loops, load)) : 1;
 }
 
+/// How often what a load moves comes from memory: again for each position of an outer axis of rows that it does not
+/// have, as a matrix for each of several vectors, where the last cache does not keep what lies between. One after the
+/// other, rows go through their axes as these are ordered.
+double times_from_memory(const Loops& loops, const Value& load, std::int64_t touched, const Caches& caches) {
+  double times = 1, between = static_cast<double>(touched);
+  segment::AxisSet inner = load.axes & ~loops.columns();
+  for (int axis = 0; axis < static_cast<int>(loops.axes.size()); ++axis) {
+    const segment::AxisSet own = segment::AxisSet{1} << axis;
+    if (loops.axes[static_cast<std::size_t>(axis)].role != segment::Role::parallel) continue;
+    const auto size = static_cast<double>(std::max<std::int64_t>(1, loops.axes[static_cast<std::size_t>(axis)].size));
+    if ((load.axes & own) != 0) {
+      between /= size;
+      inner &= ~own;
+    } else if (inner != 0 && between > caches.bytes) {
+      times *= size;
+    }
+  }
+  return times;
+}
+
 }  // namespace
 
 void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
@@ -58,7 +78,8 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
     const int times = times_loaded(loops, schedule, i);
     const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
     const std::int64_t executed = chunks_executed(loops, schedule, visited, value.axes);
-    traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
+    const double walks = times_from_memory(loops, value, touched, device_model(target).caches);
+    traffic += static_cast<double>(touched) * (walks + (times - 1) * again);
     if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
     schedule.cost.loads_executed += times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
     schedule.cost.transactions +=

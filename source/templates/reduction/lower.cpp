@@ -48,7 +48,7 @@ Result<RelocatableKernel> ReductionEmitter::run() {
     Scope element;
     set_parallel_axes(element, false);
     set_reduction_axes(element, true);
-    found_.sub_byte_fields = find_sub_byte_fields({graph_, loops_, schedule_, ranges_, element.axes, kElement});
+    found_.sub_byte_fields = find_sub_byte_fields({graph_, loops_, schedule_, element.axes, kElement});
   }
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};

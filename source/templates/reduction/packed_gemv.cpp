@@ -76,9 +76,7 @@ bool shifts_alternate(const ir::Graph& graph, const Loops& loops, int axis, Valu
 
 /// Where `id` is weights of four bits as floats.
 std::optional<SubByteField> weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows, ValueId id) {
-  const Value& value = loops.values[id];
-  if (op_of(graph, value) != "cast" || !is_float(graph.node(value.node).type.dtype)) return std::nullopt;
-  const auto bits = sub_byte_field_of(graph, loops, value.operands[0]);
+  const auto bits = sub_byte_number_of(graph, loops, id);
   if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
       !loops.values[bits->load].predicates.empty())
     return std::nullopt;
@@ -169,13 +167,14 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   tile.tiles = count;
   tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
   while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
-  if (!divides_work(tile, target, row_elements)) return std::nullopt;
   tile.scale_columns = tile.k_slice_columns();
   while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
   if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
     return std::nullopt;
-  if (shared_bytes(tile, row_elements) > target.caps.workgroup.shared_memory_bytes) return std::nullopt;
-  return tile;
+  // Beside a long vector there is room for the words of fewer subgroups.
+  const auto fits = [&] { return shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes; };
+  while (tile.subgroups > 1 && !fits()) tile.subgroups /= 2;
+  return fits() && divides_work(tile, target, row_elements) ? std::optional(tile) : std::nullopt;
 }
 
 /// Waves of workgroups, each as long as memory takes to bring their bytes, or a subgroup to wait for its own.

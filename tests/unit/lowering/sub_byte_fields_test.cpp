@@ -17,7 +17,6 @@ constexpr index::AxisId kChunk = 100, kElement = 101;
 struct Unpacked {
   ir::Graph graph;
   segment::Loops loops;
-  IntegerRanges ranges{graph, loops};
   schedule::Schedule schedule;
   std::map<index::AxisId, index::Expr> axes;
 
@@ -58,7 +57,7 @@ struct Unpacked {
            "  %9 = cast %8 : f32[" + all + "]\n  %10 = reduce_sum axes=[0] %9 : f32[]\n  output \"y\" = %10\n}";
   }
   [[nodiscard]] UnpackedFields fields() const {
-    return find_sub_byte_fields({graph, loops, schedule, ranges, axes, kElement});
+    return find_sub_byte_fields({graph, loops, schedule, axes, kElement});
   }
 };
 

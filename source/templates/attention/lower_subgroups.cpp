@@ -1,0 +1,384 @@
+// Attention of few rows: every subgroup walks along k by itself. Lanes share a position of k, from memory straight to
+// registers: each multiplies its chunks of d, all add up the scores by shuffles, and each weights its chunks of n. What
+// lanes and subgroups have added up is joined at the end.
+#include "templates/attention/lower_emitter.hpp"
+
+#include <algorithm>
+
+#include "templates/attention/tiles.hpp"
+
+namespace vkfuse::lowering {
+
+namespace {
+
+class AttentionBySubgroups : public AttentionBase {
+ public:
+  explicit AttentionBySubgroups(const LoweringInput& in);
+
+  Result<std::vector<RelocatableKernel>> run();
+
+ private:
+  Result<void> main_function();
+  void locate_thread();
+  void declare();
+  Result<void> load_query();
+  // --- a block ---
+  Result<void> fetch_block(const TileOperand& tile_operand, const Code& block);
+  void locate_key(const TileOperand& tile_operand, const Code& block);
+  Result<void> multiply_scores();
+  void add_across_lanes();
+  Result<void> finish_scores();
+  Result<void> weigh();
+  Result<void> add_up();
+  void rescale_sums(const char* scale);
+  // --- the end ---
+  void join_positions();
+  void leave_sums();
+  void join_subgroups();
+  Result<void> store_results();
+  void find_low_rows(const Code& number) override;
+
+  /// Elements of an operand that a lane has of one position, as vec4s.
+  [[nodiscard]] int vec4s_of(const TileOperand& tile_operand) const {
+    return chunks_of(tile_operand) * groups_of(tile_operand);
+  }
+  [[nodiscard]] static int groups_of(const TileOperand& tile_operand) { return tile_operand.part.elements / 4; }
+  [[nodiscard]] int chunks_of(const TileOperand& tile_operand) const {
+    const int all = tile_operand.across == kN ? tile_operand.extent : tile_operand.k_extent;
+    return all / tile_operand.part.elements / mapping_.lanes;
+  }
+  /// The score of row `i` at a thread's position `g`.
+  [[nodiscard]] Code score() const { return code("{}[i * {}u + g]", scores_, mapping_.keys); }
+  /// Counts what is in registers, which the compiler of a GPU then tells apart. Those of CPU drivers take minutes for
+  /// so much text.
+  void open_each(const char* counter, int count) {
+    if (target_.type != DeviceType::cpu) return main_.open_unrolled(counter, count);
+    main_.open("for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+  }
+  void each(const char* counter, int count, const Code& statement) {
+    if (target_.type != DeviceType::cpu) return main_.unrolled(counter, count, statement);
+    main_.line("for (uint {0} = 0u; {0} < {1}u; ++{0}) {2}", counter, count, statement);
+  }
+  [[nodiscard]] Code whole_rows(const Code& m) { return limited(m, extent(tile_.axes.m), tile_.tile_m()); }
+
+  const schedule::SubgroupAttention& mapping_;
+  Code scores_, query_, joined_;
+};
+
+AttentionBySubgroups::AttentionBySubgroups(const LoweringInput& in)
+    : AttentionBase(in), mapping_(*tile_.by_subgroups()) {
+  first_->staging.prefetched = first_->staging.unrolled = false;
+  first_->staging.iterations = 1;
+  scores_ = unique("scores");
+  query_ = unique("query");
+  joined_ = unique("joined");
+}
+
+Result<std::vector<RelocatableKernel>> AttentionBySubgroups::run() {
+  VKF_CHECK_OK(functions());
+  VKF_CHECK_OK(main_function());
+  return finish_one(code("{} rows per workgroup, {} positions of the softmax at a time; {} lanes for each of them",
+                         tile_.tile_m(), tile_.tile_k(), mapping_.lanes));
+}
+
+void AttentionBySubgroups::locate_thread() {
+  main_.line("uint lane = gl_SubgroupInvocationID % {}u;", mapping_.lanes);
+  main_.line("uint position = gl_SubgroupID * {}u + gl_SubgroupInvocationID / {}u;  // of those of the softmax",
+             mapping_.sharing, mapping_.lanes);
+}
+
+void AttentionBySubgroups::declare() {
+  const int n = tile_.extent_n(loops_);
+  shared_.line("shared vec4 {}[{}];  // of each subgroup and row: its largest score, its total, its sums", joined_,
+               std::max(mapping_.subgroups * mapping_.rows * (n / 4 + 1), mapping_.threads()));
+  main_.line("float {}[{}];", most_, mapping_.rows);
+  main_.line("float {}[{}];", total_, mapping_.rows);
+  main_.line("float {}[{}];", scores_, mapping_.rows * mapping_.keys);
+  main_.line("vec4 {}[{}];", query_, mapping_.rows * vec4s_of(*first_));
+  main_.line("vec4 {}[{}];", sums_, mapping_.rows * vec4s_of(third_));
+  open_each("i", mapping_.rows);
+  main_.line("{}[i] = uintBitsToFloat(0xff800000u);", most_);
+  main_.line("{}[i] = 0.0;", total_);
+  each("c", vec4s_of(third_), code("{}[i * {}u + c] = vec4(0.0);", sums_, vec4s_of(third_)));
+  main_.close();
+}
+
+Result<void> AttentionBySubgroups::main_function() {
+  main_.open("void main() {{");
+  locate_tile();
+  locate_thread();
+  declare();
+  VKF_CHECK_OK(load_query());
+  VKF_TRY(walk, find_blocks());
+  for (const TileOperand* tile_operand : {&*second_, &third_}) {
+    if (tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
+  }
+  if (second_->staging.prefetched) {
+    main_.line("uint first_block = {};", walk.begin.is_zero() ? Code("0u") : first_block(walk));
+    VKF_CHECK_OK(fetch_block(*second_, "first_block"));
+  }
+  open_blocks(walk, "[[dont_unroll]] ", {joined_, "1.0", "0.0"});
+  if (third_.staging.prefetched) VKF_CHECK_OK(fetch_block(third_, "block"));
+  VKF_CHECK_OK(multiply_scores());
+  if (second_->staging.prefetched) {
+    main_.line("// The next keys are in flight while scores become weights.");
+    main_.line("uint next_block = {};", block_after(walk, "1u", walk.end));
+    VKF_CHECK_OK(fetch_block(*second_, "next_block"));
+  }
+  add_across_lanes();
+  VKF_CHECK_OK(finish_scores());
+  VKF_CHECK_OK(weigh());
+  VKF_CHECK_OK(add_up());
+  main_.close();
+  join_positions();
+  leave_sums();
+  VKF_CHECK_OK(store_results());
+  main_.close();
+  return {};
+}
+
+/// The lane's chunks of all rows.
+Result<void> AttentionBySubgroups::load_query() {
+  use_chunks_of(first_->part);
+  open_each("i", mapping_.rows);
+  main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
+  open_each("c", chunks_of(*first_));
+  main_.line("uint chunk = c * {}u + lane;", mapping_.lanes);
+  Scope scope = part_scope(first_->part);
+  VKF_CHECK_OK(load_staged_chunk(*first_, scope));
+  for (int g = 0; g < groups_of(*first_); ++g) {
+    const Code value = tile_operand_group(*first_, scope, g);
+    main_.line("{}[i * {}u + c * {}u + {}u] = {};", query_, vec4s_of(*first_), groups_of(*first_), g, value);
+  }
+  main_.close();
+  main_.close();
+  return {};
+}
+
+/// Names `k` and `chunk` of chunk `u` of those that a lane has of a block.
+void AttentionBySubgroups::locate_key(const TileOperand& tile_operand, const Code& block) {
+  const int chunks = chunks_of(tile_operand);
+  const Code key = chunks == 1 ? Code("u") : code("u / {}u", chunks);
+  const int at_once = mapping_.subgroups * mapping_.sharing;
+  main_.line("uint k = {};", limited(code("{} * {}u + {} * {}u + position", block, tile_.tile_k(), key, at_once),
+                                     extent(tile_.axes.k), tile_.tile_k()));
+  main_.line("uint chunk = {};", chunks == 1 ? Code("lane") : code("u % {}u * {}u + lane", chunks, mapping_.lanes));
+}
+
+Result<void> AttentionBySubgroups::fetch_block(const TileOperand& tile_operand, const Code& block) {
+  use_chunks_of(tile_operand.part);
+  open_each("u", mapping_.keys * chunks_of(tile_operand));
+  locate_key(tile_operand, block);
+  VKF_CHECK_OK(fetch_chunk(tile_operand));
+  main_.close();
+  return {};
+}
+
+/// What the lane has of the products that scores are computed from.
+Result<void> AttentionBySubgroups::multiply_scores() {
+  const int chunks = chunks_of(*second_), groups = groups_of(*second_);
+  use_chunks_of(second_->part);
+  each("u", mapping_.rows * mapping_.keys, code("{}[u] = 0.0;", scores_));
+  open_each("u", mapping_.keys * chunks);
+  locate_key(*second_, "block");
+  Scope scope = part_scope(second_->part);
+  VKF_CHECK_OK(load_staged_chunk(*second_, scope));
+  std::vector<Code> keys;
+  for (int g = 0; g < groups; ++g) keys.push_back(tile_operand_group(*second_, scope, g));
+  main_.line("uint g = {};", chunks == 1 ? Code("u") : code("u / {}u", chunks));
+  main_.line("uint c = {};", chunks == 1 ? Code("0u") : code("u % {}u * {}u", chunks, groups));
+  open_each("i", mapping_.rows);
+  for (int g = 0; g < groups; ++g) {
+    main_.line("vec4 row{} = {}[i * {}u + c + {}u];", groups == 1 ? Code() : code("_{}", g), query_, vec4s_of(*first_),
+               g);
+  }
+  for (int g = 0; g < groups; ++g) {
+    for (int e = 0; e < 4; ++e)
+      main_.line("{0} = fma(row{1}.{2}, {3}.{2}, {0});", score(), groups == 1 ? Code() : code("_{}", g), "xyzw"[e],
+                 keys[static_cast<std::size_t>(g)]);
+  }
+  main_.close();
+  main_.close();
+  return {};
+}
+
+void AttentionBySubgroups::add_across_lanes() {
+  if (mapping_.lanes == 1) return;
+  main_.open("for (uint mask = {}u; mask > 0u; mask >>= 1) {{", mapping_.lanes / 2);
+  each("u", mapping_.rows * mapping_.keys, code("{0}[u] += subgroupShuffleXor({0}[u], mask);", scores_));
+  main_.close();
+}
+
+/// Scores from products, less the largest of each row.
+Result<void> AttentionBySubgroups::finish_scores() {
+  use_chunks_of(score_);
+  const Extent positions = extent(tile_.axes.k);
+  const Code k = code("block * {}u + g * {}u + position", tile_.tile_k(), mapping_.subgroups * mapping_.sharing);
+  open_each("i", mapping_.rows);
+  main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
+  main_.line("float top = {}[i];", most_);
+  open_each("g", mapping_.keys);
+  main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
+  Scope scope = part_scope(score_);
+  const auto groups = load_chunk(scope, score_);
+  VKF_CHECK_OK(groups);
+  main_.line("float score;");
+  std::vector<Code> passed = arguments(scope, score_, 0, *groups);
+  passed.push_back(score());
+  passed.emplace_back("score");
+  main_.line("score_element({});", listed(passed));
+  if (!divides(tile_.tile_k(), positions))
+    main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
+  main_.line("{} = score;", score());
+  main_.line("top = max(top, score);");
+  main_.close();
+  main_.line("// A row without a score above -infinity so far has nothing to rescale.");
+  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+  main_.line("precise float fallen = {}[i] - base;", most_);
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  main_.line("{}[i] = top;", most_);
+  rescale_sums("scale");
+  each("g", mapping_.keys, code("{} -= base;", score()));
+  main_.close();
+  return {};
+}
+
+/// Of row `i`.
+void AttentionBySubgroups::rescale_sums(const char* scale) {
+  main_.line("{}[i] *= {};", total_, scale);
+  each("c", vec4s_of(third_), code("{}[i * {}u + c] *= {};", sums_, vec4s_of(third_), scale));
+}
+
+/// Scores become weights.
+Result<void> AttentionBySubgroups::weigh() {
+  use_chunks_of(weight_);
+  open_each("i", mapping_.rows);
+  if (changes_weight()) main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
+  open_each("g", mapping_.keys);
+  main_.line("float power = {};", apply("exp", {score()}));
+  main_.line("{}[i] += power;", total_);
+  if (changes_weight()) {
+    const Code k = code("block * {}u + g * {}u + position", tile_.tile_k(), mapping_.subgroups * mapping_.sharing);
+    main_.line("uint chunk = {};", limited(k, extent(tile_.axes.k), tile_.tile_k()));
+    Scope scope = part_scope(weight_);
+    const auto groups = load_chunk(scope, weight_);
+    VKF_CHECK_OK(groups);
+    std::vector<Code> passed = arguments(scope, weight_, 0, *groups);
+    passed.emplace_back("power");
+    passed.emplace_back("power");
+    main_.line("weight_element({});", listed(passed));
+  }
+  main_.line("{} = power;", score());
+  main_.close();
+  main_.close();
+  return {};
+}
+
+/// Weights times the lane's chunks of the values.
+Result<void> AttentionBySubgroups::add_up() {
+  const int chunks = chunks_of(third_), groups = groups_of(third_);
+  use_chunks_of(third_.part);
+  open_each("u", mapping_.keys * chunks);
+  locate_key(third_, "block");
+  Scope scope = part_scope(third_.part);
+  VKF_CHECK_OK(load_staged_chunk(third_, scope));
+  std::vector<Code> values;
+  for (int g = 0; g < groups; ++g) values.push_back(tile_operand_group(third_, scope, g));
+  main_.line("uint g = {};", chunks == 1 ? Code("u") : code("u / {}u", chunks));
+  main_.line("uint c = {};", chunks == 1 ? Code("0u") : code("u % {}u * {}u", chunks, groups));
+  open_each("i", mapping_.rows);
+  for (int g = 0; g < groups; ++g) {
+    const Code sum = code("{}[i * {}u + c + {}u]", sums_, vec4s_of(third_), g);
+    main_.line("{0} = fma(vec4({1}), {2}, {0});", sum, score(), values[static_cast<std::size_t>(g)]);
+  }
+  main_.close();
+  main_.close();
+  return {};
+}
+
+/// What the lanes of a subgroup's positions have, in each of them.
+void AttentionBySubgroups::join_positions() {
+  if (mapping_.sharing == 1) return;
+  main_.line("// What was added up at neighbouring positions.");
+  main_.open("for (uint mask = {}u; mask < {}u; mask <<= 1) {{", mapping_.lanes, mapping_.lanes * mapping_.sharing);
+  open_each("i", mapping_.rows);
+  main_.line("float top = max({0}[i], subgroupShuffleXor({0}[i], mask));", most_);
+  main_.line("precise float fallen = {}[i] - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);", most_);
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  main_.line("{}[i] = top;", most_);
+  rescale_sums("scale");
+  main_.line("{0}[i] += subgroupShuffleXor({0}[i], mask);", total_);
+  const Code sum = code("{}[i * {}u + c]", sums_, vec4s_of(third_));
+  each("c", vec4s_of(third_), code("{0} += subgroupShuffleXor({0}, mask);", sum));
+  main_.close();
+  main_.close();
+}
+
+/// What subgroups have, to shared memory.
+void AttentionBySubgroups::leave_sums() {
+  const int row_words = tile_.extent_n(loops_) / 4 + 1, groups = groups_of(third_);
+  if (tile_.mask.negligible_below) main_.line("barrier();");
+  main_.open("if (gl_SubgroupInvocationID < {}u) {{", mapping_.lanes);
+  open_each("i", mapping_.rows);
+  main_.line("uint own = (gl_SubgroupID * {}u + i) * {}u;", mapping_.rows, row_words);
+  main_.line("if (lane == 0u) {}[own] = vec4({}[i], {}[i], 0.0, 0.0);", joined_, most_, total_);
+  open_each("c", chunks_of(third_));
+  for (int g = 0; g < groups; ++g)
+    main_.line("{}[own + 1u + (c * {}u + lane) * {}u + {}u] = {}[i * {}u + c * {}u + {}u];", joined_, mapping_.lanes,
+               groups, g, sums_, vec4s_of(third_), groups, g);
+  main_.close();
+  main_.close();
+  main_.close();
+  main_.line("barrier();");
+}
+
+/// `top`, `whole` and `four` of row `i` and chunk `chunk`, of all subgroups.
+void AttentionBySubgroups::join_subgroups() {
+  const int row_words = tile_.extent_n(loops_) / 4 + 1;
+  const Code row = code("{}[(g * {}u + i) * {}u", joined_, mapping_.rows, row_words);
+  main_.line("float top = {}[i * {}u].x;", joined_, row_words);
+  main_.line("for (uint g = 1u; g < {}u; ++g) top = max(top, {}].x);", mapping_.subgroups, row);
+  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+  main_.line("float whole = 0.0;");
+  main_.line("vec4 four = vec4(0.0);");
+  open_each("g", mapping_.subgroups);
+  main_.line("vec2 known = {}].xy;", row);
+  main_.line("precise float fallen = known.x - base;");
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  main_.line("whole += known.y * scale;");
+  main_.line("four += {} + 1u + chunk] * scale;", row);
+  main_.close();
+  main_.line("// An infinite or undefined maximum leaves no number.");
+  main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
+}
+
+Result<void> AttentionBySubgroups::store_results() {
+  const int chunks = tile_.extent_n(loops_) / tile_.elements;
+  use_chunks_of(results_);
+  main_.open("for (uint unit = thread; unit < {}u; unit += {}u) {{", mapping_.rows * chunks, schedule_.workgroup);
+  main_.line("uint i = unit / {}u;", chunks);
+  main_.line("uint chunk = unit % {}u;", chunks);
+  main_.line("uint m = tile_m * {}u + i;", mapping_.rows);
+  const bool whole = divides(tile_.tile_m(), extent(tile_.axes.m));
+  if (!whole) main_.open("if (m < {}) {{", numbers_.size(count(tile_.axes.m)));
+  join_subgroups();
+  VKF_CHECK_OK(store_chunk(results_, [&](int e) {
+    return std::vector<Code>{"top", "whole", code("four.{}", "xyzw"[e])};
+  }));
+  if (!whole) main_.close();
+  main_.close();
+  return {};
+}
+
+void AttentionBySubgroups::find_low_rows(const Code& number) {
+  main_.line("bool low = false;");
+  each("i", mapping_.rows, code("low = low || !({}[i] > {});", most_, number));
+}
+
+}  // namespace
+
+Result<std::vector<RelocatableKernel>> lower_attention_by_subgroups(const LoweringInput& in) {
+  return AttentionBySubgroups(in).run();
+}
+
+}  // namespace vkfuse::lowering
