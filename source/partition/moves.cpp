@@ -39,7 +39,7 @@ Part with_exclusive_producers(const GraphAnalysis& analysis, const Cluster& clus
 /// For each member, what of the cluster is computed from it, the same with what is computed for that alone, and what it
 /// is computed from; itself included.
 std::vector<Part> parts_of(const GraphAnalysis& analysis, const Cluster& cluster) {
-  constexpr std::size_t kMost = 24;  // members of a cluster that is taken apart
+  constexpr std::size_t kMost = 40;  // members of a cluster that is taken apart: two products of weights of four bits
   std::set<Part> parts;
   if (cluster.members.size() > kMost) return {};
   for (NodeId root : cluster.members) {
@@ -55,18 +55,56 @@ std::vector<Part> parts_of(const GraphAnalysis& analysis, const Cluster& cluster
   return {parts.begin(), parts.end()};
 }
 
-/// Whether the change is faster, or moves fewer bytes in as much time as times are modelled exactly.
+/// Whether the change is faster, or moves fewer bytes in as much time as times are modelled exactly. A few more bytes
+/// are moved where that is much faster: two matrices each of which has units of its own, times one vector.
 bool pays(const Change& change) {
-  constexpr double kFaster = 0.999, kAsFast = 1.001;
+  constexpr double kFaster = 0.999, kAsFast = 1.001, kMuchFaster = 0.9, kFewMore = 1.01;
+  if (change.bytes > change.bytes_before)
+    return change.microseconds < change.microseconds_before * kMuchFaster &&
+           static_cast<double>(change.bytes) <= static_cast<double>(change.bytes_before) * kFewMore;
   return change.microseconds < change.microseconds_before * kFaster ||
          (change.bytes < change.bytes_before && change.microseconds <= change.microseconds_before * kAsFast);
 }
 
+/// The members of a part that every kernel may have its own of: what is made of positions alone, as the shifts of
+/// numbers of few bits, and, where more than elementwise work of the part is read, what is elementwise.
+std::vector<NodeId> may_be_twice(const GraphAnalysis& analysis, const Part& part, const std::vector<NodeId>& left) {
+  std::vector<NodeId> twice;
+  const auto is_read = [&](NodeId id) {
+    const auto& users = analysis.users[id];
+    return std::any_of(users.begin(), users.end(), [&](NodeId user) { return contains(left, user); });
+  };
+  const bool reads_more =
+      std::any_of(part.begin(), part.end(), [&](NodeId id) { return !analysis.is_pointwise(id) && is_read(id); });
+  for (NodeId id : part) {
+    const auto is_known = [&](NodeId operand) {
+      return contains(twice, operand) || segment::is_literal(analysis.graph, operand);
+    };
+    const auto& operands = analysis.operands[id];
+    if (analysis.is_pointwise(id) && (reads_more || std::all_of(operands.begin(), operands.end(), is_known)))
+      twice.push_back(id);
+  }
+  return twice;
+}
+
+/// The members without the part, but with what of it they are made of and every kernel may have.
+std::vector<NodeId> members_left(const GraphAnalysis& analysis, const Cluster& cluster, const Part& part) {
+  std::vector<NodeId> left;
+  std::set_difference(cluster.members.begin(), cluster.members.end(), part.begin(), part.end(),
+                      std::back_inserter(left));
+  const std::vector<NodeId> twice = may_be_twice(analysis, part, left);
+  for (auto id = twice.rbegin(); id != twice.rend(); ++id) {
+    const auto& users = analysis.users[*id];
+    if (std::any_of(users.begin(), users.end(), [&](NodeId user) { return contains(left, user); }))
+      left.insert(std::upper_bound(left.begin(), left.end(), *id), *id);
+  }
+  return left;
+}
+
 bool try_move(Context& context, Search& search, ClusterId from, ClusterId to, const Part& part) {
   Clusters& clusters = search.clusters;
-  std::vector<NodeId> left;
-  std::set_difference(clusters[from].members.begin(), clusters[from].members.end(), part.begin(), part.end(),
-                      std::back_inserter(left));
+  std::vector<NodeId> left = members_left(context.analysis, clusters[from], part);
+  if (left == clusters[from].members) return false;
   std::vector<NodeId> larger = clusters[to].members;
   larger.insert(larger.end(), part.begin(), part.end());
   Change change = begin_change(context, clusters, {from, to}, {std::move(left), std::move(larger)});
@@ -79,7 +117,7 @@ bool try_move(Context& context, Search& search, ClusterId from, ClusterId to, co
   auto outcome = cost_change(context, clusters, {from, to},
                              {std::move(change.made[0].members), std::move(change.made[1].members)});
   search.tried.moves_costed += context.cost_model.costed() - known;
-  if (!outcome.ok() || outcome->bytes > outcome->bytes_before) return false;
+  if (!outcome.ok() || (!splits && outcome->bytes > outcome->bytes_before)) return false;
   if (!pays(*outcome) || !is_acyclic(clusters, *outcome)) return false;
   apply(context.scratch, clusters, *std::move(outcome));
   return true;

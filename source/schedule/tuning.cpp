@@ -28,8 +28,8 @@ std::string to_text(const Tuning& tuning) {
     text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,
                         tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->threads);
   if (const auto& form = tuning.attention)
-    text += fmt::format("attention={},{},{},{},{},{},{},{},{} ", form->threads_m, form->threads_k, form->rows, form->keys,
-                        static_cast<int>(form->slices), form->subgroups, form->key_fragments,
+    text += fmt::format("attention={},{},{},{},{},{},{},{},{} ", form->threads_m, form->threads_k, form->rows,
+                        form->keys, static_cast<int>(form->slices), form->subgroups, form->key_fragments,
                         static_cast<int>(form->pipelined_scores), form->lanes);
   if (const auto& shape = tuning.stencil)
     text += fmt::format("stencil={},{},{} ", shape->elements, shape->rows, shape->planes);

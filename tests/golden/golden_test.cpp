@@ -98,6 +98,7 @@ const Golden kGoldens[] = {
     {"matmul_in_parts", "gpu", gpu, 2},
     {"attention_causal", "gpu", gpu, 1},
     {"attention_causal", "minimum", minimum_device, 1},
+    {"cached_attention", "measured", discrete_gpu_with_measured_costs, 1},
     {"attention_exported", "gpu", gpu, 1},
     {"attention_heads", "gpu", gpu, 1},
     {"attention_sums", "gpu", gpu, 1},

@@ -247,7 +247,7 @@ std::optional<Schedule> with_threads(const Problem& problem, AttentionParams til
 }
 
 /// How a tile's operands lie across the lanes of a subgroup, if they do in whole chunks of at least four elements.
-std::optional<AttentionParams> across_lanes(const Problem& problem, const AttentionParams& matched) {
+std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const AttentionParams& matched) {
   constexpr int kVector = 4;
   const Loops& loops = problem.loops;
   if (!matched.values.contract || matched.elements != kVector || !may_shuffle(problem.target)) return std::nullopt;
@@ -474,30 +474,27 @@ class AttentionSearch {
       : problem_(problem), tile_(std::move(tile)), sunk_scales_(sunk_scales) {}
 
   std::optional<Schedule> run() {
-    const Tuning& tuning = problem_.tuning;
-    if (const auto mma = fragment_for()) {
-      if (tuning.attention && tuning.attention->subgroups > 0 && tuning.attention->lanes == 0) {
-        if (auto requested = with_cooperative_shape(problem_, tile_, *mma, *tuning.attention)) return requested;
-      }
-      best_ = with_cooperative_matrices(problem_, tile_, *mma);
-      if (best_ && tuning.cooperative_matrix.value_or(false)) return std::move(best_);
+    const auto chunks = in_whole_chunks(problem_, tile_);
+    const auto mma = fragment_for();
+    if (problem_.tuning.attention) {
+      if (auto requested = with_shape(*problem_.tuning.attention, mma, chunks)) return requested;
     }
-    const auto lanes = across_lanes(problem_, tile_);
-    if (lanes && tuning.attention && tuning.attention->lanes > 0) {
-      if (auto requested = with_subgroups(problem_, *lanes, *tuning.attention)) return requested;
-    }
-    if (tuning.attention && tuning.attention->subgroups == 0) {
-      const AttentionShape& shape = *tuning.attention;
-      if (auto requested =
-              with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices}))
-        return requested;
-    }
+    if (mma) best_ = with_cooperative_matrices(problem_, tile_, *mma);
+    if (best_ && problem_.tuning.cooperative_matrix.value_or(false)) return std::move(best_);
     consider_threads();
-    if (lanes && count_along(problem_.loops, tile_.axes.m) <= kFewRows) consider_subgroups(*lanes);
+    if (chunks && count_along(problem_.loops, tile_.axes.m) <= kFewRows) consider_subgroups(*chunks);
     return std::move(best_);
   }
 
  private:
+  /// The tile that a tuning names, where the device and the operands allow it.
+  [[nodiscard]] std::optional<Schedule> with_shape(const AttentionShape& shape, const std::optional<MatrixShape>& mma,
+                                                   const std::optional<AttentionParams>& chunks) const {
+    if (shape.lanes > 0) return chunks ? with_subgroups(problem_, *chunks, shape) : std::nullopt;
+    if (shape.subgroups > 0) return mma ? with_cooperative_shape(problem_, tile_, *mma, shape) : std::nullopt;
+    return with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices});
+  }
+
   void consider_threads() {
     for (const ThreadGrid& threads : kThreads) consider(threads);
     if (has_data_bounds(tile_.mask) && count_along(problem_.loops, tile_.axes.m) <= kFewRows) {
