@@ -228,6 +228,27 @@ bool is_fetched_in_slices(const segment::Loops& loops, const schedule::Attention
   });
 }
 
+/// How often subgroups that walk by themselves mention a load: for each part that it is of, and for what bounds the
+/// walk. Keys are loaded before the walk, and in it for the next block.
+int mentions_by_subgroups(const segment::Loops& loops, const schedule::AttentionParams& params, std::size_t value) {
+  int mentions = 0;
+  const auto count = [&](segment::ValueId of, std::span<const segment::ValueId> stops, int times) {
+    const std::vector<segment::ValueId> slice = schedule::backward_slice_of(loops, of, stops);
+    if (std::find(slice.begin(), slice.end(), value) != slice.end()) mentions += times;
+  };
+  const segment::ValueId contracted[] = {*params.values.contract};
+  count(params.query.value, {}, 1);
+  count(params.key.value, {}, 2);
+  count(params.value.value, {}, 1);
+  count(params.values.score, contracted, 1);
+  for (const schedule::MaskBound& bound : params.mask.upper) {
+    for (const schedule::MaskLine& line : bound) {
+      if (line.data) count(*line.data, {}, 1);
+    }
+  }
+  return mentions;
+}
+
 /// How often the text of a kernel mentions a load: once, or once for each pass over the columns that needs
 /// the value, unless it stays in registers. Vectors of a factor are loaded before the walk along the sum, and in it
 /// for the next step, unless lanes of few registers turn them.
@@ -239,6 +260,8 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
   const bool prefetched =
       schedule.loads[value].kind == schedule::AccessKind::vector && tile_operand != nullptr && !turned;
   if (schedule.kind() == schedule::Template::matmul) return prefetched ? 2 : 1;
+  if (const auto* params = schedule.get_if<schedule::AttentionParams>(); params != nullptr && params->by_subgroups())
+    return mentions_by_subgroups(loops, *params, value);
   if (const auto* params = schedule.get_if<schedule::AttentionParams>())
     return is_fetched_in_slices(loops, *params, value) ? 2 : 1;
   if (schedule.kind() != schedule::Template::reduction || !loops.per_element(loops.values[value])) return 1;
