@@ -1,0 +1,150 @@
+"""What a step of generation takes, one token a sequence, in us: layers of Llama-8B with random weights.
+
+    python generation.py [WEIGHTS [LAYERS [SEQUENCES [KEYS]]]]...     (f16 4 1 2048; weights are f16, int8 or int4)
+    python generation.py products                                     (a vector times matrices of each kind of weights)
+
+Beside the kernels' times: how long the bytes that a step reads would take at the rate of a copy of 512 MiB, and what a
+step takes on the host's clock, which waits for each. int8 weights have a scale for each row, int4 one for each 128.
+"""
+
+import sys
+import time
+
+import numpy as np
+import vkfuse
+
+WIDTH, HEADS, KEY_HEADS, SIZE, INNER, VOCABULARY, GROUP = 4096, 32, 8, 128, 14336, 128256, 128
+NUMBERS = (np.random.default_rng(1).standard_normal(1 << 20) * 0.02).astype(np.float16)
+BYTES = np.random.default_rng(2).integers(0, 256, 1 << 20, dtype=np.uint8)
+
+
+def product(graph, x, name, rows, columns, kind):
+    """x times a matrix that lies as models are stored, a row for each result."""
+    if kind == "f16":
+        return x @ graph.input(name, "float16", [rows, columns]).permute(1, 0)
+    if kind == "int8":
+        scale = graph.input(f"{name} scale", "float16", [rows, 1])
+        return x @ (graph.input(name, "int8", [rows, columns]).astype("float16") * scale).permute(1, 0)
+    if kind != "int4":
+        raise SystemExit(f"Weights are f16, int8 or int4, but '{kind}' was asked for.")
+    numbers = vkfuse.unpack_int4(graph.input(name, "uint8", [rows, columns // 2]), False).astype("float16") - 8
+    scale = graph.input(f"{name} scale", "float16", [rows, columns // GROUP, 1])
+    return x @ (numbers.reshape(rows, columns // GROUP, GROUP) * scale).reshape(rows, columns).permute(1, 0)
+
+
+def norm(graph, x, name):
+    return vkfuse.rms_norm(x.astype("float32")).astype("float16") * graph.input(name, "float16", [WIDTH])
+
+
+def layer(graph, x, i, kind, angles, start, keys):
+    sequences = int(x.shape[0])
+    y = norm(graph, x, f"{i} norm")
+
+    def heads(name, many, turned):
+        each = product(graph, y, f"{i} {name}", many * SIZE, WIDTH, kind).reshape(sequences, many, SIZE)
+        each = vkfuse.rotary(each.astype("float32"), *angles).astype("float16") if turned else each
+        return each.reshape(sequences, many, 1, SIZE)
+
+    def cache(name, turned):
+        held = graph.input(f"{i} {name}", "float16", [sequences, KEY_HEADS, keys, SIZE])
+        held = held.update_rows(start, heads(f"{name} weights", KEY_HEADS, turned), 2)
+        graph.output(f"{i} {name}'", held)
+        return held
+
+    seen = vkfuse.cached_attention(heads("query", HEADS, True), cache("keys", True), cache("values", False), start)
+    x = x + product(graph, seen.reshape(sequences, WIDTH), f"{i} mixed", WIDTH, WIDTH, kind)
+    y = norm(graph, x, f"{i} second norm")
+    gate, up = (product(graph, y, f"{i} {name}", INNER, WIDTH, kind) for name in ("gate", "up"))
+    return x + product(graph, vkfuse.silu(gate) * up, f"{i} down", WIDTH, INNER, kind)
+
+
+def step(kind, layers, sequences, keys):
+    graph = vkfuse.Graph("step")
+    start = graph.input("start", "int32", [sequences])
+    angles = [graph.input(name, "float32", [keys, SIZE // 2]).gather(start, 0).reshape(sequences, 1, SIZE // 2)
+              for name in ("cosine", "sine")]
+    x = graph.input("embedding", "float16", [VOCABULARY, WIDTH]).gather(graph.input("tokens", "int32", [sequences]), 0)
+    for i in range(layers):
+        x = layer(graph, x, i, kind, angles, start, keys)
+    logits = product(graph, norm(graph, x, "last norm"), "logits", VOCABULARY, WIDTH, kind)
+    graph.output("token", vkfuse.greedy(logits.astype("float32")))
+    return graph.compile()
+
+
+def arrays_of(program, start=0):
+    """Inputs on the device, and their bytes without tables of which a step reads a row."""
+    made, read = {}, 0
+    for value in program.inputs:
+        shape, dtype = [int(dim) for dim in value.shape], np.dtype(str(value.dtype))
+        count = int(np.prod(shape))
+        numbers = BYTES.view(dtype) if dtype.itemsize == 1 else NUMBERS.astype(dtype)
+        array = np.full(count, start, dtype) if value.name == "start" else np.resize(numbers, count)
+        made[value.name] = vkfuse.array((array * 0 if value.name == "tokens" else array).reshape(shape))
+        read += 0 if value.name in ("embedding", "cosine", "sine") else count * dtype.itemsize
+    return made, read
+
+
+def microseconds(program, inputs):
+    """Of each kernel, the least of some runs."""
+    runs = [[kernel.microseconds for kernel in program.profile(**inputs)] for _ in range(4)]
+    return [min(times) for times in zip(*runs)]
+
+
+def bytes_per_us_of_copy():
+    x = vkfuse.array(np.ones(1 << 28, np.float16))
+    double = vkfuse.jit(lambda x: x * 2)
+    return 4 * x.size / min(sum(k.microseconds for k in double.profile(x)) for _ in range(3))
+
+
+def waited_us(program, inputs):
+    """A step on the host's clock, with caches in place."""
+    outputs = {value.name: inputs[value.name[:-1]] if value.name.endswith("'")
+               else vkfuse.empty([int(dim) for dim in value.shape], str(value.dtype)) for value in program.outputs}
+    least = float("inf")
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(20):
+            with program.submit(inputs, outputs):
+                pass
+        least = min(least, (time.perf_counter() - began) / 20 * 1e6)
+    return least
+
+
+def measure_step(copied, kind, layers, sequences, keys):
+    program = step(kind, layers, sequences, keys)
+    inputs, read = arrays_of(program, keys - 1)
+    whole = waited_us(program, inputs)
+    print(f"{kind:5} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
+          f"bytes alone {read / copied:.0f} us ({100 * read / copied / whole:.0f} %)", flush=True)
+    return whole
+
+
+def measure_products(copied):
+    for rows, columns in ((28672, 8192), (8192, 28672), (14336, 4096), (4096, 14336), (4096, 4096)):
+        for kind in ("f16", "int8", "int4"):
+            for sequences in (1, 4) if (rows, kind) == (14336, "f16") else (1,):
+                graph = vkfuse.Graph("product")
+                x = graph.input("x", "float16", [sequences, columns])
+                graph.output("y", product(graph, x, "weights", rows, columns, kind))
+                program = graph.compile()
+                inputs, read = arrays_of(program)
+                us = sum(microseconds(program, inputs))
+                print(f"{sequences} x {columns} times {rows} rows of {kind:4}: {us:6.1f} us, "
+                      f"{100 * read / us / copied:3.0f} % of copy", flush=True)
+
+
+def main():
+    copied = bytes_per_us_of_copy()
+    print(f"{vkfuse.default_device().name}: copy {copied / 1e3:.0f} GB/s", flush=True)
+    words = sys.argv[1:]
+    if words == ["products"]:
+        return measure_products(copied)
+    starts = [i for i, word in enumerate(words) if not word.isdigit()] or [0]
+    for begin, end in zip(starts, [*starts[1:], len(words)]):
+        given = words[begin:end] or ["f16"]
+        numbers = [int(word) for word in given[1:]] + [4, 1, 2048][len(given) - 1:]
+        measure_step(copied, given[0], *numbers)
+
+
+if __name__ == "__main__":
+    main()
