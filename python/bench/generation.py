@@ -98,8 +98,11 @@ def bytes_per_us_of_copy():
 
 def waited_us(program, inputs):
     """A step on the host's clock, with caches in place."""
-    outputs = {value.name: inputs[value.name[:-1]] if value.name.endswith("'")
-               else vkfuse.empty([int(dim) for dim in value.shape], str(value.dtype)) for value in program.outputs}
+    outputs = {}
+    for value in program.outputs:
+        is_cache = value.name.endswith("'")
+        shape = [int(dim) for dim in value.shape]
+        outputs[value.name] = inputs[value.name[:-1]] if is_cache else vkfuse.empty(shape, str(value.dtype))
     least = float("inf")
     for _ in range(5):
         began = time.perf_counter()
@@ -114,8 +117,11 @@ def measure_step(copied, kind, layers, sequences, keys):
     program = step(kind, layers, sequences, keys)
     inputs, read = arrays_of(program, keys - 1)
     whole = waited_us(program, inputs)
-    print(f"{kind:5} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
-          f"bytes alone {read / copied:.0f} us ({100 * read / copied / whole:.0f} %)", flush=True)
+    print(
+        f"{kind:5} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
+        f"bytes alone {read / copied:.0f} us ({100 * read / copied / whole:.0f} %)",
+        flush=True,
+    )
     return whole
 
 

@@ -46,7 +46,7 @@ Result<void> check_shapes(const Tensor& q, const Tensor& keys, const Tensor& val
 }
 
 /// Parts enough to keep a large GPU busy, but not so short that joining them takes long (bench/results/
-/// h100-generation.txt). Longer ones only for many sequences: of a long cache few keys may have been written.
+/// h200-generation.txt). Longer ones only for many sequences: of a long cache few keys may have been written.
 std::int64_t wanted_part(const CacheSizes& sizes) {
   constexpr std::int64_t kMostParts = 512, kShortest = 128, kLongest = 512, kLongestOfMany = 1024, kMany = 64;
   const std::int64_t caches =

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/mutations.hpp"
 #include "schedule/operands.hpp"
 
 namespace vkfuse::schedule {
@@ -125,7 +126,8 @@ std::optional<SubByteField> shifted_number(const ir::Graph& graph, const Loops& 
     const auto number = whole_number_of(graph, loops.values[value.operands[1 - side]]);
     if (!number || (op == ops::Role::sub && side == 1)) continue;
     auto field = sub_byte_number_of(graph, loops, value.operands[side]);
-    if (field && add_to_field(*field, op == ops::Role::sub ? -*number : *number)) return field;
+    const std::int64_t added = op == ops::Role::sub ? -*number : *number;
+    if (field && add_to_field(*field, VKF_PLANT(float_zero_point_lost, added, 0))) return field;
   }
   return std::nullopt;
 }

@@ -375,5 +375,43 @@ TEST(Blocks, GroupedHeadsShareTheirKeys) {
   EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
 }
 
+/// Matrix units do one product of weights of four bits at a time: a gate is two kernels, and what they share is
+/// computed in both. Where there are no such units it is one.
+TEST(Blocks, AGateOfWeightsOfFourBitsIsTwoKernelsWithMatrixUnits) {
+  const auto product = [](const char* name, const Tensor& x) {
+    const Tensor bytes = Tensor::input(name, DType::u8, {14336, 2048});
+    const Tensor scale = Tensor::input(std::string(name) + "_scale", DType::f16, {14336, 32, 1});
+    const Tensor numbers = unpack_int4(bytes, false).cast(DType::f16) - 8;
+    return matmul((numbers.reshape({14336, 32, 128}) * scale).reshape({14336, 4096}), x);
+  };
+  const Tensor x = Tensor::input("x", DType::f16, {4096}) * Tensor::input("norm", DType::f16, {4096});
+  const ir::Graph graph = graph_of({silu(product("gate", x)) * product("up", x)});
+  const ir::Graph prepared = must(passes::run_pipeline(graph));
+  const auto packed_steps = [&](const Target& target) {
+    const plan::Plan made = must(plan::make_plan(prepared, target));
+    std::vector<bool> packed;
+    for (const plan::ScheduledKernel& step : must(plan::schedule_all(made, {}))) {
+      const auto* params = step.schedule.get_if<schedule::ReductionParams>();
+      packed.push_back(params != nullptr && params->packed.has_value());
+    }
+    return packed;
+  };
+  Target target = discrete_gpu_with_measured_costs();
+  EXPECT_EQ(packed_steps(target), (std::vector<bool>{true, true}));
+  target.caps.matrix.sub_byte.reset();
+  EXPECT_EQ(packed_steps(target), std::vector<bool>{false});
+}
+
+/// Of several vectors, a matrix that no cache keeps is read once for all of them, and not by a kernel of rows for each.
+TEST(Blocks, AMatrixTimesSeveralVectorsIsReadOnce) {
+  const Tensor w = Tensor::input("w", DType::f16, {14336, 4096});
+  const auto kinds = [&](std::int64_t vectors) {
+    const Tensor x = Tensor::input("x", DType::f16, {vectors, 4096});
+    return kernels_of(graph_of({matmul(x, w.permute({1, 0}))}), discrete_gpu_with_measured_costs()).kinds;
+  };
+  EXPECT_EQ(kinds(1), Kinds{"reduction"});
+  EXPECT_EQ(kinds(4), Kinds{"matmul"});
+}
+
 }  // namespace
 }  // namespace vkfuse::test

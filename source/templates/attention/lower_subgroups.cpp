@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "templates/attention/tiles.hpp"
 
 namespace vkfuse::lowering {
@@ -306,7 +307,7 @@ void AttentionBySubgroups::join_positions() {
   main_.line("precise float fallen = {}[i] - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
   main_.line("{}[i] = top;", most_);
-  rescale_sums("scale");
+  rescale_sums(VKF_PLANT(subgroups_joined_unscaled, "scale", "1.0"));
   main_.line("{0}[i] += subgroupShuffleXor({0}[i], mask);", total_);
   const Code sum = code("{}[i * {}u + c]", sums_, vec4s_of(third_));
   each("c", vec4s_of(third_), code("{0} += subgroupShuffleXor({0}, mask);", sum));
