@@ -408,8 +408,10 @@ TEST(Attention, BySubgroupsIsRight) {
        of(DType::f32, 9, 16, 16, {.bias = later}),
        {.keys = 2, .subgroups = 2, .lanes = 4}}};
   const bool may_be = schedule::may_shuffle(target(false)) && target(false).caps.registers.per_thread > 64;
-  for (const auto& [name, result, asked] : all) {
-    const ir::Graph graph = graph_of({result});
+  for (const auto& one : all) {
+    const char* const name = std::get<0>(one);
+    const schedule::AttentionShape& asked = std::get<2>(one);
+    const ir::Graph graph = graph_of({std::get<1>(one)});
     const Executable program =
         compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}});
     const auto steps = specialization_of(program)->steps;
