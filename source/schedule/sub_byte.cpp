@@ -146,7 +146,7 @@ std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const Loo
   } else {
     field = shifted_number(graph, loops, value);
   }
-  const bool fits = field && field->offset >= -most_whole(type) &&
+  const bool fits = field && std::abs(field->offset) < kMostOffset && field->offset >= -most_whole(type) &&
                     field->offset + static_cast<std::int64_t>(field->mask | field->flip) <= most_whole(type);
   return fits ? field : std::nullopt;
 }

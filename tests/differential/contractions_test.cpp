@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <tuple>
 
@@ -423,6 +425,31 @@ TEST(Attention, BySubgroupsIsRight) {
     EXPECT_TRUE(!may_be || is_asked) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
   }
+}
+
+/// What is behind the last key has no part, also where the last value is infinite; heads of one element are another
+/// tile.
+TEST(Attention, BySubgroupsEndsWithTheKeys) {
+  const auto build = [](std::int64_t d) {
+    return graph_of({attention(input("q", DType::f32, {1, 1, 2, d}), input("k", DType::f32, {1, 1, 5, d}),
+                               input("v", DType::f32, {1, 1, 5, 4}), {})});
+  };
+  const Build how{
+      .tuning = {.matmul = true, .attention = schedule::AttentionShape{.keys = 2, .subgroups = 2, .lanes = 1}}};
+  const ir::Graph graph = build(4);
+  const std::vector<float> ones(8, 1), keys(20, 0.5F);
+  std::vector<float> values(20, 1);
+  values[16] = INFINITY;
+  const auto outputs =
+      must(compile_graph(graph, how).run({{"q", HostView(ones)}, {"k", HostView(keys)}, {"v", HostView(values)}}));
+  const auto& bytes = outputs.at("y").bytes;
+  for (std::size_t i = 0; i < 8; ++i) {
+    float y = 0;
+    std::memcpy(&y, bytes.data() + 4 * i, 4);
+    EXPECT_TRUE(i % 4 == 0 ? y == INFINITY : std::abs(y - 1) < 1e-6F) << i << ": " << y;
+  }
+  const ir::Graph narrow = build(1);
+  compare_with_reference(compile_graph(narrow, how), narrow, data_for({narrow, {}, 62, false}), "heads of one element");
 }
 
 /// What weights a product in place of the probabilities is part of the walk only where it is linear in the exponential,

@@ -250,7 +250,8 @@ std::optional<Schedule> with_threads(const Problem& problem, AttentionParams til
 std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const AttentionParams& matched) {
   constexpr int kVector = 4;
   const Loops& loops = problem.loops;
-  if (!matched.values.contract || matched.elements != kVector || !may_shuffle(problem.target)) return std::nullopt;
+  if (!matched.values.contract || matched.axes.d.empty() || matched.elements != kVector || !may_shuffle(problem.target))
+    return std::nullopt;
   AttentionParams tile = matched;
   const auto chunk = [&](ValueId value, const std::vector<int>& axes) {
     return along(problem.graph, loops, backward_slice_of(loops, value), RunAxis{axes.back()}, problem.tuning).elements;
@@ -259,7 +260,8 @@ std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const Att
   tile.value.along_k = false;
   tile.key.elements = tile.query.elements = chunk(tile.key.value, tile.axes.d);
   tile.value.elements = chunk(tile.value.value, tile.axes.n);
-  if (tile.key.elements % kVector != 0 || tile.value.elements % kVector != 0 ||
+  const auto is_whole = [](int elements) { return elements >= kVector && elements % kVector == 0; };
+  if (!is_whole(tile.key.elements) || !is_whole(tile.value.elements) ||
       count_along(loops, tile.axes.d) % tile.key.elements != 0 ||
       count_along(loops, tile.axes.n) % tile.value.elements != 0)
     return std::nullopt;
@@ -281,7 +283,9 @@ std::optional<Schedule> with_subgroups(const Problem& problem, AttentionParams t
       .subgroups = shape.subgroups, .lanes = lanes, .sharing = all / lanes, .rows = rows, .keys = shape.keys};
   auto schedule = with_tile(problem, std::move(tile), shape.subgroups * all);
   const double most = device_model(problem.target).units.registers_per_thread - kRegistersToSpare;
-  if (schedule && schedule->cost.registers > most) return std::nullopt;
+  if (schedule && (schedule->cost.registers > most ||
+                   overfills_registers(problem.target, schedule->cost.registers, schedule->workgroup)))
+    return std::nullopt;
   return schedule;
 }
 
@@ -490,7 +494,7 @@ class AttentionSearch {
   /// The tile that a tuning names, where the device and the operands allow it.
   [[nodiscard]] std::optional<Schedule> with_shape(const AttentionShape& shape, const std::optional<MatrixShape>& mma,
                                                    const std::optional<AttentionParams>& chunks) const {
-    if (shape.lanes > 0) return chunks ? with_subgroups(problem_, *chunks, shape) : std::nullopt;
+    if (shape.lanes > 0) return chunks && shape.subgroups > 0 ? with_subgroups(problem_, *chunks, shape) : std::nullopt;
     if (shape.subgroups > 0) return mma ? with_cooperative_shape(problem_, tile_, *mma, shape) : std::nullopt;
     return with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices});
   }

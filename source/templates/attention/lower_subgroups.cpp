@@ -60,6 +60,16 @@ class AttentionBySubgroups : public AttentionBase {
     if (target_.type != DeviceType::cpu) return main_.unrolled(counter, count, statement);
     main_.line("for (uint {0} = 0u; {0} < {1}u; ++{0}) {2}", counter, count, statement);
   }
+  /// Position `key` of a thread in this block.
+  [[nodiscard]] Code position_of(const Code& key) const {
+    return code("block * {}u + {} * {}u + position", tile_.tile_k(), key, mapping_.subgroups * mapping_.sharing);
+  }
+  /// Whether that is one of the softmax; empty where all are.
+  [[nodiscard]] Code inside(const Code& key) {
+    const Extent positions = extent(tile_.axes.k);
+    if (divides(tile_.tile_k(), positions)) return "";
+    return code("{} < {}", position_of(key), numbers_.size(positions.count));
+  }
   [[nodiscard]] Code whole_rows(const Code& m) { return limited(m, extent(tile_.axes.m), tile_.tile_m()); }
 
   const schedule::SubgroupAttention& mapping_;
@@ -214,7 +224,7 @@ void AttentionBySubgroups::add_across_lanes() {
 Result<void> AttentionBySubgroups::finish_scores() {
   use_chunks_of(score_);
   const Extent positions = extent(tile_.axes.k);
-  const Code k = code("block * {}u + g * {}u + position", tile_.tile_k(), mapping_.subgroups * mapping_.sharing);
+  const Code k = position_of("g");
   open_each("i", mapping_.rows);
   main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
   main_.line("float top = {}[i];", most_);
@@ -259,8 +269,7 @@ Result<void> AttentionBySubgroups::weigh() {
   main_.line("float power = {};", apply("exp", {score()}));
   main_.line("{}[i] += power;", total_);
   if (changes_weight()) {
-    const Code k = code("block * {}u + g * {}u + position", tile_.tile_k(), mapping_.subgroups * mapping_.sharing);
-    main_.line("uint chunk = {};", limited(k, extent(tile_.axes.k), tile_.tile_k()));
+    main_.line("uint chunk = {};", limited(position_of("g"), extent(tile_.axes.k), tile_.tile_k()));
     Scope scope = part_scope(weight_);
     const auto groups = load_chunk(scope, weight_);
     VKF_CHECK_OK(groups);
@@ -268,6 +277,7 @@ Result<void> AttentionBySubgroups::weigh() {
     passed.emplace_back("power");
     passed.emplace_back("power");
     main_.line("weight_element({});", listed(passed));
+    if (const Code limit = inside("g"); !limit.empty()) main_.line("if (!({})) power = 0.0;", limit);
   }
   main_.line("{} = power;", score());
   main_.close();
@@ -284,7 +294,11 @@ Result<void> AttentionBySubgroups::add_up() {
   Scope scope = part_scope(third_.part);
   VKF_CHECK_OK(load_staged_chunk(third_, scope));
   std::vector<Code> values;
-  for (int g = 0; g < groups; ++g) values.push_back(tile_operand_group(third_, scope, g));
+  const Code limit = inside(chunks == 1 ? Code("u") : code("u / {}u", chunks));
+  for (int g = 0; g < groups; ++g) {
+    values.push_back(tile_operand_group(third_, scope, g));
+    if (!limit.empty()) main_.line("if (!({})) {} = vec4(0.0);", limit, values.back());  // 0 times an infinity is none
+  }
   main_.line("uint g = {};", chunks == 1 ? Code("u") : code("u / {}u", chunks));
   main_.line("uint c = {};", chunks == 1 ? Code("0u") : code("u % {}u * {}u", chunks, groups));
   open_each("i", mapping_.rows);
