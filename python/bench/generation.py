@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import vkfuse
+from cached_attention import bytes_per_us_of_copy
 
 WIDTH, HEADS, KEY_HEADS, SIZE, INNER, VOCABULARY, GROUP = 4096, 32, 8, 128, 14336, 128256, 128
 NUMBERS = (np.random.default_rng(1).standard_normal(1 << 20) * 0.02).astype(np.float16)
@@ -90,12 +91,6 @@ def microseconds(program, inputs):
     return [min(times) for times in zip(*runs)]
 
 
-def bytes_per_us_of_copy():
-    x = vkfuse.array(np.ones(1 << 28, np.float16))
-    double = vkfuse.jit(lambda x: x * 2)
-    return 4 * x.size / min(sum(k.microseconds for k in double.profile(x)) for _ in range(3))
-
-
 def waited_us(program, inputs):
     """A step on the host's clock, with caches in place."""
     outputs = {}
@@ -140,7 +135,7 @@ def measure_products(copied):
 
 
 def main():
-    copied = bytes_per_us_of_copy()
+    copied = bytes_per_us_of_copy(vkfuse.default_device())
     print(f"{vkfuse.default_device().name}: copy {copied / 1e3:.0f} GB/s", flush=True)
     words = sys.argv[1:]
     if words == ["products"]:

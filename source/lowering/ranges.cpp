@@ -6,6 +6,7 @@
 
 #include "index/arithmetic.hpp"
 #include "ir/structured.hpp"
+#include "schedule/sub_byte.hpp"
 
 namespace vkfuse::lowering {
 
@@ -114,10 +115,7 @@ bool IntegerRanges::stays_inside(ValueId id, DType type) const {
 }
 
 bool IntegerRanges::holds_exactly(DType type, ValueId id) const {
-  const std::int64_t most = type == DType::f16    ? 2048
-                            : type == DType::bf16 ? 256
-                            : type == DType::f32  ? 1 << 24
-                                                  : 0;  // it holds all up to there
+  const std::int64_t most = schedule::most_whole(type);
   const auto range = range_of(id);
   return range && most > 0 && -most <= range->low && range->high <= most;
 }

@@ -56,7 +56,7 @@ std::vector<Part> parts_of(const GraphAnalysis& analysis, const Cluster& cluster
 }
 
 /// Whether the change is faster, or moves fewer bytes in as much time as times are modelled exactly. A few more bytes
-/// are moved where that is much faster: two matrices each of which has units of its own, times one vector.
+/// are moved where that is much faster: two matrices times one vector, which matrix units take one at a time.
 bool pays(const Target& target, const Change& change) {
   constexpr double kFaster = 0.999, kAsFast = 1.001, kFewMore = 1.01;
   // By more than what a fusion may be slower by where costs are not measured: it would be taken back.

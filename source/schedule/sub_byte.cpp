@@ -103,12 +103,11 @@ std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const Loop
   return fits ? field : std::nullopt;
 }
 
-namespace {
-
-/// Up to where a float's dtype holds all whole numbers; 0 of others.
 std::int64_t most_whole(DType type) {
   return type == DType::f16 ? 2048 : type == DType::bf16 ? 256 : type == DType::f32 ? std::int64_t{1} << 24 : 0;
 }
+
+namespace {
 
 /// A whole number that a literal is.
 std::optional<std::int64_t> whole_number_of(const ir::Graph& graph, const Value& value) {

@@ -18,6 +18,9 @@ struct SubByteField {
 /// What an integer of at most 32 bits is so; nothing where it is not, or may wrap on the way.
 std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 
+/// Up to where a float's dtype holds all whole numbers; 0 for other dtypes.
+std::int64_t most_whole(DType type);
+
 /// What a float is so: such an integer as a float, and whole numbers that are added to it or taken from it there, all
 /// of which its dtype holds exactly.
 std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const segment::Loops& loops,

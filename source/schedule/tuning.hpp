@@ -24,7 +24,7 @@ struct TileShape {
 inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
 
 /// Attention: how large the tile of a workgroup is, with threads or, where `subgroups` are stated, with cooperative
-/// matrices; with `lanes`, whose subgroups have that many at a position of k and nothing in shared memory.
+/// matrices; with `lanes`, whose subgroups have that many at a position of k.
 struct AttentionShape {
   int threads_m = 0, threads_k = 0;
   int rows = 4, keys = 4;  ///< of a thread

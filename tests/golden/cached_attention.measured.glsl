@@ -260,7 +260,8 @@ void main() {
   for (uint mask = 16u; mask < 32u; mask <<= 1) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = max(most[i], subgroupShuffleXor(most[i], mask));
-      precise float fallen = most[i] - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);
+      float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
+      precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
       most[i] = top;
       total[i] *= scale;
@@ -286,11 +287,11 @@ void main() {
     uint m = tile_m * 4u + i;
     float top = joined[i * 33u].x;
     for (uint g = 1u; g < 2u; ++g) top = max(top, joined[(g * 4u + i) * 33u].x);
-    float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
     float whole = 0.0;
     vec4 four = vec4(0.0);
     [[unroll]] for (uint g = 0u; g < 2u; ++g) {
       vec2 known = joined[(g * 4u + i) * 33u].xy;
+      float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = known.x - base;
       float scale = f32_exp(fallen);
       whole += known.y * scale;

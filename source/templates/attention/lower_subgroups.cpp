@@ -26,11 +26,13 @@ class AttentionBySubgroups : public AttentionBase {
   // --- a block ---
   Result<void> fetch_block(const TileOperand& tile_operand, const Code& block);
   void locate_key(const TileOperand& tile_operand, const Code& block);
+  Result<std::vector<Code>> open_chunks(const TileOperand& tile_operand, bool zeros_beyond);
   Result<void> multiply_scores();
   void add_across_lanes();
   Result<void> finish_scores();
   Result<void> weigh();
   Result<void> add_up();
+  void find_scale(const Code& most);
   void rescale_sums(const char* scale);
   // --- the end ---
   void join_positions();
@@ -60,9 +62,13 @@ class AttentionBySubgroups : public AttentionBase {
     if (target_.type != DeviceType::cpu) return main_.unrolled(counter, count, statement);
     main_.line("for (uint {0} = 0u; {0} < {1}u; ++{0}) {2}", counter, count, statement);
   }
-  /// Position `key` of a thread in this block.
-  [[nodiscard]] Code position_of(const Code& key) const {
-    return code("block * {}u + {} * {}u + position", tile_.tile_k(), key, mapping_.subgroups * mapping_.sharing);
+  /// Which of a thread's positions chunk `u` of an operand is of.
+  [[nodiscard]] Code key_of(const TileOperand& tile_operand) const {
+    return chunks_of(tile_operand) == 1 ? Code("u") : code("u / {}u", chunks_of(tile_operand));
+  }
+  /// Position `key` of a thread in a block.
+  [[nodiscard]] Code position_of(const Code& key, const Code& block = "block") const {
+    return code("{} * {}u + {} * {}u + position", block, tile_.tile_k(), key, mapping_.subgroups * mapping_.sharing);
   }
   /// Whether that is one of the softmax; empty where all are.
   [[nodiscard]] Code inside(const Code& key) {
@@ -99,9 +105,8 @@ void AttentionBySubgroups::locate_thread() {
 }
 
 void AttentionBySubgroups::declare() {
-  const int n = tile_.extent_n(loops_);
   shared_.line("shared vec4 {}[{}];  // of each subgroup and row: its largest score, its total, its sums", joined_,
-               std::max(mapping_.subgroups * mapping_.rows * (n / 4 + 1), mapping_.threads()));
+               schedule_.shared_bytes / 16);
   main_.line("float {}[{}];", most_, mapping_.rows);
   main_.line("float {}[{}];", total_, mapping_.rows);
   main_.line("float {}[{}];", scores_, mapping_.rows * mapping_.keys);
@@ -169,10 +174,7 @@ Result<void> AttentionBySubgroups::load_query() {
 /// Names `k` and `chunk` of chunk `u` of those that a lane has of a block.
 void AttentionBySubgroups::locate_key(const TileOperand& tile_operand, const Code& block) {
   const int chunks = chunks_of(tile_operand);
-  const Code key = chunks == 1 ? Code("u") : code("u / {}u", chunks);
-  const int at_once = mapping_.subgroups * mapping_.sharing;
-  main_.line("uint k = {};", limited(code("{} * {}u + {} * {}u + position", block, tile_.tile_k(), key, at_once),
-                                     extent(tile_.axes.k), tile_.tile_k()));
+  main_.line("uint k = {};", limited(position_of(key_of(tile_operand), block), extent(tile_.axes.k), tile_.tile_k()));
   main_.line("uint chunk = {};", chunks == 1 ? Code("lane") : code("u % {}u * {}u + lane", chunks, mapping_.lanes));
 }
 
@@ -185,20 +187,32 @@ Result<void> AttentionBySubgroups::fetch_block(const TileOperand& tile_operand, 
   return {};
 }
 
-/// What the lane has of the products that scores are computed from.
-Result<void> AttentionBySubgroups::multiply_scores() {
-  const int chunks = chunks_of(*second_), groups = groups_of(*second_);
-  use_chunks_of(second_->part);
-  each("u", mapping_.rows * mapping_.keys, code("{}[u] = 0.0;", scores_));
+/// Opens the loop over a lane's chunks in a block, computes a chunk's vec4s, whose names it gives, and opens the loop
+/// over rows: `g` is the chunk's position, and `c` where its vec4s are among a row's.
+Result<std::vector<Code>> AttentionBySubgroups::open_chunks(const TileOperand& tile_operand, bool zeros_beyond) {
+  const int chunks = chunks_of(tile_operand), groups = groups_of(tile_operand);
+  use_chunks_of(tile_operand.part);
   open_each("u", mapping_.keys * chunks);
-  locate_key(*second_, "block");
-  Scope scope = part_scope(second_->part);
-  VKF_CHECK_OK(load_staged_chunk(*second_, scope));
-  std::vector<Code> keys;
-  for (int g = 0; g < groups; ++g) keys.push_back(tile_operand_group(*second_, scope, g));
-  main_.line("uint g = {};", chunks == 1 ? Code("u") : code("u / {}u", chunks));
+  locate_key(tile_operand, "block");
+  Scope scope = part_scope(tile_operand.part);
+  VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
+  std::vector<Code> values;
+  const Code limit = zeros_beyond ? inside(key_of(tile_operand)) : Code();
+  for (int g = 0; g < groups; ++g) {
+    values.push_back(tile_operand_group(tile_operand, scope, g));
+    if (!limit.empty()) main_.line("if (!({})) {} = vec4(0.0);", limit, values.back());
+  }
+  main_.line("uint g = {};", key_of(tile_operand));
   main_.line("uint c = {};", chunks == 1 ? Code("0u") : code("u % {}u * {}u", chunks, groups));
   open_each("i", mapping_.rows);
+  return values;
+}
+
+/// What the lane has of the products that scores are computed from.
+Result<void> AttentionBySubgroups::multiply_scores() {
+  const int groups = groups_of(*second_);
+  each("u", mapping_.rows * mapping_.keys, code("{}[u] = 0.0;", scores_));
+  VKF_TRY(keys, open_chunks(*second_, false));
   for (int g = 0; g < groups; ++g) {
     main_.line("vec4 row{} = {}[i * {}u + c + {}u];", groups == 1 ? Code() : code("_{}", g), query_, vec4s_of(*first_),
                g);
@@ -223,13 +237,11 @@ void AttentionBySubgroups::add_across_lanes() {
 /// Scores from products, less the largest of each row.
 Result<void> AttentionBySubgroups::finish_scores() {
   use_chunks_of(score_);
-  const Extent positions = extent(tile_.axes.k);
-  const Code k = position_of("g");
   open_each("i", mapping_.rows);
   main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
   main_.line("float top = {}[i];", most_);
   open_each("g", mapping_.keys);
-  main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
+  main_.line("uint chunk = {};", limited(position_of("g"), extent(tile_.axes.k), tile_.tile_k()));
   Scope scope = part_scope(score_);
   const auto groups = load_chunk(scope, score_);
   VKF_CHECK_OK(groups);
@@ -238,20 +250,25 @@ Result<void> AttentionBySubgroups::finish_scores() {
   passed.push_back(score());
   passed.emplace_back("score");
   main_.line("score_element({});", listed(passed));
-  if (!divides(tile_.tile_k(), positions))
-    main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
+  if (const Code limit = inside("g"); !limit.empty())
+    main_.line("if (!({})) score = uintBitsToFloat(0xff800000u);", limit);
   main_.line("{} = score;", score());
   main_.line("top = max(top, score);");
   main_.close();
   main_.line("// A row without a score above -infinity so far has nothing to rescale.");
-  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
-  main_.line("precise float fallen = {}[i] - base;", most_);
-  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  find_scale(most_ + "[i]");
   main_.line("{}[i] = top;", most_);
   rescale_sums("scale");
   each("g", mapping_.keys, code("{} -= base;", score()));
   main_.close();
   return {};
+}
+
+/// `scale`, of what was added up below a largest score, where `top` is the largest now.
+void AttentionBySubgroups::find_scale(const Code& most) {
+  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+  main_.line("precise float fallen = {} - base;", most);
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
 }
 
 /// Of row `i`.
@@ -287,22 +304,8 @@ Result<void> AttentionBySubgroups::weigh() {
 
 /// Weights times the lane's chunks of the values.
 Result<void> AttentionBySubgroups::add_up() {
-  const int chunks = chunks_of(third_), groups = groups_of(third_);
-  use_chunks_of(third_.part);
-  open_each("u", mapping_.keys * chunks);
-  locate_key(third_, "block");
-  Scope scope = part_scope(third_.part);
-  VKF_CHECK_OK(load_staged_chunk(third_, scope));
-  std::vector<Code> values;
-  const Code limit = inside(chunks == 1 ? Code("u") : code("u / {}u", chunks));
-  for (int g = 0; g < groups; ++g) {
-    values.push_back(tile_operand_group(third_, scope, g));
-    if (!limit.empty()) main_.line("if (!({})) {} = vec4(0.0);", limit, values.back());  // 0 times an infinity is none
-  }
-  main_.line("uint g = {};", chunks == 1 ? Code("u") : code("u / {}u", chunks));
-  main_.line("uint c = {};", chunks == 1 ? Code("0u") : code("u % {}u * {}u", chunks, groups));
-  open_each("i", mapping_.rows);
-  for (int g = 0; g < groups; ++g) {
+  VKF_TRY(values, open_chunks(third_, true));  // 0 times an infinity is no 0
+  for (int g = 0; g < groups_of(third_); ++g) {
     const Code sum = code("{}[i * {}u + c + {}u]", sums_, vec4s_of(third_), g);
     main_.line("{0} = fma(vec4({1}), {2}, {0});", sum, score(), values[static_cast<std::size_t>(g)]);
   }
@@ -318,8 +321,7 @@ void AttentionBySubgroups::join_positions() {
   main_.open("for (uint mask = {}u; mask < {}u; mask <<= 1) {{", mapping_.lanes, mapping_.lanes * mapping_.sharing);
   open_each("i", mapping_.rows);
   main_.line("float top = max({0}[i], subgroupShuffleXor({0}[i], mask));", most_);
-  main_.line("precise float fallen = {}[i] - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);", most_);
-  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  find_scale(most_ + "[i]");
   main_.line("{}[i] = top;", most_);
   rescale_sums(VKF_PLANT(subgroups_joined_unscaled, "scale", "1.0"));
   main_.line("{0}[i] += subgroupShuffleXor({0}[i], mask);", total_);
@@ -353,13 +355,11 @@ void AttentionBySubgroups::join_subgroups() {
   const Code row = code("{}[(g * {}u + i) * {}u", joined_, mapping_.rows, row_words);
   main_.line("float top = {}[i * {}u].x;", joined_, row_words);
   main_.line("for (uint g = 1u; g < {}u; ++g) top = max(top, {}].x);", mapping_.subgroups, row);
-  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("float whole = 0.0;");
   main_.line("vec4 four = vec4(0.0);");
   open_each("g", mapping_.subgroups);
   main_.line("vec2 known = {}].xy;", row);
-  main_.line("precise float fallen = known.x - base;");
-  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  find_scale("known.x");
   main_.line("whole += known.y * scale;");
   main_.line("four += {} + 1u + chunk] * scale;", row);
   main_.close();

@@ -24,12 +24,11 @@ struct SimtAttention {
 };
 
 /// For few rows of m, as those of one token: lanes of a subgroup share a position of k, each with some chunks of d and
-/// of n, and every thread has all rows. Keys and values go from memory to registers; before the end of the walk,
-/// nothing passes through shared memory.
+/// of n, and every thread has all rows. Keys and values go from memory to registers, not through shared memory.
 struct SubgroupAttention {
   int subgroups = 4;
   int lanes = 16;   ///< that share a position of k
-  int sharing = 2;  ///< positions of k that a subgroup is at, each with lanes of its own
+  int sharing = 2;  ///< positions of k that a subgroup is at, each with other lanes
   int rows = 1;     ///< of m
   int keys = 4;     ///< positions of k of a thread in a block
 
