@@ -15,6 +15,7 @@
 #include "vkfuse/device.hpp"
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"
+#include "vkfuse/experts.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/gradients.hpp"
 #include "vkfuse/interop.hpp"

@@ -4,6 +4,7 @@
 #include "api/composite_table.hpp"
 #include "api/composites.hpp"
 #include "api/tensor_node.hpp"
+#include "vkfuse/experts.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -293,15 +294,72 @@ std::vector<Composite> attention_rows() {
   };
 }
 
-CachedAttentionOptions cached_attention_options(Operands operands, const CompositeCall& call) {
+CachedAttentionOptions cached_attention_options(Operands operands, const CompositeCall& call, std::size_t bias) {
   CachedAttentionOptions options;
   if (call.real("scale") != 0) options.scale = call.real("scale");
   options.softcap = call.real("softcap");
   options.causal = call.flag("causal");
   if (call.integer("window") != 0) options.window = call.integer("window");
   if (call.integer("part") != 0) options.part = call.integer("part");
-  options.bias = optional_at(operands, 4);
+  options.bias = optional_at(operands, bias);
   return options;
+}
+
+std::vector<Composite> paged_rows() {
+  return {
+      {"page_rows",
+       "table starts",
+       {{"count", std::int64_t{1}}, {"page", std::int64_t{16}}},
+       "the rows of a pool of pages for the positions from `starts` on, `count` of each sequence, by its table [batch, "
+       "pages]: i32 [batch, count], -1 where there is no page",
+       [](Operands x, const CompositeCall& call) {
+         return page_rows(x[0], x[1], call.integer("count"), call.integer("page"));
+       }},
+      {"paged_attention",
+       "q keys values table starts bias?",
+       {{"page", std::int64_t{16}},
+        {"scale", 0.0},
+        {"softcap", 0.0},
+        {"causal", std::int64_t{1}},
+        {"window", std::int64_t{0}},
+        {"part", std::int64_t{0}}},
+       "cached_attention against a pool of pages: keys and values are [rows, key heads, size], and a table [batch, "
+       "pages] has the pages of each sequence",
+       [](Operands x, const CompositeCall& call) {
+         return paged_attention(x[0], x[1], x[2], x[3], x[4], call.integer("page"),
+                                cached_attention_options(x, call, 5));
+       }},
+  };
+}
+
+Tensor made_mixture(Operands x, const CompositeCall& call) {
+  ExpertsOptions options;
+  options.gate = optional_at(x, 5);
+  if (call.integer("rows") != 0) options.rows = call.integer("rows");
+  const std::string& activation = call.text("activation");
+  if (activation == "gelu") {
+    options.activation = [](const Tensor& value) { return gelu(value); };
+  } else if (activation == "gelu_tanh") {
+    options.activation = [](const Tensor& value) { return gelu(value, GeluForm::tanh); };
+  } else if (activation == "relu") {
+    options.activation = [](const Tensor& value) { return relu(value); };
+  } else if (activation != "silu") {
+    return unnamed("mixture_of_experts", "activation", activation, "silu, gelu, gelu_tanh, relu");
+  }
+  return mixture_of_experts(x[0], {x[1], x[2]}, x[3], x[4], options);
+}
+
+std::vector<Composite> expert_rows() {
+  return {
+      {"mixture_of_experts",
+       "x experts shares up down gate?",
+       {{"activation", std::string("silu")}, {"rows", std::int64_t{0}}},
+       "x [tokens, width] through the networks of the experts that each token has chosen, i32 [tokens, chosen], times "
+       "its shares: up and gate [experts, width, inner], down [experts, inner, width out]; activation(x gate) * (x "
+       "up), "
+       "or activation(x up); activation: silu, gelu, gelu_tanh or relu; rows 0: as many to a block as are expected",
+       made_mixture},
+  };
 }
 
 std::vector<Composite> generation_rows() {
@@ -317,7 +375,7 @@ std::vector<Composite> generation_rows() {
        "capacity, size] that hold no more: keys after the last query are not read; scale 0: 1 / sqrt(size); window 0: "
        "all keys",
        [](Operands x, const CompositeCall& call) {
-         return cached_attention(x[0], x[1], x[2], x[3], cached_attention_options(x, call));
+         return cached_attention(x[0], x[1], x[2], x[3], cached_attention_options(x, call, 4));
        }},
       {"repetition_penalty",
        "logits seen",
@@ -434,7 +492,7 @@ std::span<const Composite> composites() {
     std::vector<Composite> all;
     for (std::vector<Composite>& rows :
          std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(), window_rows(), attention_rows(),
-                     generation_rows(), position_rows()})
+                     generation_rows(), paged_rows(), expert_rows(), position_rows()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &Composite::name);
     return all;

@@ -181,6 +181,10 @@ Tensor rows_written(const Call& c) {
   const Tensor most = update.circular ? last : last + integer(dtype, 1);
   Shape beside(c.x(0).shape().size(), Dim(1)), ramp = beside;
   std::copy(starts.shape().begin(), starts.shape().end(), beside.begin());
+  if (update.has_position_of_each_row(starts.shape())) {
+    const Tensor is_left_out = lt(starts, integer(dtype, 0));
+    return select(is_left_out, last + integer(dtype, 1), starts).reshape(beside);
+  }
   ramp[axis] = count;
   const Tensor start = min(max(starts, integer(dtype, 0)), most).reshape(beside);
   const Tensor rows = start + Tensor::iota(dtype, ramp, update.axis);

@@ -44,6 +44,7 @@
   X(short_lifetime, unit, "Memory.*")                                                        \
   X(alias_offset, differential, "*Aliases.*/slice*")                                         \
   X(update_past_the_end, differential, "*UpdatedRows.*")                                     \
+  X(negative_row_first, differential, "*PlacedRows.*")                                       \
   X(base_not_copied, differential, "*UpdatedRows.*")                                         \
   X(one_clamp_for_all, differential, "Gathers.ClampToEachTable")                             \
   X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                    \

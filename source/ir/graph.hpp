@@ -104,6 +104,10 @@ struct ScatterPayload {
 struct UpdatePayload {
   int axis = 0;
   bool circular = false;
+  /// Whether the operand `starts` has a position for each row, and not a start for all rows along the axis.
+  [[nodiscard]] bool has_position_of_each_row(const Shape& starts) const {
+    return starts.size() == static_cast<std::size_t>(axis) + 1;
+  }
   friend bool operator==(const UpdatePayload&, const UpdatePayload&) = default;
 };
 /// `dot`: which axes of its operands go together.

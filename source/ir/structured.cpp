@@ -152,15 +152,20 @@ Result<Shape> update_rows_shape(const Call& call) {
     return invalid("'update_rows' along axis {} of {} takes rows of shape {}, but they are {}.", axis, to_text(base),
                    to_text(expected), to_text(rows));
   }
+  const bool each = update.has_position_of_each_row(starts.shape);
   const bool are_first =
-      starts.shape.size() <= axis && std::equal(starts.shape.begin(), starts.shape.end(), base.shape.begin());
+      starts.shape.size() <= axis + 1 && std::equal(starts.shape.begin(), starts.shape.end(), rows.shape.begin());
   if (!are_first) {
     return invalid(
-        "'update_rows' along axis {} of {} takes one start, or one for each position of the axes before it, "
-        "but they are {}.",
-        axis, to_text(base), to_text(starts));
+        "'update_rows' along axis {} of {} takes one start, one for each position of the axes before it, or a position "
+        "for each row of {}, but they are {}.",
+        axis, to_text(base), to_text(rows), to_text(starts));
   }
   const Dim &size = base.shape[axis], &count = rows.shape[axis];
+  if (each && update.circular)
+    return invalid("'update_rows' that is circular takes starts, but a position for each row was given: {}.",
+                   to_text(starts));
+  if (each) return base.shape;
   if (update.circular && (size.is_symbol() || count.is_symbol())) {
     return invalid("'update_rows' that is circular needs numbers along axis {}, but there are {} and {}.", axis,
                    to_text(base), to_text(rows));

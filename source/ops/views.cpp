@@ -74,7 +74,9 @@ constexpr OpRow kRows[] = {
      .doc = "update_rows(base [..., n, ...], starts, rows [..., k, ...]), `axis=K circular=B`: base with the rows in "
             "place of those from a start on, along an axis. The starts are one number, or one for each position of the "
             "first axes of base, before K. A start below 0 counts as 0, and rows that are past the end are left out; "
-            "circular: they go on at 0, a start past the end is n - 1, and k is at most n. A kernel writes the rows "
+            "circular: they go on at 0, a start past the end is n - 1, and k is at most n. Or each row has a position, "
+            "along an axis K of starts that has k: rows whose position is below 0 or past the end are left out, and "
+            "where positions are equal, one of the rows is written, not always the same. A kernel writes the rows "
             "alone where the result lies in the buffer of base (docs/generation.md); elsewhere base is copied first."},
 };
 // clang-format on

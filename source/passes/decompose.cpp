@@ -1,6 +1,8 @@
 // Ops that are written in terms of others before anything is planned.
 #include <bit>
+#include <limits>
 
+#include "base/mutations.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -36,6 +38,9 @@ class Writer {
   NodeId argsort(NodeId value) {
     return keep(
         graph_.add_structured(ops::row("argsort"), {value}, ir::SortPayload{0, false, type(value).shape[0].size()}));
+  }
+  NodeId update(NodeId base, NodeId starts, NodeId rows, const ir::UpdatePayload& how) {
+    return keep(graph_.add_structured(ops::row("update_rows"), {base, starts, rows}, how));
   }
   NodeId iota(Shape shape, int axis) { return keep(graph_.add_iota({DType::i32, std::move(shape)}, axis)); }
   NodeId scalar(DType dtype, double value) { return graph_.add_scalar(dtype, value); }
@@ -200,10 +205,34 @@ std::optional<Result<NodeId>> update_of_literal(ir::Graph& graph, const ir::Node
   Writer w(graph);
   const Shape& written = w.type(rows).shape;
   if (std::find(written.begin(), written.end(), Dim(0)) != written.end()) return Result<NodeId>(base);
-  if (std::get<ir::UpdatePayload>(node.payload).circular) return Result<NodeId>(rows);
+  const auto& update = std::get<ir::UpdatePayload>(node.payload);
+  if (update.circular) return Result<NodeId>(rows);
   const DType dtype = w.type(starts).dtype;
+  if (update.has_position_of_each_row(w.type(starts).shape)) {
+    const Shape count{written[static_cast<std::size_t>(update.axis)]};
+    const NodeId is_there = w.op("eq", {w.reshape(starts, count), w.scalar(dtype, 0)});
+    const NodeId positions = w.op("select", {is_there, w.scalar(DType::i32, 0), w.scalar(DType::i32, 1)});
+    const Scatter of{w.reshape(base, {Dim(1)}), positions, w.reshape(rows, count)};
+    return w.done(w.reshape(scatter_by_comparing(w, of), w.type(base).shape));
+  }
   const NodeId is_first = w.op("lt", {starts, w.scalar(dtype, 1)});
   return w.done(w.op("select", {w.reshape(is_first, w.type(base).shape), rows, base}));
+}
+
+/// Of rows with a position each, those below 0 are left out: they get one that is past the end of every base.
+std::optional<Result<NodeId>> update_at_positions(ir::Graph& graph, const ir::Node& node,
+                                                  std::span<const NodeId> operands) {
+  const auto& update = std::get<ir::UpdatePayload>(node.payload);
+  const NodeId base = operands[0], positions = operands[1], rows = operands[2];
+  Writer w(graph);
+  const DType dtype = w.type(positions).dtype;
+  const bool is_signed = dtype != DType::u32;
+  if (!update.has_position_of_each_row(w.type(positions).shape) || !is_signed) return std::nullopt;
+  const NodeId is_left_out = w.op("lt", {positions, w.scalar(dtype, 0)});
+  const NodeId past_the_end = w.scalar(dtype, std::numeric_limits<std::int32_t>::max());
+  const NodeId placed =
+      VKF_PLANT(negative_row_first, w.op("select", {is_left_out, past_the_end, positions}), positions);
+  return w.done(w.update(base, placed, rows, update));
 }
 
 /// The graph with what `write` makes of the ops of a class; nothing where they stay.
@@ -239,7 +268,8 @@ Result<ir::Graph> write_out_updates(const ir::Graph& graph) {
   if (std::ranges::none_of(graph.nodes(), is_update)) return graph;
   return with_written(graph, ops::OpClass::update,
                       [](ir::Graph& made, const ir::Node& node, const std::vector<NodeId>& operands) {
-                        return update_of_literal(made, node, operands);
+                        std::optional<Result<NodeId>> literal = update_of_literal(made, node, operands);
+                        return literal ? std::move(literal) : update_at_positions(made, node, operands);
                       });
 }
 

@@ -85,9 +85,9 @@ Shape with_kept_axes(const Graph& graph, const Node& reduction) {
   return shape;
 }
 
-class Finder {
+class GuardedSumFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), readers_(graph.size(), 0) {
+  explicit GuardedSumFinder(const Graph& graph) : graph_(graph), readers_(graph.size(), 0) {
     for (NodeId id = 0; id < graph.size(); ++id) {
       for (const NodeId operand : graph.node(id).operands) ++readers_[operand];
     }
@@ -129,7 +129,7 @@ Result<NodeId> sum_about_maximum(Rewriter& rewriter, const Graph& from, const No
 }  // namespace
 
 Result<Graph> unguard_sums(const Graph& graph) {
-  const Finder finder(graph);
+  const GuardedSumFinder finder(graph);
   Rewriter rewriter(graph);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const auto largest = finder.maximum_of(graph.node(id));

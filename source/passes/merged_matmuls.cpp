@@ -40,9 +40,9 @@ std::optional<int> own_axis(const Node& operand, const std::vector<int>& batch, 
   return own;
 }
 
-class Finder {
+class MatmulFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), users_(graph.users()) {}
+  explicit MatmulFinder(const Graph& graph) : graph_(graph), users_(graph.users()) {}
 
   std::vector<Group> groups() const {
     // What products have in common but for the other operand's own axis.
@@ -178,7 +178,7 @@ class Joiner {
 }  // namespace
 
 Result<std::optional<Rewritten>> merge_matmuls(const ir::Graph& graph) {
-  const std::vector<Group> groups = Finder(graph).groups();
+  const std::vector<Group> groups = MatmulFinder(graph).groups();
   if (groups.empty()) return std::optional<Rewritten>();
   VKF_TRY(joined, Joiner(graph, groups).run());
   return std::optional(std::move(joined));

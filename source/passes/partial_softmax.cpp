@@ -50,9 +50,9 @@ bool has_one_per_row(const Shape& shape, const Shape& rows) {
          std::equal(shape.begin(), shape.end() - 1, rows.begin());
 }
 
-class Finder {
+class SoftmaxFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
+  explicit SoftmaxFinder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
   }
 
@@ -155,7 +155,7 @@ class Splitter {
   explicit Splitter(const Graph& graph) : graph_(graph), rewriter_(graph) {}
 
   Result<std::optional<Rewritten>> run() {
-    const Finder finder(graph_);
+    const SoftmaxFinder finder(graph_);
     std::map<NodeId, Softmax> by_most, by_total, by_taken;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const auto one = finder.softmax_of(id);

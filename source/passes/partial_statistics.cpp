@@ -46,9 +46,10 @@ struct Norm {
   std::map<std::pair<NodeId, NodeId>, std::vector<NodeId>> sinks;  ///< (reader, or 0 of products; value) -> readers
 };
 
-class Finder {
+class StatisticsFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
+  explicit StatisticsFinder(const Graph& graph)
+      : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
   }
 
@@ -146,7 +147,7 @@ class Splitter {
   explicit Splitter(const Graph& graph) : graph_(graph), rewriter_(graph) {}
 
   Result<std::optional<Rewritten>> run() {
-    const Finder finder(graph_);
+    const StatisticsFinder finder(graph_);
     std::vector<Norm> norms;
     std::map<NodeId, std::size_t> by_mean;
     for (NodeId id = 0; id < graph_.size(); ++id) {

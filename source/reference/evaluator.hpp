@@ -91,6 +91,7 @@ class Evaluator {
   Result<Elements> gathered(ir::NodeId id, const Indices& indices);
   Result<Elements> scattered(ir::NodeId id, const Indices& indices);
   Result<Elements> updated(ir::NodeId id, const Indices& indices);
+  Result<Elements> placed(ir::NodeId id, const Indices& indices);
   Result<const Rows*> rows_of(ir::NodeId scatter);
   /// Adds updates to elements, each of which they name by its number among `results`.
   Result<void> join_updates(ir::NodeId scatter, const std::vector<ScatterJoin>& joins, Elements& results);

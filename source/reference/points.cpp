@@ -1,6 +1,7 @@
 // Nodes whose elements need many of their operand's, or need data to know which.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "base/numerics.hpp"
@@ -176,10 +177,41 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   return result;
 }
 
+/// Of rows with a position each: the last that has an element's, and else the base's own.
+Result<Elements> Evaluator::placed(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const auto axis = static_cast<std::size_t>(std::get<ir::UpdatePayload>(node.payload).axis);
+  const Sizes &base = sizes(id), &rows = sizes(node.operands[2]), &positions = sizes(node.operands[1]);
+  VKF_TRY(results, values(node.operands[0], indices));
+  Indices all(static_cast<std::size_t>(*element_count(positions)));
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  VKF_TRY(position, values(node.operands[1], all));
+  const bool is_decided = std::ranges::all_of(position, [](const auto& one) { return one.bound == 0; });
+  std::vector<std::int64_t> at;
+  Indices from;
+  std::vector<std::size_t> replaced;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    coordinates_of(indices[i], base, at);
+    const std::int64_t wanted = at[axis];
+    for (at[axis] = rows[axis] - 1; at[axis] >= 0; --at[axis]) {
+      const std::vector<std::int64_t> first(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
+      if (position[static_cast<std::size_t>(flat_index(first, positions))].integer == wanted) break;
+    }
+    if (at[axis] < 0) continue;
+    from.push_back(flat_index(at, rows));
+    replaced.push_back(i);
+  }
+  VKF_TRY(written, values(node.operands[2], from));
+  for (std::size_t k = 0; k < replaced.size(); ++k) results[replaced[k]] = written[k];
+  for (std::size_t i = 0; i < results.size() && !is_decided; ++i) results[i].bound = kInfinity;
+  return results;
+}
+
 /// Row by row, as the op is documented: which row of the operand an element is, if any, and else the base's own.
 Result<Elements> Evaluator::updated(ir::NodeId id, const Indices& indices) {
   const ir::Node& node = graph_.node(id);
   const auto& update = std::get<ir::UpdatePayload>(node.payload);
+  if (update.has_position_of_each_row(graph_.node(node.operands[1]).type.shape)) return placed(id, indices);
   const auto axis = static_cast<std::size_t>(update.axis);
   const Sizes &base = sizes(id), &rows = sizes(node.operands[2]), &starts = sizes(node.operands[1]);
   const std::int64_t size = base[axis], count = rows[axis];

@@ -240,7 +240,8 @@ Builder::Numbers Builder::write_values(Loops& loops) const {
 }
 
 /// Of rows that begin where data says: the start is clamped so that no row is before the first, and none of a start
-/// past the end is there.
+/// past the end is there. A position of a row is clamped alike; below 0 it has become one past the end
+/// (passes::write_out_updates).
 Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordinates) const {
   const ir::Node& update = graph_.node(node);
   const auto& how = std::get<ir::UpdatePayload>(update.payload);
@@ -252,7 +253,8 @@ Store Builder::update_store(ValueId request, ir::NodeId node, Coordinates coordi
   for (std::int64_t& size : sizes) size = std::max<std::int64_t>(size, 1);
   const auto start = static_cast<index::DataId>(requests_[request].value.operands[1]);
   const std::int64_t starts = VKF_PLANT(update_past_the_end, how.circular, true) ? sizes[axis] : sizes[axis] + 1;
-  const Expr row = Expr::data(start, starts) + coordinates[axis];
+  const bool each = how.has_position_of_each_row(graph_.node(update.operands[1]).type.shape);
+  const Expr row = Expr::data(start, starts) + (each ? Expr(0) : coordinates[axis]);
   coordinates[axis] = how.circular ? index::floor_mod(row, sizes[axis]) : row;
   Store store{0, node, index::linearize(coordinates, sizes), saturating_product(sizes)};
   store.base = update.operands[0];

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "support/compare.hpp"
 #include "support/random.hpp"
@@ -123,10 +125,65 @@ INSTANTIATE_TEST_SUITE_P(
                     Cache{"all_queries_see_all", 1, 2, 1, 4, 64, 16, DType::f32, {.causal = false}}),
     [](const auto& one) { return std::string(one.param.name); });
 
+/// The same caches in pages, whose order is data: the same bits, whatever lies beyond, and nothing else of the pool.
+TEST_P(CachedAttention, InPagesIsThatOfTheSameCaches) {
+  const Cache& c = GetParam();
+  const std::int64_t page = c.capacity / 32, pages = 32, rows = (c.batch * pages + 2) * page;
+  const auto input = [&](const char* name) { return Tensor::input(name, c.dtype, {rows, c.key_heads, c.size}); };
+  const Tensor starts = Tensor::input("starts", DType::i32, {c.batch}),
+               q = Tensor::input("q", c.dtype, {c.batch, c.heads, c.queries, c.size}),
+               table = Tensor::input("table", DType::i32, {c.batch, pages});
+  const Tensor y = paged_attention(q, input("keys"), input("values"), table, starts, page, c.options);
+  const std::int32_t first = static_cast<std::int32_t>(c.capacity / 2);
+  const std::vector<std::int32_t> held(static_cast<std::size_t>(c.batch), first + static_cast<std::int32_t>(c.queries)),
+      at(held.size(), first);
+  const std::vector<std::byte> queries = numbers(c.dtype, c.batch * c.heads * c.queries * c.size, 1);
+  // Pages of sequences alternate, the last ones first; those that nothing is in yet are no pages.
+  std::vector<std::int32_t> entries;
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    for (std::int64_t i = 0; i < pages; ++i)
+      entries.push_back(i * page < held[0] ? static_cast<std::int32_t>((pages - i) * c.batch - b) : -7);
+  }
+  const auto pool = [&](const std::vector<std::byte>& caches) {
+    std::vector<std::byte> made(static_cast<std::size_t>(rows * c.key_heads * c.size * size_of(c.dtype)),
+                                std::byte{0xff});
+    const auto row_bytes = static_cast<std::size_t>(c.size * size_of(c.dtype));
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t position = 0; position < held[0]; ++position) {
+        const std::int64_t row =
+            entries[static_cast<std::size_t>(b * pages + position / page)] * page + position % page;
+        for (std::int64_t head = 0; head < c.key_heads; ++head)
+          std::memcpy(
+              made.data() + static_cast<std::size_t>(row * c.key_heads + head) * row_bytes,
+              caches.data() + static_cast<std::size_t>((b * c.key_heads + head) * c.capacity + position) * row_bytes,
+              row_bytes);
+      }
+    }
+    return made;
+  };
+  const std::vector<std::byte> keys = cache(held, NAN, 2), values = cache(held, NAN, 3);
+  const std::vector<std::byte> paged_keys = pool(keys), paged_values = pool(values);
+  for (const Build& how : {Build{}, kBySubgroups}) {
+    const Executable whole = compile_graph(graph_of({attention_of(c)}), how), paged = compile_graph(graph_of({y}), how);
+    EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(paged.kernel_count()), 2));
+    const auto wanted = must(whole.run(
+        {{"q", HostView(queries)}, {"keys", HostView(keys)}, {"values", HostView(values)}, {"starts", HostView(at)}}));
+    const auto got = must(paged.run({{"q", HostView(queries)},
+                                     {"keys", HostView(paged_keys)},
+                                     {"values", HostView(paged_values)},
+                                     {"table", HostView(entries)},
+                                     {"starts", HostView(at)}}));
+    const auto number = [&](const auto& outputs, std::size_t i) {
+      return ir::decode(c.dtype, outputs.at("y").bytes.data() + i * static_cast<std::size_t>(size_of(c.dtype)));
+    };
+    for (std::size_t i = 0; i < queries.size() / static_cast<std::size_t>(size_of(c.dtype)); ++i)
+      ASSERT_NEAR(number(got, i), number(wanted, i), c.dtype == DType::f32 ? 1e-5 : 4e-3) << "element " << i;
+  }
+}
+
 /// Of 32,768 positions, 100 are held: a run takes a small part of the time that it takes where all are.
-TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
-  const Cache c{"", 1, 4, 2, 1, 32768, 64};
-  const Executable program = compile_graph(graph_of({attention_of(c)}), {});
+void check_that_time_grows(const Cache& c, const Tensor& attention, const std::vector<std::int32_t>& table) {
+  const Executable program = compile_graph(graph_of({attention}), {});
   EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
   if (has_least_limits()) GTEST_SKIP() << "The kernel that skips blocks needs more than four buffers.";
   Bindings bindings;
@@ -137,6 +194,10 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
   give("q", numbers(c.dtype, c.heads * c.size, 1));
   give("keys", numbers(c.dtype, c.key_heads * c.capacity * c.size, 2));
   give("values", numbers(c.dtype, c.key_heads * c.capacity * c.size, 3));
+  if (!table.empty()) {
+    bindings.inputs["table"] = must(device().allocate(4 * table.size()));
+    must(bindings.inputs["table"].write(std::as_bytes(std::span(table))));
+  }
   bindings.inputs["starts"] = must(device().allocate(4));
   bindings.outputs["y"] = must(device().allocate(static_cast<std::uint64_t>(c.heads * c.size * 4)));
   const auto time = [&](std::int32_t start) {
@@ -151,6 +212,22 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
   };
   const double few = time(100), all = time(static_cast<std::int32_t>(c.capacity - 1));
   EXPECT_LT(few * 4, all) << few << " us and " << all << " us";
+}
+
+TEST(CachedAttentionTime, GrowsWithWhatIsHeld) {
+  const Cache c{"", 1, 4, 2, 1, 32768, 64};
+  check_that_time_grows(c, attention_of(c), {});
+}
+TEST(CachedAttentionTime, GrowsWithWhatIsHeldInPages) {
+  const Cache c{"", 1, 4, 2, 1, 32768, 64};
+  const auto pool = [&](const char* name) { return Tensor::input(name, c.dtype, {c.capacity, c.key_heads, c.size}); };
+  std::vector<std::int32_t> table(2048);
+  std::iota(table.rbegin(), table.rend(), 0);
+  check_that_time_grows(
+      c,
+      paged_attention(Tensor::input("q", c.dtype, {1, c.heads, 1, c.size}), pool("keys"), pool("values"),
+                      Tensor::input("table", DType::i32, {1, 2048}), Tensor::input("starts", DType::i32, {1}), 16),
+      table);
 }
 
 /// Lengths that are negative see all keys: what is beyond them is no reason to leave a block out.

@@ -585,6 +585,83 @@ void check_cached_attention(Problem& p) {
   p.expect_kernels(1, 4);
 }
 
+/// Pages that are handed out in any order, some of which there are not.
+Array draw_table(Problem& p, std::int64_t batch, std::int64_t pages, std::int64_t all, bool whole) {
+  return p.integers({batch, pages}, whole ? 0 : -2, all - 1);
+}
+
+void check_page_rows(Problem& p) {
+  const std::int64_t batch = p.draw(1, 4), pages = p.draw(1, 6), page = p.draw(1, 9), count = p.draw(1, 12);
+  const Array table = draw_table(p, batch, pages, 20, false);
+  const Array starts = p.integers({batch}, -2, pages * page + 3);
+  p.expect(made({batch, count},
+                [&](const Integers& at) {
+                  const auto position = std::max<std::int64_t>(static_cast<std::int64_t>(starts({at[0]})), 0) + at[1];
+                  if (position >= pages * page) return -1.0;
+                  const double entry = table({at[0], position / page});
+                  return entry < 0 ? -1.0 : entry * static_cast<double>(page) + static_cast<double>(position % page);
+                }),
+           {{"count", count}, {"page", page}});
+}
+
+/// As in caches of each sequence that are gathered first.
+void check_paged_attention(Problem& p) {
+  const std::int64_t batch = p.draw(1, 3), key_heads = p.draw(1, 2), group = p.draw(1, 3), page = p.draw(1, 8),
+                     pages = p.draw(1, 5), capacity = page * pages,
+                     queries = p.draw(1, std::min<std::int64_t>(capacity, 3)), all = p.draw(1, 9), size = p.draw(1, 8),
+                     width = p.draw(1, 5);
+  const Array q = p.floats({batch, key_heads * group, queries, size}), k = p.floats({all * page, key_heads, size}),
+              v = p.floats({all * page, key_heads, width});
+  const Array table = draw_table(p, batch, pages, all, true), starts = p.integers({batch}, -1, capacity - queries);
+  const auto row_of = [&](std::int64_t sequence, std::int64_t key) {
+    return static_cast<std::int64_t>(table({sequence, key / page})) * page + key % page;
+  };
+  const Array wanted = made({batch, key_heads * group, queries, width}, [&](const Integers& at) {
+    const std::int64_t last = std::max<std::int64_t>(static_cast<std::int64_t>(starts({at[0]})), 0) + at[2];
+    double sum = 0, result = 0;
+    for (std::int64_t key = 0; key <= last; ++key) {
+      double score = 0;
+      for (std::int64_t i = 0; i < size; ++i)
+        score += q({at[0], at[1], at[2], i}) * k({row_of(at[0], key), at[1] / group, i}) /
+                 std::sqrt(static_cast<double>(size));
+      sum += std::exp(score);
+      result += std::exp(score) * v({row_of(at[0], key), at[1] / group, at[3]});
+    }
+    return result / sum;
+  });
+  p.expect(wanted, {{"page", page}, {"part", p.random.chance(50) && page > 1 ? page : std::int64_t{0}}}, 1e-4);
+  p.expect_kernels(1, 4);
+}
+
+/// Experts of any balance, also ones that nobody has chosen; more choices than experts, and fewer.
+void check_mixture_of_experts(Problem& p) {
+  const std::int64_t tokens = p.draw(1, 40), experts = p.draw(1, 9), chosen = p.draw(1, 3), width = p.draw(1, 20),
+                     inner = p.draw(1, 17), out = p.draw(1, 20), last = p.draw(0, experts - 1);
+  const Array x = p.floats({tokens, width}, -1, 1), choice = p.integers({tokens, chosen}, -1, last),
+              shares = p.floats({tokens, chosen}, 0, 1), up = p.floats({experts, width, inner}, -1, 1),
+              down = p.floats({experts, inner, out}, -1, 1), gate = p.floats({experts, width, inner}, -1, 1);
+  const auto product = [](const Array& w, std::int64_t expert, const std::vector<double>& row) {
+    std::vector<double> y(static_cast<std::size_t>(w.size(2)), 0);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      for (std::size_t k = 0; k < y.size(); ++k)
+        y[k] += row[i] * w({expert, static_cast<std::int64_t>(i), static_cast<std::int64_t>(k)});
+    }
+    return y;
+  };
+  Array wanted({tokens, out});
+  each({tokens, chosen}, [&](const Integers& at) {
+    const auto expert = std::max<std::int64_t>(static_cast<std::int64_t>(choice(at)), 0);
+    std::vector<double> row;
+    for (std::int64_t i = 0; i < width; ++i) row.push_back(x({at[0], i}));
+    std::vector<double> hidden = product(up, expert, row);
+    const std::vector<double> gated = product(gate, expert, row);
+    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] *= gated[i] * sigmoid(gated[i]);
+    const std::vector<double> y = product(down, expert, hidden);
+    for (std::int64_t i = 0; i < out; ++i) wanted({at[0], i}) += shares(at) * y[static_cast<std::size_t>(i)];
+  });
+  p.expect(wanted, {{"rows", p.random.chance(40) ? p.draw(1, 20) : std::int64_t{0}}}, 1e-4);
+}
+
 void check_repetition_penalty(Problem& p) {
   const Array x = p.floats({p.draw(1, 3), p.draw(1, 40)}), seen = p.booleans(x.sizes);
   p.expect(made(x.sizes,
@@ -649,6 +726,9 @@ const std::map<std::string_view, Check>& checks() {
       {"one_hot", check_one_hot},
       {"scatter_along", check_scatter_along},
       {"cached_attention", check_cached_attention},
+      {"page_rows", check_page_rows},
+      {"paged_attention", check_paged_attention},
+      {"mixture_of_experts", check_mixture_of_experts},
       {"repetition_penalty", check_repetition_penalty},
       {"greedy", check_greedy},
   };

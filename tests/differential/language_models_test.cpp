@@ -43,6 +43,7 @@ class Generator {
     outputs_.emplace("logits", filled(logits));
     inputs_.emplace("start", filled(std::vector<std::int32_t>(1)));
     inputs_.emplace("last", filled(std::vector<std::int32_t>(1)));
+    if (model.family().page > 0) inputs_.emplace("table", filled(model.table()));
     token_ = filled(std::vector<std::int32_t>(1));
     chunk_ = filled(std::vector<std::int32_t>(kChunk));
     outputs_.emplace("token", token_);

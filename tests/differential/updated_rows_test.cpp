@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "support/compare.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -89,6 +90,59 @@ INSTANTIATE_TEST_SUITE_P(
                     Written{"no_rows", {4, 9}, 0, 0, 0}, Written{"one_element", {1}, 0, 1, 0},
                     Written{"a_start_of_each_head", {2, 3, 20, 8}, 2, 5, 2}),
     [](const auto& one) { return std::string(one.param.name); });
+
+/// Rows with a position each, in an order that data has: some before the first row and after the last, which are left
+/// out, all of them different.
+class PlacedRows : public testing::TestWithParam<Written> {};
+
+TEST_P(PlacedRows, AreWrittenAsTheReferenceWritesThem) {
+  const Written& c = GetParam();
+  const auto axis = static_cast<std::size_t>(c.axis);
+  Shape shape = c.base;
+  shape[axis] = Dim(c.count);
+  const Shape starts(shape.begin(), shape.begin() + c.axis + 1);
+  const std::int64_t size = c.base[axis].size();
+  for (const DType positions : {DType::i32, DType::i64, DType::u32}) {
+    // Numbers 3 apart, modulo one that 3 does not divide, from some below 0 on: no two are equal. Of u32 those wrap.
+    const std::int64_t most = std::max(size + 5, c.count) | 1, modulus = most % 3 == 0 ? most + 2 : most;
+    const Tensor first = Tensor::input("index7", DType::i32, {});
+    const Tensor ramp = Tensor::iota(DType::i32, starts, c.axis) * Tensor::scalar_int(DType::i32, 3) + first;
+    const Tensor at = (rem(ramp, Tensor::scalar_int(DType::i32, modulus)) - 2).cast(positions);
+    for (const DType dtype : {DType::f32, DType::f16, DType::i8, DType::boolean}) {
+      const Tensor base = Tensor::input("base", dtype, c.base), rows = Tensor::input("rows", dtype, shape);
+      compare(graph_of({base.update_rows(at, rows, c.axis)}), fmt::format("{} of {}", c.name, name_of(dtype)));
+    }
+    const Tensor base = Tensor::input("base", DType::f32, c.base), rows = Tensor::input("rows", DType::f32, shape);
+    const Tensor written = base.update_rows(at, exp(rows) * 2.0, c.axis);
+    const ir::Graph graph = graph_of({written});
+    EXPECT_TRUE(are_kernels(static_cast<std::size_t>(compile_graph(graph, {}).kernel_count()), 1));
+    compare(graph, c.name, {.fusion = false});
+    compare(graph, c.name, {.device = &device_with_low_limits()});
+    compare(graph_of({exp(written).sum({0})}), "read again");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Differential, PlacedRows,
+                         testing::Values(Written{"rows_of_a_pool", {64, 3, 16}, 0, 5, 0},
+                                         Written{"elements", {70}, 0, 11, 0}, Written{"of_each", {3, 20, 6}, 1, 4, 0},
+                                         Written{"more_than_there_are", {6, 8}, 0, 13, 0},
+                                         Written{"one_row", {40, 8}, 0, 1, 0}, Written{"no_rows", {4, 9}, 0, 0, 0},
+                                         Written{"along_the_last_axis", {5, 33}, 1, 6, 0}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(PlacedRowsOfSymbols, AreWrittenAtEverySize) {
+  const Dim count = Dim::any("count", {.max = 20}), room = Dim::any("room", {.max = 50});
+  const Tensor base = Tensor::input("base", DType::f32, {room, 8});
+  const Tensor rows = Tensor::input("rows", DType::f32, {count, 8});
+  const Tensor at = Tensor::iota(DType::i32, {count}, 0) * Tensor::scalar_int(DType::i32, 2) - 3;
+  const ir::Graph graph = graph_of({base.update_rows(at, rows * 2.0, 0)});
+  const Executable program = compile_graph(graph, {});
+  for (const auto& [rooms, positions] : {std::pair(1, 1), std::pair(30, 5), std::pair(9, 20), std::pair(20, 0)}) {
+    const SymbolValues sizes{{"room", rooms}, {"count", positions}};
+    compare_with_reference(program, graph, data_for({graph, sizes, 5, false}),
+                           fmt::format("room for {}, {} rows", rooms, positions));
+  }
+}
 
 /// In the buffer of the base: everything that is not written stays, bit for bit, and nothing is copied.
 TEST(UpdatedRowsInPlace, LeaveEverythingElse) {
@@ -191,6 +245,15 @@ TEST(UpdatedRowsOfOthers, AreWrittenIntoMemory) {
   output "u" = %4
 )"),
           "a literal");
+  compare(made(R"(  %1 = constant {7} : f32[1]
+  %2 = input "r" : f32[4]
+  %3 = neg %1 : f32[1]
+  %4 = constant {5, -2, 0, 1} : i32[4]
+  %5 = add %4 %0 : i32[4]
+  %6 = update_rows axis=0 circular=false %3 %5 %2 : f32[1]
+  output "u" = %6
+)"),
+          "a literal, by positions");
   compare(made(R"(  %1 = input "x" : f32[32]
   %2 = input "rows" : f32[2, 4]
   %3 = reshape %1 : f32[8, 4]
@@ -223,8 +286,10 @@ TEST(UpdatedRowsErrors, SayWhatWasGiven) {
   EXPECT_EQ(refusal(start, {4, 2, 7}, 1),
             "'update_rows' along axis 1 of f32[4, 6, 8] takes rows of shape [4, 2, 8], but they are f32[4, 2, 7].");
   EXPECT_EQ(refusal(Tensor::input("at", DType::i32, {4, 6}), {4, 2, 8}, 1),
-            "'update_rows' along axis 1 of f32[4, 6, 8] takes one start, or one for each position of the axes before "
-            "it, but they are i32[4, 6].");
+            "'update_rows' along axis 1 of f32[4, 6, 8] takes one start, one for each position of the axes before it, "
+            "or a position for each row of f32[4, 2, 8], but they are i32[4, 6].");
+  EXPECT_EQ(refusal(Tensor::input("at", DType::i32, {4, 2}), {4, 2, 8}, 1, true),
+            "'update_rows' that is circular takes starts, but a position for each row was given: i32[4, 2].");
   EXPECT_EQ(refusal(start, {4, Dim::any("n"), 8}, 1, true),
             "'update_rows' that is circular needs numbers along axis 1, but there are f32[4, 6, 8] and f32[4, n, 8].");
   EXPECT_NE(refusal(start, {4, 2, 8}, 3), "");

@@ -218,6 +218,18 @@ Make updated(bool circular) {
   };
 }
 
+/// Each row at a position, no two at the same.
+Tensor placed(GradientDraw& d) {
+  const Sizes base = d.sizes(1, 3);
+  const int axis = d.axis_of(base);
+  const std::int64_t count = d.draw(1, base[static_cast<std::size_t>(axis)] + 2);
+  const Sizes rows = with(base, axis, count);
+  Shape positions;
+  for (int i = 0; i <= axis; ++i) positions.emplace_back(rows[static_cast<std::size_t>(i)]);
+  const Tensor last = Tensor::scalar_int(DType::i32, d.draw(count - 2, count + 1));
+  return d.floats(base).update_rows(last - Tensor::iota(DType::i32, positions, axis), d.floats(rows), axis);
+}
+
 Tensor sorted(GradientDraw& d) {
   const Sizes sizes = d.sizes(1, 3);
   const int axis = d.axis_of(sizes);
@@ -449,6 +461,7 @@ std::vector<GradientFamily> made_families() {
   add("take_along", taken_along);
   add("update_rows", updated(false));
   add("update_rows that is circular", updated(true));
+  add("update_rows by positions", placed);
   add("take_along of a sorted order", sorted);
   add("take_along of the best", [](GradientDraw& d) {
     const Sizes sizes = d.sizes(1, 3);

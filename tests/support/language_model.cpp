@@ -36,6 +36,8 @@ const std::vector<ModelFamily>& model_families() {
       {.name = "Phi", .key_heads = 4, .turned = 8},
       {.name = "Mistral", .window = 12},
       {.name = "Mixture", .inner = 32, .experts = 4, .chosen = 2},
+      {.name = "MixtureOfMany", .inner = 16, .experts = 32, .chosen = 4},
+      {.name = "Paged", .page = 8},
   };
   return all;
 }
@@ -55,9 +57,12 @@ void LanguageModel::add(const std::string& name, Shape shape, double deviation, 
 }
 
 void LanguageModel::add_network(const std::string& name) {
-  add(name + "gate", {family_.width, family_.inner}, 1 / root(family_.width));
-  add(name + "up", {family_.width, family_.inner}, 1 / root(family_.width));
-  add(name + "down", {family_.inner, family_.width}, 1 / root(family_.inner));
+  const auto shape = [&](std::int64_t from, std::int64_t to) {
+    return family_.experts > 0 ? Shape{family_.experts, from, to} : Shape{from, to};
+  };
+  add(name + "gate", shape(family_.width, family_.inner), 1 / root(family_.width));
+  add(name + "up", shape(family_.width, family_.inner), 1 / root(family_.width));
+  add(name + "down", shape(family_.inner, family_.width), 1 / root(family_.inner));
 }
 
 LanguageModel::LanguageModel(ModelFamily family) : family_(std::move(family)) {
@@ -77,8 +82,7 @@ LanguageModel::LanguageModel(ModelFamily family) : family_(std::move(family)) {
     }
     add(layer + "output", {f.heads * f.head, f.width}, 1 / root(f.heads * f.head));
     if (f.experts > 0) add(layer + "router", {f.width, f.experts}, 2 / root(f.width));
-    for (std::int64_t e = 0; e < std::max<std::int64_t>(1, f.experts); ++e)
-      add_network(layer + std::to_string(e) + ".");
+    add_network(layer);
   }
   add("final", {f.width}, 0.2, 1);
   add("head", {f.width, f.tokens}, 3 / root(f.width));
@@ -119,23 +123,41 @@ Tensor LanguageModel::gated(const Tensor& x, const std::string& network) const {
 }
 
 Tensor LanguageModel::network(const Tensor& x, const std::string& layer) const {
-  if (family_.experts == 0) return gated(x, layer + "0.");
-  const Tensor logits = matmul(x, weight(layer + "router"));
-  const Tensor best = logits.argsort(1, true, family_.chosen);
-  const Tensor shares = softmax(logits.take_along(best, 1));
-  std::optional<Tensor> sum;
-  for (std::int64_t e = 0; e < family_.experts; ++e) {
-    const Tensor is_own = eq(best, Tensor::scalar_int(DType::i32, e));
-    const Tensor share = select(is_own, shares, Tensor::scalar(DType::f32, 0)).sum({1}, true);
-    const Tensor part = share * gated(x, layer + std::to_string(e) + ".");
-    sum = sum ? *sum + part : part;
+  if (family_.experts == 0) return gated(x, layer);
+  const ExpertChoice choice = choose_experts(matmul(x, weight(layer + "router")), family_.chosen);
+  return mixture_of_experts(x, choice, weight(layer + "up"), weight(layer + "down"), {.gate = weight(layer + "gate")});
+}
+
+std::vector<std::int32_t> LanguageModel::table() const {
+  std::vector<std::int32_t> pages(static_cast<std::size_t>(family_.capacity / family_.page));
+  std::iota(pages.rbegin(), pages.rend(), 0);
+  return pages;
+}
+
+/// The cache with rows [1, key heads, count, head].
+Tensor LanguageModel::with_rows(const std::string& name, const Held& held, const Tensor& rows) const {
+  const ModelFamily& f = family_;
+  if (f.page == 0) {
+    const Tensor cache = Tensor::input(name, DType::f32, {1, f.key_heads, f.capacity, f.head});
+    return cache.update_rows(held.start.reshape({}), rows, 2);
   }
-  return *sum;
+  const std::int64_t count = rows.shape()[2].size();
+  const Tensor at = page_rows(*held.table, held.start, count, f.page).reshape({count});
+  return Tensor::input(name, DType::f32, {f.capacity, f.key_heads, f.head})
+      .update_rows(at, rows.squeeze(0).permute({1, 0, 2}), 0);
+}
+
+Tensor LanguageModel::attended(const Tensor& q, const Tensor& keys, const Tensor& values, const Held& held) const {
+  const CachedAttentionOptions options{.softcap = family_.softcap, .window = family_.window, .part = 16};
+  if (family_.page == 0) return cached_attention(q, keys, values, held.start, options);
+  return paged_attention(q, keys, values, *held.table, held.start, family_.page, options);
 }
 
 LanguageModel::Step LanguageModel::step(std::int64_t count) const {
   const ModelFamily& f = family_;
   const Tensor start = Tensor::input("start", DType::i32, {1});
+  Held held{start, std::nullopt};
+  if (f.page > 0) held.table = Tensor::input("table", DType::i32, {1, f.capacity / f.page});
   const Tensor position = start + Tensor::iota(DType::i32, {Dim(count)}, 0);
   const Tensor cosine = weight("cosine").gather(position, 0).unsqueeze(1);
   const Tensor sine = weight("sine").gather(position, 0).unsqueeze(1);
@@ -157,13 +179,11 @@ LanguageModel::Step LanguageModel::step(std::int64_t count) const {
       return each.permute({1, 0, 2}).unsqueeze(0);
     };
     const auto written = [&](const std::string& name, const Tensor& rows) {
-      const Tensor cache = Tensor::input(layer + name, DType::f32, {1, f.key_heads, f.capacity, f.head});
-      return add_output(layer + name + "'", cache.update_rows(start.reshape({}), rows, 2));
+      return add_output(layer + name + "'", with_rows(layer + name, held, rows));
     };
     const Tensor keys = written("keys", heads("key", f.key_heads, true));
     const Tensor values = written("values", heads("value", f.key_heads, false));
-    const Tensor seen = cached_attention(heads("query", f.heads, true), keys, values, start,
-                                         {.softcap = f.softcap, .window = f.window, .part = 16});
+    const Tensor seen = attended(heads("query", f.heads, true), keys, values, held);
     Tensor made = matmul(seen.permute({0, 2, 1, 3}).reshape({count, f.heads * f.head}), weight(layer + "output"));
     x = x + (f.norms_results ? norm(made, layer + "after") : made);
     made = network(norm(x, layer + "before network"), layer);
@@ -179,9 +199,9 @@ LanguageModel::Step LanguageModel::step(std::int64_t count) const {
 
 // --- the reference ---
 
-LanguageModel::Vector LanguageModel::product(const Vector& x, const std::string& name) const {
-  const std::vector<float>& w = weights_.at(name);
-  const std::size_t columns = w.size() / x.size();
+LanguageModel::Vector LanguageModel::product(const Vector& x, const std::string& name, std::size_t expert) const {
+  const auto columns = static_cast<std::size_t>(shapes_.at(name).back().size());
+  const std::span<const float> w = std::span(weights_.at(name)).subspan(expert * x.size() * columns);
   Vector y(columns, 0);
   for (std::size_t i = 0; i < x.size(); ++i) {
     for (std::size_t k = 0; k < columns; ++k) y[k] += x[i] * static_cast<double>(w[i * columns + k]);
@@ -249,15 +269,15 @@ LanguageModel::Vector LanguageModel::attended(const Vector& x, const std::string
   return result;
 }
 
-LanguageModel::Vector LanguageModel::gated(const Vector& x, const std::string& network) const {
-  Vector through = product(x, network + "gate");
-  const Vector up = product(x, network + "up");
+LanguageModel::Vector LanguageModel::gated(const Vector& x, const std::string& network, std::size_t expert) const {
+  Vector through = product(x, network + "gate", expert);
+  const Vector up = product(x, network + "up", expert);
   for (std::size_t i = 0; i < up.size(); ++i) through[i] = gate(through[i], family_.gelu) * up[i];
-  return product(through, network + "down");
+  return product(through, network + "down", expert);
 }
 
 LanguageModel::Vector LanguageModel::network(const Vector& x, const std::string& layer) const {
-  if (family_.experts == 0) return gated(x, layer + "0.");
+  if (family_.experts == 0) return gated(x, layer);
   const Vector logits = product(x, layer + "router");
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -267,7 +287,7 @@ LanguageModel::Vector LanguageModel::network(const Vector& x, const std::string&
   for (const std::size_t e : order) sum += std::exp(logits[e]);
   Vector result(x.size(), 0);
   for (const std::size_t e : order) {
-    const Vector part = gated(x, layer + std::to_string(e) + ".");
+    const Vector part = gated(x, layer, e);
     for (std::size_t i = 0; i < x.size(); ++i) result[i] += std::exp(logits[e]) / sum * part[i];
   }
   return result;

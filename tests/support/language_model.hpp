@@ -25,10 +25,11 @@ struct ModelFamily {
   double softcap = 0, last_softcap = 0;  ///< of scores, and of logits
   std::optional<std::int64_t> window;
   std::int64_t experts = 0, chosen = 0;  ///< of each token, renormalised
+  std::int64_t page = 0;                 ///< above 0: caches are pools of such pages, in an order that a table has
   friend void PrintTo(const ModelFamily& family, std::ostream* out) { *out << family.name; }
 };
 
-/// Llama, Qwen3, Gemma, Phi, Mistral, a mixture of experts.
+/// Llama, Qwen3, Gemma, Phi, Mistral, a mixture of experts, and Llama with caches in pages.
 const std::vector<ModelFamily>& model_families();
 
 class LanguageModel {
@@ -41,9 +42,12 @@ class LanguageModel {
   [[nodiscard]] const std::map<std::string, std::vector<float>>& weights() const { return weights_; }
   [[nodiscard]] std::vector<std::string> caches() const;
   [[nodiscard]] std::int64_t cache_elements() const { return family_.key_heads * family_.capacity * family_.head; }
+  /// Where pages are in the pool: from the last to the first, by way of data alone.
+  [[nodiscard]] std::vector<std::int32_t> table() const;
 
-  /// A step of so many tokens: inputs are the weights, the caches, `tokens` [count], `start` [1] and `last` [1], which
-  /// of the tokens is the last; outputs `CACHE'`, `token` [1] and `logits` [1, tokens].
+  /// A step of so many tokens: inputs are the weights, the caches, `tokens` [count], `start` [1], with pages `table`
+  /// [1, pages], and `last` [1], which of the tokens is the last; outputs `CACHE'`, `token` [1] and `logits` [1,
+  /// tokens].
   struct Step {
     std::vector<Tensor> outputs;
     std::vector<std::string> names;
@@ -59,16 +63,23 @@ class LanguageModel {
   [[nodiscard]] Tensor norm(const Tensor& x, const std::string& scale) const;
   [[nodiscard]] Tensor network(const Tensor& x, const std::string& layer) const;
   [[nodiscard]] Tensor gated(const Tensor& x, const std::string& network) const;
+  /// How much caches hold, and where.
+  struct Held {
+    Tensor start;
+    std::optional<Tensor> table;
+  };
+  [[nodiscard]] Tensor with_rows(const std::string& name, const Held& held, const Tensor& rows) const;
+  [[nodiscard]] Tensor attended(const Tensor& q, const Tensor& keys, const Tensor& values, const Held& held) const;
   void add(const std::string& name, Shape shape, double deviation, double mean = 0);
   void add_network(const std::string& name);
 
-  [[nodiscard]] Vector product(const Vector& x, const std::string& name) const;
+  [[nodiscard]] Vector product(const Vector& x, const std::string& name, std::size_t expert = 0) const;
   [[nodiscard]] Vector normed(Vector x, const std::string& scale) const;
   [[nodiscard]] Vector turned(Vector head, std::int64_t position) const;
   [[nodiscard]] Vector heads_of(const Vector& x, const std::string& layer, const std::string& name, std::int64_t count,
                                 std::int64_t position) const;
   [[nodiscard]] Vector attended(const Vector& x, const std::string& layer, std::int64_t position);
-  [[nodiscard]] Vector gated(const Vector& x, const std::string& network) const;
+  [[nodiscard]] Vector gated(const Vector& x, const std::string& network, std::size_t expert = 0) const;
   [[nodiscard]] Vector network(const Vector& x, const std::string& layer) const;
 
   ModelFamily family_;

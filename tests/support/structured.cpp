@@ -243,6 +243,18 @@ void AnyGenerator::scatter(const OpRow& row, NodeId from) {
   attempt(row, {base, positions(size(shape(from)[0]), {Dim(count)}), updates}, ir::ScatterPayload{mode}, known);
 }
 
+/// From some row on, every one or every other, either way: no two along the last axis are equal, and some are not
+/// there.
+NodeId AnyGenerator::unlike_positions(std::int64_t size, const Shape& of) {
+  const double step = random_.chance(50) ? 1 : random_.chance(50) ? 2 : -1;
+  const double first = static_cast<double>(random_.below(static_cast<std::size_t>(size) + 4)) - 2;
+  const Known whole{kWild, true, true};
+  const auto number = [&](double value) { return note(graph_.add_scalar(DType::i32, value), whole); };
+  const NodeId ramp = note(must(graph_.add_iota({DType::i32, of}, static_cast<int>(of.size()) - 1)), whole);
+  const NodeId stepped = note(must(graph_.add(ops::row("mul"), {ramp, number(step)})), whole);
+  return note(must(graph_.add(ops::row("add"), {stepped, number(first)})), whole);
+}
+
 void AnyGenerator::update_rows(const OpRow& row, NodeId from) {
   if (random_.chance(20)) {  // a cache of one element that is a number of the text
     const auto& number = std::get<ir::ConstantPayload>(graph_.node(add_literal(dtype(from))).payload);
@@ -257,11 +269,16 @@ void AnyGenerator::update_rows(const OpRow& row, NodeId from) {
   Shape wanted = shape(from);
   wanted[at] =
       Dim(static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(std::min<std::int64_t>(size, 9) + 1))));
+  const Known known{std::max(known_[from].magnitude, 4.0), known_[from].leaf, known_[from].lattice};
+  if (random_.chance(30)) {
+    const NodeId each = unlike_positions(size, Shape(wanted.begin(), wanted.begin() + axis + 1));
+    attempt(row, {from, each, new_input(dtype(from), wanted)}, ir::UpdatePayload{axis, false}, known);
+    return;
+  }
   const Shape starts(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(random_.below(at + 1)));
   const NodeId where = positions(size, starts);
   const NodeId rows = new_input(dtype(from), wanted);
-  attempt(row, {from, where, rows}, ir::UpdatePayload{axis, random_.chance(50)},
-          {std::max(known_[from].magnitude, 4.0), known_[from].leaf, known_[from].lattice});
+  attempt(row, {from, where, rows}, ir::UpdatePayload{axis, random_.chance(50)}, known);
 }
 
 // --- folds -----------------------------------------------------------------------------------------------------------

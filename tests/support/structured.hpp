@@ -34,6 +34,7 @@ class AnyGenerator : public Generator {
   void gather(const OpRow& row, NodeId from);
   void take_along(const OpRow& row, NodeId from);
   void scatter(const OpRow& row, NodeId from);
+  NodeId unlike_positions(std::int64_t size, const Shape& of);
   void update_rows(const OpRow& row, NodeId from);
   void reduction(const OpRow& row, NodeId from);
   void scan(const OpRow& row, NodeId from);

@@ -32,7 +32,7 @@ class MaskSearch {
   MaskSearch(const ir::Graph& graph, const Loops& loops, const AttentionAxes& axes)
       : graph_(graph),
         loops_(loops),
-        conditions_(graph, loops, axes.m.empty() ? -1 : axes.m.back(), axes.k[0], batch_of(axes)) {}
+        conditions_(graph, loops, axes.m.empty() ? -1 : axes.m.back(), axes.k, batch_of(axes)) {}
 
   MaskBounds run(ValueId score) {
     visit(score, {});
@@ -169,7 +169,6 @@ void MaskSearch::visit_product(const Value& product, Path path) {
 }  // namespace
 
 void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  if (tile.axes.k.size() != 1) return;
   tile.mask = MaskSearch(graph, loops, tile.axes).run(tile.values.score);
 }
 

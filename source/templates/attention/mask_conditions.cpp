@@ -66,6 +66,26 @@ Necessary either(const Necessary& a, const Necessary& b) {
   return joined;
 }
 
+MaskConditions::MaskConditions(const ir::Graph& graph, const Loops& loops, int m, const std::vector<int>& k,
+                               segment::AxisSet batch)
+    : graph_(graph),
+      loops_(loops),
+      m_(m),
+      k_(k.size() == 1 ? k[0] : static_cast<int>(loops.axes.size())),
+      keys_(count_along(loops, k)),
+      batch_(batch) {
+  if (k.size() == 1) return;
+  std::vector<std::int64_t> sizes;
+  for (const int axis : k) sizes.push_back(loops.axes[static_cast<std::size_t>(axis)].size);
+  const std::vector<Expr> digits = index::delinearize(Expr::axis(k_, keys_), sizes);
+  for (std::size_t i = 0; i < k.size(); ++i) key_axes_.emplace(k[i], digits[i]);
+}
+
+/// Keys of a cache in pages are numbered by two axes, and bounds are of one number.
+Expr MaskConditions::of_one_key_axis(const Expr& expr) const {
+  return key_axes_.empty() ? expr : index::substitute(expr, key_axes_);
+}
+
 ops::Role MaskConditions::role_of(ValueId id) const {
   return value(id).kind == Value::Kind::compute ? node(id).op->role : ops::Role::none;
 }
@@ -85,7 +105,7 @@ std::optional<Expr> MaskConditions::sum_of_positions(ValueId id) {
   const Value& own = value(id);
   if (const auto number = number_of(graph_, own)) return ir::whole_number(*number);
   if (own.kind == Value::Kind::position)
-    return node(id).op->role == ops::Role::iota ? std::optional(own.offset) : std::nullopt;
+    return node(id).op->role == ops::Role::iota ? std::optional(of_one_key_axis(own.offset)) : std::nullopt;
   const ir::PositionArithmetic arithmetic = ir::position_arithmetic_of(role_of(id));
   if (arithmetic == nullptr) return std::nullopt;
   std::vector<Expr> operands;
@@ -181,10 +201,10 @@ std::int64_t floor_of(std::int64_t a, std::int64_t divisor) { return a / divisor
 /// none.
 bool MaskConditions::is_near(const index::Expr& others, const MaskLine& line) const {
   constexpr std::int64_t kNear = kFarthestBound / 8;
-  const auto size = [&](int axis) { return axis < 0 ? 1 : loops_.axes[static_cast<std::size_t>(axis)].size; };
+  const std::int64_t rows = m_ < 0 ? 1 : loops_.axes[static_cast<std::size_t>(m_)].size;
   const index::Interval interval = index::interval_of(others);
-  return interval.low > -kNear && interval.high < kNear && std::abs(line.constant) < kNear && size(k_) < kNear &&
-         size(m_) < kNear / std::max<std::int64_t>(1, std::abs(line.slope));
+  return interval.low > -kNear && interval.high < kNear && std::abs(line.constant) < kNear && keys_ < kNear &&
+         rows < kNear / std::max<std::int64_t>(1, std::abs(line.slope));
 }
 
 /// Where the expression is not above 0.
@@ -243,9 +263,9 @@ Necessary MaskConditions::where_chosen(const Value& choice, bool first) {
   const auto within = [&](const segment::Predicate& predicate, bool truth) {
     Necessary all{.never = !truth};
     for (const segment::Predicate::Range& range : predicate.ranges) {
-      const Expr before = Expr(0) - range.value, behind = range.value - (range.size - 1);
+      const Expr at = of_one_key_axis(range.value), before = Expr(0) - at, behind = at - (range.size - 1);
       all = truth ? both(both(all, not_above_zero(before)), not_above_zero(behind))
-                  : either(either(all, not_above_zero(range.value + 1)), not_above_zero(Expr(1) - behind));
+                  : either(either(all, not_above_zero(at + 1)), not_above_zero(Expr(1) - behind));
     }
     return all;
   };

@@ -1,6 +1,7 @@
 // What positions a mask may leave, from the values of loops that it is made of.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -28,9 +29,10 @@ struct Case {
 /// anything anywhere.
 class MaskConditions {
  public:
-  /// `batch`: the axes at whose positions data is the same for all rows and keys.
-  MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, int k, segment::AxisSet batch)
-      : graph_(graph), loops_(loops), m_(m), k_(k), batch_(batch) {}
+  /// `k`: the axes of keys, outermost first, which count as one; `batch`: those at whose positions data is the same for
+  /// all rows and keys.
+  MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, const std::vector<int>& k,
+                 segment::AxisSet batch);
 
   // Data is followed where it is an i32 of the batch alone that is compared as it is with positions: in a sum it might
   // wrap.
@@ -46,6 +48,7 @@ class MaskConditions {
  private:
   [[nodiscard]] const segment::Value& value(segment::ValueId id) const { return loops_.values[id]; }
   [[nodiscard]] const ir::Node& node(segment::ValueId id) const { return graph_.node(value(id).node); }
+  [[nodiscard]] index::Expr of_one_key_axis(const index::Expr& expr) const;
   [[nodiscard]] std::optional<index::Expr> position_of(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> sum_of_positions(segment::ValueId id);
   [[nodiscard]] std::optional<index::Expr> data_of(segment::ValueId id) const;
@@ -63,7 +66,9 @@ class MaskConditions {
   const ir::Graph& graph_;
   const segment::Loops& loops_;
   const int m_, k_;
+  const std::int64_t keys_;
   const segment::AxisSet batch_;
+  std::map<index::AxisId, index::Expr> key_axes_;  ///< by the position of the key, where they are several
   int work_ = 4000;
 };
 
