@@ -3,6 +3,7 @@
     python cached_attention.py [SEQUENCES CAPACITY HELD PARTS]...      (8 2048 2048 128,256; a part of 0: the default)
 
 32 heads on 8 of keys, size 128, float16, beside a copy of 512 MiB. `of copy` is of the bytes of keys and values held.
+A part that is written as pN is the default, of caches in pages of N positions, in random order.
 """
 
 import sys
@@ -25,14 +26,24 @@ def bytes_per_us_of_copy(device):
 
 
 def measure(device, copied, sequences, capacity, held, part):
-    cache = [sequences, KEY_HEADS, capacity, SIZE]
+    page = int(part[1:]) if part[0] == "p" else 0
+    cache = [sequences * capacity, KEY_HEADS, SIZE] if page else [sequences, KEY_HEADS, capacity, SIZE]
     graph = vkfuse.Graph("cached attention")
     q = graph.input("q", "float16", [sequences, HEADS, 1, SIZE])
     keys, values = graph.input("keys", "float16", cache), graph.input("values", "float16", cache)
     starts = graph.input("starts", "int32", [sequences])
-    graph.output("y", vkfuse.cached_attention(q, keys, values, starts, part=part))
-    queries = np.random.default_rng(1).standard_normal((sequences, HEADS, 1, SIZE)).astype(np.float16)
+    random = np.random.default_rng(1)
+    queries = random.standard_normal((sequences, HEADS, 1, SIZE)).astype(np.float16)
+    tables = {}
+    if page:
+        pages = random.permutation(sequences * capacity // page).astype(np.int32)
+        tables["table"] = pages.reshape(sequences, capacity // page)
+        table = graph.input("table", "int32", [sequences, capacity // page])
+        graph.output("y", vkfuse.paged_attention(q, keys, values, table, starts, page=page))
+    else:
+        graph.output("y", vkfuse.cached_attention(q, keys, values, starts, part=int(part)))
     given = {
+        **tables,
         "q": queries,
         "keys": np.ones(cache, np.float16),
         "values": np.ones(cache, np.float16),
@@ -41,7 +52,7 @@ def measure(device, copied, sequences, capacity, held, part):
     kernels = microseconds(graph.compile(device).profile(**{name: device.array(one) for name, one in given.items()}))
     moved = 2 * 2 * sequences * KEY_HEADS * held * SIZE
     print(
-        f"{sequences:3} x {capacity:6}, {held:6} held, part {part or 'default':>7}: {sum(kernels):7.1f} us, "
+        f"{sequences:3} x {capacity:6}, {held:6} held, part {part if part != "0" else "default":>7}: {sum(kernels):7.1f} us, "
         f"{100 * moved / sum(kernels) / copied:3.0f} % of copy, kernels {' '.join(f'{us:.1f}' for us in kernels)}",
         flush=True,
     )
@@ -54,7 +65,7 @@ def main():
     words = sys.argv[1:]
     cases = [[*map(int, words[i : i + 3]), words[i + 3]] for i in range(0, len(words), 4)]
     for sequences, capacity, held, parts in cases or [[*case, "0"] for case in CASES]:
-        for part in map(int, parts.split(",")):
+        for part in parts.split(","):
             measure(device, copied, sequences, capacity, held, part)
 
 

@@ -1,7 +1,7 @@
 """What a step of generation takes, one token a sequence, in us: layers of Llama-8B with random weights.
 
     python generation.py [WEIGHTS [LAYERS [SEQUENCES [KEYS]]]]...     (f16 4 1 2048; weights are f16, int8 or int4)
-    python generation.py products                                     (a vector times matrices of each kind of weights)
+    python generation.py products [VECTORS]...                        (1: times matrices of each kind of weights)
 
 Beside the kernels' times: how long the bytes that a step reads would take at the rate of a copy of 512 MiB, and what a
 step takes on the host's clock, which waits for each. int8 weights have a scale for each row, int4 one for each 128.
@@ -120,10 +120,10 @@ def measure_step(copied, kind, layers, sequences, keys):
     return whole
 
 
-def measure_products(copied):
+def measure_products(copied, vectors):
     for rows, columns in ((28672, 8192), (8192, 28672), (14336, 4096), (4096, 14336), (4096, 4096)):
         for kind in ("f16", "int8", "int4"):
-            for sequences in (1, 4) if (rows, kind) == (14336, "f16") else (1,):
+            for sequences in vectors:
                 graph = vkfuse.Graph("product")
                 x = graph.input("x", "float16", [sequences, columns])
                 graph.output("y", product(graph, x, "weights", rows, columns, kind))
@@ -138,8 +138,8 @@ def main():
     copied = bytes_per_us_of_copy(vkfuse.default_device())
     print(f"{vkfuse.default_device().name}: copy {copied / 1e3:.0f} GB/s", flush=True)
     words = sys.argv[1:]
-    if words == ["products"]:
-        return measure_products(copied)
+    if words[:1] == ["products"]:
+        return measure_products(copied, [int(word) for word in words[1:]] or [1])
     starts = [i for i, word in enumerate(words) if not word.isdigit()] or [0]
     for begin, end in zip(starts, [*starts[1:], len(words)]):
         given = words[begin:end] or ["f16"]

@@ -119,7 +119,8 @@ class Emitter {
   [[nodiscard]] SubByteNumbers sub_byte_numbers(const UnpackedField& field, int group) const;
   [[nodiscard]] Code sub_byte_value(const SubByteNumbers& numbers) const;
   void write_sub_byte_function(const Code& name, const Code& value);
-  void write_sub_byte_functions();
+  /// Those of fields in chunks as they are now (chunk_).
+  void write_sub_byte_functions(const UnpackedFields& fields);
   /// One group of a field's floats, from the words of its load.
   [[nodiscard]] Code sub_byte_group(ValueId id, int group, const Code& register_index) const;
 

@@ -9,11 +9,51 @@ namespace vkfuse::lowering {
 using index::Expr;
 using schedule::AccessKind;
 
+/// What is loaded once for a chunk is one number, and so is what is computed of such.
+bool OperandEmitter::differs_in_chunk(const Part& part, ValueId id) const {
+  const Value& value = loops_.values[id];
+  if ((value.axes & part.along) == 0) return false;
+  if (value.kind == Value::Kind::load)
+    return schedule_.loads[id].kind != AccessKind::scalar && schedule_.loads[id].kind != AccessKind::uniform;
+  const auto differs = [&](ValueId operand) {
+    const auto is_in = [&](const std::vector<ValueId>& list) {
+      return std::find(list.begin(), list.end(), operand) != list.end();
+    };
+    return is_in(part.vectors) || is_in(part.per_element);
+  };
+  return value.kind != Value::Kind::compute || !value.data.empty() || std::ranges::any_of(value.operands, differs);
+}
+
+void OperandEmitter::find_fields(Part& part, const std::vector<ValueId>& requested) const {
+  Scope scope;
+  set_axes(scope, part, true);
+  const auto is_in = [](const std::vector<ValueId>& list, ValueId id) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  for (auto& [id, field] : find_sub_byte_fields({graph_, loops_, schedule_, part.elements, scope.axes, kElement})) {
+    if (is_in(part.per_element, id) && is_in(part.vectors, field.load)) part.fields.emplace(id, std::move(field));
+  }
+  if (part.fields.empty()) return;
+  // What only led to them is not computed.
+  std::vector<ValueId> numbers;
+  for (const auto& field : part.fields) numbers.push_back(field.first);
+  std::set<ValueId> computed, wanted(requested.begin(), requested.end());
+  for (const ValueId one : requested) {
+    for (const ValueId id : schedule::backward_slice_of(loops_, one, numbers)) {
+      computed.insert(id);
+      wanted.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
+    }
+  }
+  std::erase_if(part.fields, [&](const auto& field) { return wanted.count(field.first) == 0; });
+  std::erase_if(part.per_element, [&](ValueId id) { return computed.count(id) == 0; });
+}
+
 OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
   Part part;
   part.name = std::move(spec.name);
   part.own = spec.own;
   part.along = spec.along;
+  part.flattened = spec.flattened;
   part.elements = spec.elements;
   part.known = std::move(spec.known);
   const std::vector<ValueId>& known = part.known;
@@ -29,12 +69,13 @@ OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
     if (summed) after.insert(id);
     if (value.kind == Value::Kind::load && (schedule_.loads[id].kind == AccessKind::vector || is_unaligned(id))) {
       part.vectors.push_back(id);
-    } else if (summed || (value.axes & part.along) != 0) {
+    } else if (summed || differs_in_chunk(part, id)) {
       part.per_element.push_back(id);
     } else {
       part.per_chunk.push_back(id);
     }
   }
+  if (spec.has_fields) find_fields(part, spec.requested);
   for (ValueId id : part.per_element) {
     used.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
     used.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
@@ -44,6 +85,7 @@ OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
       if (used.count(id) != 0) part.function_inputs.push_back(id);
     }
   }
+  for (const auto& field : part.fields) part.function_inputs.push_back(field.first);
   part.function_inputs.insert(part.function_inputs.end(), known.begin(), known.end());
   return part;
 }
@@ -187,10 +229,19 @@ Result<std::map<ValueId, Code>> OperandEmitter::load_chunk(Scope& scope, const P
 
 std::map<ValueId, Code> OperandEmitter::unpack_group(const Part& part, int group, const Code& register_index) {
   std::map<ValueId, Code> groups;
+  const auto is_passed = [&](ValueId id) {
+    return std::find(part.function_inputs.begin(), part.function_inputs.end(), id) != part.function_inputs.end();
+  };
   for (ValueId id : part.vectors) {
+    if (!part.fields.empty() && !is_passed(id)) continue;
     groups[id] = code("{}_{}", names_.values[id], group);
     main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id],
                unpacked(id, group, is_kept(part, id) ? "" : register_index));
+  }
+  for (const auto& [id, field] : part.fields) {
+    groups[id] = code("{}_{}", names_.values[id], group);
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id],
+               sub_byte_group(id, group, is_kept(part, field.load) ? "" : register_index));
   }
   return groups;
 }

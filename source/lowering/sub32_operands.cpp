@@ -43,7 +43,7 @@ Code chosen_word(const Code& low, const Code& high, bool alike, const Code& yes,
 bool OperandEmitter::is_loaded_alone(const TileOperand& tile_operand, ValueId load) const {
   const std::vector<ValueId>& vectors = tile_operand.part.vectors;
   return vectors.size() == 1 && vectors.front() == load && loops_.values[load].kind == Value::Kind::load &&
-         !is_unaligned(load) && tile_operand.beside.empty();
+         !is_unaligned(load) && schedule_.loads[load].repeat == 1 && tile_operand.beside.empty();
 }
 
 /// Chunks of neighbouring positions along k are brought by one thread, which turns them.

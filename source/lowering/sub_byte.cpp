@@ -60,7 +60,7 @@ void Emitter::write_sub_byte_function(const Code& name, const Code& value) {
 }
 
 /// Functions and constants are written once for all groups that are alike.
-void Emitter::write_sub_byte_functions() {
+void Emitter::write_sub_byte_functions(const UnpackedFields& fields) {
   std::map<std::vector<SubByteNumbers::Taken>, Code> functions;  // names by what they are
   std::map<std::vector<std::uint32_t>, Code> constants;
   const auto named = [&](auto& known, const auto& of, const char* stem) {
@@ -69,7 +69,7 @@ void Emitter::write_sub_byte_functions() {
     if (first) name = unique(stem);
     return std::pair(name, first);
   };
-  for (const auto& [id, field] : found_.sub_byte_fields) {
+  for (const auto& [id, field] : fields) {
     for (int g = 0; g < chunk_.groups; ++g) {
       const SubByteNumbers numbers = sub_byte_numbers(field, g);
       const auto [function, first_function] = named(functions, numbers.taken, "field_values");

@@ -12,7 +12,7 @@ std::vector<SubByteElement> elements_of(const SubByteInput& in, const schedule::
   const int repeat = in.schedule.loads[field.load].repeat;
   std::vector<SubByteElement> elements;
   int lowest = 32;  // that is among the bits of the exponent
-  for (int e = 0; e < in.schedule.chunk_size; ++e) {
+  for (int e = 0; e < in.elements; ++e) {
     const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {
       const index::Expr at = index::substitute(index::substitute(offset, in.axes), {{in.element_axis, index::Expr(e)}});
       return at.is_constant() ? std::optional(at.constant()) : std::nullopt;

@@ -27,6 +27,7 @@ struct SubByteInput {
   const ir::Graph& graph;
   const segment::Loops& loops;
   const schedule::Schedule& schedule;                ///< the fields of its loads that are vectors are found
+  int elements;                                      ///< of a chunk
   const std::map<index::AxisId, index::Expr>& axes;  ///< loop axes of an element of a chunk
   index::AxisId element_axis;                        ///< that counts the elements of a chunk
 };

@@ -2,6 +2,7 @@
 #include "lowering/tile_operands.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "schedule/operands.hpp"
 
@@ -39,7 +40,6 @@ std::vector<ValueId> OperandEmitter::take_row_values(const TileOperandSpec& spec
   return known;
 }
 
-/// Not where a load waits for another, which says where it is.
 bool OperandEmitter::can_prefetch(const TileOperand& tile_operand) const {
   int words = 0;
   for (ValueId id : tile_operand.part.vectors) {
@@ -47,10 +47,7 @@ bool OperandEmitter::can_prefetch(const TileOperand& tile_operand) const {
     words += schedule::registers_of_chunk(schedule_.loads[id], size_of(dtype_of(loops_.values[id])),
                                           tile_operand.part.elements);
   }
-  const bool data = std::any_of(tile_operand.part.vectors.begin(), tile_operand.part.vectors.end(),
-                                [&](ValueId id) { return !loops_.values[id].data.empty(); });
-  return target_.type != DeviceType::cpu && !data &&
-         schedule::is_double_buffered(words, tile_operand.staging.iterations);
+  return target_.type != DeviceType::cpu && schedule::is_double_buffered(words, tile_operand.staging.iterations);
 }
 
 OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec spec) {
@@ -71,17 +68,20 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
   tile_operand.part = make_part({.name = unique(names_.values[spec.value] + "_factor"),
                                  .own = own.id,
                                  .along = along,
+                                 .flattened = spec.flattened,
                                  .elements = spec.elements,
                                  .values = std::move(spec.backward_slice),
                                  .requested = std::move(requested),
-                                 .known = std::move(known)});
-  tile_operand.part.flattened = spec.flattened;
+                                 .known = std::move(known),
+                                 .has_fields = spec.has_fields});
   tile_operand.part.kept = std::move(spec.kept);
   tile_operand.plain = alone && tile_operand.part.vectors.size() == 1 && tile_operand.beside.empty();
   tile_operand.tile = unique(names_.values[spec.value] + "_tile");
   tile_operand.staging.chunks = std::int64_t{spec.extent} * spec.k_extent / spec.elements;
   tile_operand.staging.iterations = schedule::ceil_div(tile_operand.staging.chunks, schedule_.workgroup);
   tile_operand.staging.prefetched = can_prefetch(tile_operand);
+  for (const ValueId id : loads_of_chunks(tile_operand))
+    tile_operand.ahead.emplace(id, unique(names_.values[id] + "_ahead"));
   unroll_where_it_pays(tile_operand);
   return tile_operand;
 }
@@ -91,6 +91,14 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
 void OperandEmitter::unroll_where_it_pays(TileOperand& tile_operand) const {
   tile_operand.staging.unrolled =
       tile_operand.staging.prefetched || (!tile_operand.beside.empty() && target_.type != DeviceType::cpu);
+}
+
+void OperandEmitter::write_fields(const TileOperand& tile_operand) {
+  const UnpackedFields& fields = tile_operand.part.fields;
+  if (fields.empty()) return;
+  use_chunks_of(tile_operand.part);
+  found_.sub_byte_fields.insert(fields.begin(), fields.end());
+  write_sub_byte_functions(fields);
 }
 
 Result<void> OperandEmitter::tile_operand_function(TileOperand& tile_operand) {
@@ -227,13 +235,39 @@ void OperandEmitter::declare_prefetch(const TileOperand& tile_operand) {
       main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, prefetch_extent(tile_operand));
     }
   }
-  for (ValueId id : loads_of_chunks(tile_operand.part))
-    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), names_.values[id], prefetch_extent(tile_operand));
+  for (ValueId id : loads_of_chunks(tile_operand))
+    main_.line("{} {}{};", scalar_type(loops_.values[id].node), tile_operand.ahead.at(id),
+               prefetch_extent(tile_operand));
 }
 
-std::vector<ValueId> OperandEmitter::loads_of_chunks(const Part& part) const {
+std::vector<ValueId> OperandEmitter::led_to(const Part& part, std::set<ValueId> wanted) const {
+  std::vector<ValueId> all;
+  for (std::size_t i = part.per_chunk.size(); i-- > 0;) {
+    const ValueId id = part.per_chunk[i];
+    if (wanted.count(id) == 0) continue;
+    wanted.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
+    wanted.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+    all.push_back(id);
+  }
+  std::ranges::reverse(all);
+  return all;
+}
+
+std::vector<ValueId> OperandEmitter::positions_of_vectors(const Part& part) const {
+  std::set<ValueId> wanted;
+  for (const ValueId id : part.vectors) wanted.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+  return led_to(part, std::move(wanted));
+}
+
+std::vector<ValueId> OperandEmitter::values_of_chunk(const TileOperand& tile_operand) const {
+  const Part& part = tile_operand.part;
+  if (!tile_operand.staging.prefetched) return part.per_chunk;
+  return led_to(part, {part.function_inputs.begin(), part.function_inputs.end()});
+}
+
+std::vector<ValueId> OperandEmitter::loads_of_chunks(const TileOperand& tile_operand) const {
   std::vector<ValueId> loads;
-  for (ValueId id : part.per_chunk) {
+  for (ValueId id : values_of_chunk(tile_operand)) {
     const Value& value = loops_.values[id];
     if (value.kind == Value::Kind::load && value.data.empty() && value.predicates.empty()) loads.push_back(id);
   }
@@ -254,12 +288,13 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& 
 
 Result<void> OperandEmitter::fetch_chunk(const TileOperand& tile_operand) {
   Scope scope = part_scope(tile_operand.part);
+  VKF_CHECK_OK(emit_values(scope, positions_of_vectors(tile_operand.part)));
   for (ValueId id : tile_operand.part.vectors) {
     if (!is_kept(tile_operand.part, id)) load_vectors(scope, id, register_index(tile_operand), true);
   }
-  for (ValueId id : loads_of_chunks(tile_operand.part)) {
+  for (ValueId id : loads_of_chunks(tile_operand)) {
     VKF_CHECK_OK(emit_value(scope, id));
-    main_.line("{}_ahead{} = {};", names_.values[id], register_index(tile_operand), use(scope, id));
+    main_.line("{}{} = {};", tile_operand.ahead.at(id), register_index(tile_operand), use(scope, id));
   }
   return {};
 }
@@ -334,11 +369,11 @@ void OperandEmitter::declare_tile(const TileOperand& tile_operand) {
 
 Result<void> OperandEmitter::load_staged_chunk(const TileOperand& tile_operand, Scope& scope) {
   if (tile_operand.staging.prefetched) {
-    for (ValueId id : loads_of_chunks(tile_operand.part))
-      scope.names[id] = names_.values[id] + "_ahead" + register_index(tile_operand);
+    for (ValueId id : loads_of_chunks(tile_operand))
+      scope.names[id] = tile_operand.ahead.at(id) + register_index(tile_operand);
   }
   for (const auto& [id, array] : tile_operand.of_rows) scope.names[id] = array + "[row]";
-  for (ValueId id : tile_operand.part.per_chunk) {
+  for (ValueId id : values_of_chunk(tile_operand)) {
     if (!tile_operand.encoding.copied && scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
   }
   if (!tile_operand.staging.prefetched) {
@@ -365,11 +400,18 @@ void OperandEmitter::put_components(const TileOperand& tile_operand, Scope& scop
   const DType component = *tile_operand.encoding.component;
   const std::vector<Code> words = sub32_words(tile_operand, scope, component);
   const Code word = tile_word(component, tile_operand.per_word());
-  const Code all = words.size() == 1 ? words.front() : code("{}({})", word, listed(words));
-  main_.line("{}[{}{} * {}u + {}] = {};", tile_operand.tile,
-             tile_operand.begin > 0 ? code("{}u + ", tile_operand.begin) : "", along_k ? "row" : "column",
-             tile_operand.row_words(), along_k ? "column" : "row",
-             inside.empty() ? all : code("{} ? {} : {}(0)", inside, all, word));
+  const auto parts = static_cast<std::size_t>(std::max(tile_operand.part.elements / tile_operand.per_word(), 1));
+  const std::size_t each = words.size() / parts;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::vector<Code> own(words.begin() + static_cast<std::ptrdiff_t>(i * each),
+                                words.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+    const Code all = own.size() == 1 ? own.front() : code("{}({})", word, listed(own));
+    const Code place = along_k ? "column" : "row";
+    main_.line("{}[{}{} * {}u + {}] = {};", tile_operand.tile,
+               tile_operand.begin > 0 ? code("{}u + ", tile_operand.begin) : "", along_k ? "row" : "column",
+               tile_operand.row_words(), parts == 1 ? place : code("{} * {}u + {}u", place, parts, i),
+               inside.empty() ? all : code("{} ? {} : {}(0)", inside, all, word));
+  }
 }
 
 void OperandEmitter::put_vec4s(const TileOperand& tile_operand, Scope& scope, const Code& inside) {

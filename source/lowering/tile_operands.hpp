@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 
 #include "lowering/components.hpp"
 #include "lowering/emitter.hpp"
@@ -33,6 +35,7 @@ class OperandEmitter : public Emitter {
     std::vector<ValueId> vectors;  ///< loaded by main() for the whole chunk
     std::vector<ValueId> kept;     ///< of these, what all chunks of a thread have alike: loaded once
     std::vector<ValueId> per_chunk, per_element;
+    UnpackedFields fields;                 ///< floats that main() takes out of vectors' words
     std::vector<ValueId> function_inputs;  ///< parameters of the function
     std::vector<ValueId> known;            ///< the last of these, which the caller knows, like sums
     std::vector<std::string> coordinates;  ///< and positions
@@ -43,9 +46,11 @@ class OperandEmitter : public Emitter {
     Code name;
     index::AxisId own = kN;
     segment::AxisSet along = 0;
+    bool flattened = false;
     int elements = 1;
     std::vector<ValueId> values, requested;
     std::vector<ValueId> known = {};
+    bool has_fields = false;  ///< see TileOperandSpec
   };
   /// An operand of contractions whose elements are staged in shared memory, tile by tile.
   struct TileOperand {
@@ -79,6 +84,7 @@ class OperandEmitter : public Emitter {
     Encoding encoding;
     Staging staging;
     std::vector<std::pair<ValueId, Code>> beside;  ///< what the function gives too: a value, and its name
+    std::map<ValueId, Code> ahead;                 ///< registers of what a chunk has once, while it is in flight
     /// What is known of each row, and the array that has it; chunks lie along k.
     std::map<ValueId, Code> of_rows;
 
@@ -108,6 +114,7 @@ class OperandEmitter : public Emitter {
     std::vector<std::pair<ValueId, Code>> beside = {};
     std::map<ValueId, Code> of_rows = {};  ///< of these, the operand takes what its values ask for
     std::vector<ValueId> kept = {};        ///< see schedule::kept_along_sum()
+    bool has_fields = false;               ///< main() calls write_fields()
   };
 
   // --- parts (parts.cpp) -----------------------------------------------------------------------------------
@@ -116,6 +123,10 @@ class OperandEmitter : public Emitter {
   void unroll_where_it_pays(TileOperand& tile_operand) const;
   /// Its elements go to cooperative matrices of this component type, or to integer dot products.
   void make_sub32(TileOperand& tile_operand, std::optional<DType> component, bool integer_dot) const;
+  /// Numbers of a few bits are floats that main() takes out of the words of vectors.
+  void find_fields(Part& part, const std::vector<ValueId>& requested) const;
+  /// What main() needs for it, before anything is loaded.
+  void write_fields(const TileOperand& tile_operand);
   /// Its array in shared memory.
   void declare_tile(const TileOperand& tile_operand);
   [[nodiscard]] Scope part_scope(const Part& part);
@@ -186,8 +197,16 @@ class OperandEmitter : public Emitter {
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
   void set_axes(Scope& scope, const Part& part, bool element) const;
+  /// Whether a value differs within chunks of the part, those of its operands being sorted.
+  [[nodiscard]] bool differs_in_chunk(const Part& part, ValueId id) const;
+  /// Of what is computed once for a chunk, what says where its vectors are.
+  [[nodiscard]] std::vector<ValueId> positions_of_vectors(const Part& part) const;
   /// Of what is computed once for a chunk, the loads whose position waits for no other load.
-  [[nodiscard]] std::vector<ValueId> loads_of_chunks(const Part& part) const;
+  [[nodiscard]] std::vector<ValueId> loads_of_chunks(const TileOperand& tile_operand) const;
+  /// What is computed once for a chunk after its vectors have been loaded, ahead of their use or not.
+  [[nodiscard]] std::vector<ValueId> values_of_chunk(const TileOperand& tile_operand) const;
+  /// Of what is computed once for a chunk, what leads to some values.
+  [[nodiscard]] std::vector<ValueId> led_to(const Part& part, std::set<ValueId> wanted) const;
   [[nodiscard]] std::vector<ValueId> take_row_values(const TileOperandSpec& spec, const std::vector<ValueId>& requested,
                                                      TileOperand& tile_operand) const;
   [[nodiscard]] bool can_prefetch(const TileOperand& tile_operand) const;

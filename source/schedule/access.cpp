@@ -231,7 +231,7 @@ int words_around(const AccessPlan& plan, int elements) { return plan.step == 1 ?
 int registers_of_chunk(const AccessPlan& plan, int element_bytes, int elements) {
   // Of a shifted one where its run begins, too.
   return plan.kind == AccessKind::unaligned ? words_around(plan, elements) + 1
-                                            : std::max(1, elements * element_bytes / 4);
+                                            : std::max(1, elements / plan.repeat * element_bytes / 4);
 }
 
 Widths moved_widths(const ir::Graph& graph, const Loops& loops, segment::AxisSet axes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/sub_byte.hpp"
 #include "schedule/traffic.hpp"
 
 namespace vkfuse::schedule {
@@ -10,6 +11,12 @@ using segment::AxisSet;
 using segment::Loops;
 using segment::Value;
 using segment::ValueId;
+
+namespace {
+
+constexpr int kMostOfAChunk = 8;  ///< elements of an operand
+
+}  // namespace
 
 std::vector<int> axes_in(const Loops& loops, AxisSet set) {
   std::vector<int> axes;
@@ -73,23 +80,56 @@ std::optional<int> widest_run(const ir::Graph& graph, const Loops& loops, const 
 
 }  // namespace
 
+namespace {
+
+/// Elements of a chunk along merged axes of which a load reads words, each element for several neighbours, as a byte
+/// has several numbers; 0 where there are none.
+int chunk_of_repeated(const ir::Graph& graph, const Loops& loops, ValueId load, RunAxis run_axis,
+                      const Tuning& tuning) {
+  constexpr int kLongest = 32;
+  int found = 0;
+  Schedule chunks;
+  chunks.vector_axis = run_axis.axis;
+  chunks.transforms.merged_reduction_axes = 2;
+  for (int count = kMostOfAChunk; run_axis.merged && count <= kLongest; count *= 2) {
+    if (loops.axes[static_cast<std::size_t>(run_axis.axis)].size % count != 0) break;
+    chunks.chunk_size = count;
+    const AccessPlan plan = plan_load(graph, loops, tuning, chunks, load);
+    if (plan.kind != AccessKind::vector || plan.repeat == 1) continue;
+    const int bytes = size_of(graph.node(loops.values[load].node).type.dtype);
+    if (found > 0 && plan.vector_bytes < count / plan.repeat * bytes) break;  // one load no longer
+    found = count;
+    if (!run_axis.is_wide) break;
+  }
+  return found;
+}
+
+}  // namespace
+
 Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> backward_slice, RunAxis run_axis,
             const Tuning& tuning) {
   Along result;
-  int smallest = 16;
+  int smallest = 16, repeated = 0;
   std::int64_t alignment = 16;
   for (ValueId id : backward_slice) {
     const Value& load = loops.values[id];
-    if (load.kind != Value::Kind::load || index::stride_of(load.offset, run_axis.axis) != 1) continue;
+    if (load.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(load.node).type.dtype);
+    if (index::stride_of(load.offset, run_axis.axis) != 1) {
+      const int count = chunk_of_repeated(graph, loops, id, run_axis, tuning);
+      repeated = std::max(repeated, count);
+      if (count > 0) result.bytes += static_cast<double>(segment::elements_touched(loops, load)) * bytes;
+      continue;
+    }
     result.bytes += static_cast<double>(segment::elements_touched(loops, load)) * bytes;
     smallest = std::min(smallest, bytes);
     if (const auto count = widest_run(graph, loops, load, run_axis))
       alignment = std::min<std::int64_t>(alignment, *count);
   }
   if (result.bytes == 0) return result;
-  result.elements =
-      static_cast<int>(std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, 8), alignment));
+  result.elements = static_cast<int>(
+      std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, kMostOfAChunk), alignment));
+  result.elements = std::max(result.elements, repeated);
   return result;
 }
 
@@ -122,7 +162,9 @@ void PartAccesses::add_tile_operand(std::span<const ValueId> values, std::span<c
   for (ValueId id : values) {
     if (loops_.values[id].kind == Value::Kind::load && !planned_[id]) alone.push_back(id);
   }
+  part_.transforms.merged_reduction_axes = tile_operand.flattened ? static_cast<int>(axes.size()) : 1;
   plan(merged, values, axes.back(), tile_operand.elements);
+  part_.transforms.merged_reduction_axes = 1;
   for (ValueId id : alone) {
     const auto unaligned = loads_[id].kind == AccessKind::element
                                ? unaligned_access(graph_, merged, merged.values[id], axes.back(), tile_operand.elements)
@@ -161,6 +203,22 @@ double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const Value
     if (loops.values[id].kind == Value::Kind::compute) cost += cost_of(graph.node(loops.values[id].node));
   }
   return cost;
+}
+
+double cost_of_operand(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, ValueId operand) {
+  constexpr double kOfNumber = 3;  // a bitwise instruction, of which GPUs do half as many at a time, and a difference
+  std::vector<ValueId> numbers;
+  for (const ValueId id : backward_slice_of(loops, operand)) {
+    const auto field = sub_byte_number_of(graph, loops, id);
+    if (field && field->shift && schedule.loads[field->load].kind == AccessKind::vector) numbers.push_back(id);
+  }
+  const std::vector<ValueId> computed = backward_slice_of(loops, operand, numbers);
+  const auto is_read = [&](ValueId number) {
+    return number == operand || std::ranges::any_of(computed, [&](ValueId id) {
+             return std::ranges::find(loops.values[id].operands, number) != loops.values[id].operands.end();
+           });
+  };
+  return cost_of(graph, loops, computed) + kOfNumber * static_cast<double>(std::ranges::count_if(numbers, is_read));
 }
 
 segment::AxisSet set_of(std::span<const int> axes) {

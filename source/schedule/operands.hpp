@@ -18,6 +18,8 @@ std::optional<double> number_of(const ir::Graph& graph, const segment::Value& va
 struct RunAxis {
   int axis = 0;
   bool may_shift = false;  ///< runs may begin anywhere
+  bool merged = false;     ///< it stands for several
+  bool is_wide = true;     ///< chunks are long where each element of memory serves several neighbours, else short
 };
 
 /// What lies side by side along an axis, of the loads of a backward slice: bytes, and the widest chunk.
@@ -74,6 +76,10 @@ bool has_few_registers(const Target& target);
 
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
+
+/// The same of an element of an operand, whose numbers of a few bits become floats by two instructions each.
+double cost_of_operand(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule,
+                       segment::ValueId operand);
 
 /// What hardware that multiplies many elements at once can take those of an operand as, casts aside: f16, bf16, i8 or
 /// u8 numbers. An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded. The

@@ -93,7 +93,7 @@ std::optional<SubByteField> sub_byte_field_of(const ir::Graph& graph, const Loop
   if (value.kind == Value::Kind::load) {
     SubByteField field;
     field.load = id;
-    return type == DType::u8 && value.data.empty() ? std::optional(field) : std::nullopt;
+    return type == DType::u8 ? std::optional(field) : std::nullopt;
   }
   if (value.kind != Value::Kind::compute) return std::nullopt;
   std::optional<SubByteField> field = sub_byte_field_of(graph, loops, value.operands[0]);

@@ -144,7 +144,7 @@ double cost_of(const ir::Node& node) {
   return custom != nullptr ? custom->cost : static_cast<double>(node.op->cost);
 }
 
-double compute_cost(const ir::Graph& graph, const Loops& loops, double visited) {
+double compute_cost(const ir::Graph& graph, const Loops& loops, double visited, segment::AxisSet rows) {
   double cost = 0;
   for (const Value& value : loops.values) {
     const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::reduction ||
@@ -152,9 +152,10 @@ double compute_cost(const ir::Graph& graph, const Loops& loops, double visited) 
                           value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::reduction ? ~loops.inner()
-                                  : value.kind == Value::Kind::nested  ? value.axes | value.over
-                                                                       : value.axes;
+    segment::AxisSet axes = value.kind == Value::Kind::reduction ? ~loops.inner()
+                            : value.kind == Value::Kind::nested  ? value.axes | value.over
+                                                                 : value.axes;
+    if ((axes & loops.columns()) != 0) axes |= rows;
     for (std::size_t i = 0; i < loops.axes.size(); ++i)
       evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     if ((axes & loops.columns()) != 0) evaluations *= visited;

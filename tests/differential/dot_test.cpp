@@ -172,9 +172,36 @@ class DotCase {
       const std::int64_t begin = static_cast<std::int64_t>(random_.below(4));
       return Tensor::input(name, dtype_, larger).slice(static_cast<int>(axis), begin, begin + shape[axis].size());
     }
+    if (std::optional<Tensor> several = several_of_each(name, shape)) return *several;
     if (!is_float(dtype_) || !random_.chance(20)) return Tensor::input(name, dtype_, shape);
     if (random_.chance(50)) return Tensor::input(name, DType::i8, shape).cast(dtype_) * 0.015625;  // dequantised
     return relu(Tensor::input(name, dtype_, shape)) * 0.5;
+  }
+
+  /// Neighbours that are one element of memory: numbers of a few bits that share a byte, some with a scale for each
+  /// few, or the same number again.
+  std::optional<Tensor> several_of_each(const std::string& name, const Shape& shape) {
+    if (shape.empty() || !random_.chance(15)) return std::nullopt;
+    const std::int64_t size = shape.back().size(), count = random_.pick(std::vector<int>{2, 2, 4, 8});
+    if (size == 0 || size % count != 0) return std::nullopt;
+    Shape held = shape, each = shape;
+    held.back() = Dim(size / count);
+    each.back() = Dim(size / count);
+    each.emplace_back(count);
+    if (!is_float(dtype_) || random_.chance(30))
+      return Tensor::input(name, dtype_, held).unsqueeze(-1).broadcast_to(each).reshape(shape);
+    const int bits = 8 / static_cast<int>(count);
+    const Tensor shifts = Tensor::iota(DType::u8, {count}, 0) * bits;
+    const Tensor bytes = Tensor::input(name, DType::u8, held).unsqueeze(-1);
+    const Tensor numbers =
+        bit_and(shift_right(bytes, shifts), Tensor::scalar(DType::u8, (1 << bits) - 1)).reshape(shape).cast(dtype_) - 1;
+    const std::int64_t group = 4 * count;
+    if (size % group != 0 || random_.chance(40)) return numbers * 0.125;
+    Shape groups = shape, scales = shape;
+    groups.back() = scales.back() = Dim(size / group);
+    groups.emplace_back(group);
+    scales.emplace_back(1);
+    return (numbers.reshape(groups) * (Tensor::input(name + "_groups", dtype_, scales) * 0.125)).reshape(shape);
   }
 
   Tensor with_epilogue(Tensor x) {

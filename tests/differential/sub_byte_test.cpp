@@ -92,6 +92,31 @@ TEST_P(Fields, AreTheirIntegers) {
   EXPECT_EQ(found, GetParam().field);
 }
 
+/// As an operand of a matmul, either one, with numbers that lie along the sum, some with a scale for each sixteen, and
+/// with numbers that lie across.
+TEST_P(Fields, AreTheirIntegersInMatmuls) {
+  bool found = false;
+  for (const DType type : {DType::f32, DType::f16}) {
+    const Tensor floats = GetParam().build().cast(type);
+    const std::int64_t columns = floats.shape().back().size();
+    const Tensor scales = Tensor::input("scales", type, {kRows, columns / 16, 1});
+    const Tensor scaled = (floats.reshape({kRows, columns / 16, 16}) * (scales * 0.01)).reshape({kRows, columns});
+    const Tensor x = Tensor::input("x", type, {35, columns}), across = Tensor::input("across", type, {35, kRows});
+    for (const ir::Graph& graph :
+         {graph_of({matmul(x, floats.transpose())}), graph_of({matmul(x, scaled.transpose())}),
+          graph_of({matmul(floats, x.transpose())}), graph_of({matmul(across, floats)}),
+          graph_of({matmul(across, scaled)})}) {
+      Build how;
+      how.tuning.matmul = true;
+      const Executable program = compile_graph(graph, how);
+      compare_with_reference(program, graph, data_for({graph, {}, 72, false}),
+                             fmt::format("{} as {}", GetParam().name, name_of(type)));
+      found = found || must(program.explain(Stage::glsl)).find("field_values(") != std::string::npos;
+    }
+  }
+  EXPECT_EQ(found, GetParam().field);
+}
+
 INSTANTIATE_TEST_SUITE_P(OfBytes, Fields, testing::ValuesIn(kForms),
                          [](const auto& form) { return std::string(form.param.name); });
 

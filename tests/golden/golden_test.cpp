@@ -408,6 +408,7 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},
                                {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2},
                                {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1},
+                               {"matmul_int4", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_bias", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_causal", "products", discrete_gpu_with_matrix_products, 1},

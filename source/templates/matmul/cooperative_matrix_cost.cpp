@@ -96,7 +96,7 @@ class StepModel {
     const double of_element = instructions_of_element(chunk, tile_operand.flattened);
     issued_ += subgroups * (model_.loads.chunk + model_.loads.load * chunk.loads + of_element * tile_operand.elements) /
                unit_.subgroup_instructions;
-    issued_ += elements * cost_of(graph_, loops_, backward_slice) / unit_.multiply_adds;
+    issued_ += elements * cost_of_operand(graph_, loops_, schedule_, tile_operand.value) / unit_.multiply_adds;
     add_memory(tile_operand, chunk, extent, subgroups);
     shared_ += model_.step.tile_stores * elements * bytes_ / unit_.shared_memory_bytes;
     fragments_ += model_.step.fragments * tile_.shape.owners() *

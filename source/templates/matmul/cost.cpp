@@ -132,7 +132,7 @@ class MatmulModel {
         batch_ * k_ *
         (tile_operand.second ? n_ * static_cast<double>(tile_.tiles_m) : m_ * static_cast<double>(tile_.tiles_n));
     const std::vector<ValueId> backward_slice = backward_slice_of(loops_, tile_operand.value);
-    compute_ += elements * cost_of(graph_, loops_, backward_slice);
+    compute_ += elements * cost_of_operand(graph_, loops_, schedule_, tile_operand.value);
     const std::vector<ValueId> kept = kept_along_sum(graph_, loops_, schedule_, tile_operand);
     for (ValueId id : backward_slice) {
       const Value& load = loops_.values[id];

@@ -70,7 +70,8 @@ void MatmulEmitter::add_operand(std::size_t number) {
                          .k_extent = shape_.k,
                          .beside = std::move(beside),
                          .of_rows = planned.second ? std::map<ValueId, Code>() : row_arrays_,
-                         .kept = schedule::kept_along_sum(graph_, loops_, schedule_, planned)}));
+                         .kept = schedule::kept_along_sum(graph_, loops_, schedule_, planned),
+                         .has_fields = !tile_.workgroup_scope()}));
   if (tile_.mma() || tile_.integer_dot())
     make_sub32(tile_operands_.back(), tile_.mma() ? std::optional(tile_.mma()->a) : std::nullopt, tile_.integer_dot());
 }
@@ -201,7 +202,10 @@ Result<void> MatmulEmitter::main_function() {
   declare();
   VKF_CHECK_OK(find_row_values());
   const Steps steps = locate_steps();
-  for (const TileOperand& tile_operand : tile_operands_) fetch_kept(tile_operand, across(tile_operand));
+  for (const TileOperand& tile_operand : tile_operands_) {
+    write_fields(tile_operand);
+    fetch_kept(tile_operand, across(tile_operand));
+  }
   const bool prefetched = std::any_of(tile_operands_.begin(), tile_operands_.end(),
                                       [](const TileOperand& tile_operand) { return tile_operand.staging.prefetched; });
   for (const TileOperand& tile_operand : tile_operands_) {

@@ -58,9 +58,10 @@ std::vector<ValueId> kept_along_sum(const ir::Graph& graph, const Loops& loops, 
 }
 
 int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {
+  const int extent = tile_operand.second ? shape.n : shape.m;
+  const int along = tile_operand.along_k ? shape.k : extent;
   int elements = tile_operand.elements;
-  while (elements > 4 && (tile_operand.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup())
-    elements /= 2;
+  while (elements > 4 && (extent * shape.k / elements < shape.workgroup() || along % elements != 0)) elements /= 2;
   return elements;
 }
 

@@ -27,13 +27,14 @@ struct Run {
 /// What is read in one piece across axes, as the weights of a convolution are, is as good as along one of them.
 Run run_along(const Problem& problem, const std::vector<ValueId>& backward_slice, const std::vector<int>& axes) {
   const auto last = static_cast<std::size_t>(axes.back());
-  const auto read = [&](const Loops& loops) {
-    return along(problem.graph, loops, backward_slice, RunAxis{axes.back(), true}, problem.tuning);
+  const auto read = [&](const Loops& loops, bool merged = false) {
+    return along(problem.graph, loops, backward_slice,
+                 RunAxis{axes.back(), true, merged, problem.target.type != DeviceType::cpu}, problem.tuning);
   };
   const Run innermost{read(problem.loops), false, problem.loops.axes[last].size};
   if (axes.size() < 2) return innermost;
   const Loops merged = segment::with_axes_merged(problem.loops, axes, axes.back());
-  const Run all{read(merged), true, merged.axes[last].size};
+  const Run all{read(merged, true), true, merged.axes[last].size};
   return all.along.bytes >= innermost.along.bytes && all.along.elements > innermost.along.elements ? all : innermost;
 }
 

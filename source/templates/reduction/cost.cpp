@@ -63,12 +63,21 @@ double times_from_memory(const Loops& loops, const Value& load, std::int64_t tou
   return times;
 }
 
+/// How many times as long as one of neighbours a vector load of a GPU takes where the vectors of neighbouring threads
+/// are apart, as those of chunks of several vectors are.
+double lines_of_neighbours(const AccessPlan& plan, int element_bytes, int chunk_size, const Target& target) {
+  constexpr double kLine = 128;
+  if (target.type == DeviceType::cpu || plan.kind != AccessKind::vector) return 1;
+  const double apart = static_cast<double>(chunk_size) / plan.repeat * element_bytes;
+  return std::clamp(std::min(apart, kLine) / plan.vector_bytes, 1.0, kLine);
+}
+
 }  // namespace
 
 void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
-  double traffic = static_cast<double>(schedule.cost.bytes_written);
+  double traffic = static_cast<double>(schedule.cost.bytes_written), accesses = 0;
   const double again = cost_of_rereading(loops, target, schedule);
   const std::int64_t visited = visited_chunks(graph, loops, schedule);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -81,7 +90,9 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
     const double walks = times_from_memory(loops, value, touched, device_model(target).caches);
     traffic += static_cast<double>(touched) * (walks + (times - 1) * again);
     if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
-    schedule.cost.loads_executed += times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
+    const std::int64_t loads = times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
+    schedule.cost.loads_executed += loads;
+    accesses += static_cast<double>(loads) * lines_of_neighbours(schedule.loads[i], bytes, schedule.chunk_size, target);
     schedule.cost.transactions +=
         times * ceil_div(executed, subgroup) * lines(schedule.loads[i], bytes, schedule.chunk_size, subgroup);
   }
@@ -94,10 +105,13 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
   }
   schedule.cost.registers = estimated_reduction_registers(graph, loops, schedule);
   const CostModel costs = costs_of(target);
+  segment::AxisSet rows = 0;
+  for (std::size_t i = 0; i < loops.axes.size(); ++i)
+    rows |= loops.axes[i].role == segment::Role::parallel ? segment::AxisSet{1} << i : 0;
   const double share =
       static_cast<double>(visited) / static_cast<double>(std::max<std::int64_t>(1, schedule.launch.reduction_chunks));
-  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share),
-                                          schedule.cost.loads_executed + schedule.cost.stores_executed);
+  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, rows),
+                                          static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed);
 }
 
 }  // namespace vkfuse::schedule

@@ -48,7 +48,8 @@ Result<RelocatableKernel> ReductionEmitter::run() {
     Scope element;
     set_parallel_axes(element, false);
     set_reduction_axes(element, true);
-    found_.sub_byte_fields = find_sub_byte_fields({graph_, loops_, schedule_, element.axes, kElement});
+    found_.sub_byte_fields =
+        find_sub_byte_fields({graph_, loops_, schedule_, schedule_.chunk_size, element.axes, kElement});
   }
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};
@@ -96,7 +97,7 @@ void ReductionEmitter::begin() {
     main_.line("uint reduction_thread = thread % {}u;", threads);
     main_.line("uint row = workgroup * {}u + thread / {}u;", rows, threads);
   }
-  write_sub_byte_functions();
+  write_sub_byte_functions(found_.sub_byte_fields);
   main_.line("bool inside = row < {};", rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
   if (params_.iterations == 1 && !split_) main_.line("uint column = {};", column_of("reduction_thread"));

@@ -78,7 +78,7 @@ bool shifts_alternate(const ir::Graph& graph, const Loops& loops, int axis, Valu
 std::optional<SubByteField> weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows, ValueId id) {
   const auto bits = sub_byte_number_of(graph, loops, id);
   if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
-      !loops.values[bits->load].predicates.empty())
+      !loops.values[bits->load].predicates.empty() || !loops.values[bits->load].data.empty())
     return std::nullopt;
   const AccessPlan& load = rows.loads[bits->load];
   if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;

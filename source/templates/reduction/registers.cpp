@@ -113,7 +113,7 @@ int registers_in_flight(const ir::Graph& graph, const Loops& loops, const Target
     const AccessPlan& plan = schedule.loads[i];
     const bool vector = plan.kind == AccessKind::vector || plan.kind == AccessKind::unaligned;
     const int bytes = size_of(graph.node(value.node).type.dtype);
-    words += vector ? registers_of_chunk(plan, bytes, schedule.chunk_size / plan.repeat) : 1;
+    words += vector ? registers_of_chunk(plan, bytes, schedule.chunk_size) : 1;
     if (plan.repeat > 1) fields = kOfFields;
   }
   return requested_reduction_registers(graph, loops, target, schedule) + std::max(0, words * chunks - kEstimated) +
