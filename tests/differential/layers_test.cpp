@@ -9,6 +9,7 @@
 #include "support/fuzz.hpp"
 #include "support/masks.hpp"
 #include "support/random.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {

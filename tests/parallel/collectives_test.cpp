@@ -199,12 +199,13 @@ TEST(Collectives, OfSymbolicSizes) {
 
 /// all_reduce of elements that ranks give, on rank 0.
 template <typename T>
-std::vector<T> joined_elements(Join join, DType dtype, const std::vector<std::vector<T>>& given) {
+std::vector<T> joined_elements(Join join, DType dtype, const std::vector<std::vector<T>>& given,
+                               const ParallelOptions& options = {}) {
   const int ranks = static_cast<int>(given.size());
   return on_ranks<std::vector<T>>(ranks, [&](int rank, std::shared_ptr<Transport> transport) {
     const auto& own = given[static_cast<std::size_t>(rank)];
     const Tensor x = Tensor::input("x", dtype, {static_cast<std::int64_t>(own.size())});
-    const auto program = must(compile_parallel(device(), transport, {all_reduce(x, join, {ranks, 1})}));
+    const auto program = must(compile_parallel(device(), transport, {all_reduce(x, join, {ranks, 1})}, options));
     const Outputs outputs = must(program.run({{"x", HostView(own)}}));
     const auto values = outputs.at("y").as<T>();
     return std::vector<T>(values.begin(), values.end());
@@ -280,8 +281,11 @@ TEST(Collectives, AreReadAsTheyArePrintedAndRun) {
 /// 2048 + 1 + 1 in f16: 2048 where each sum is rounded, 2050 where the last is.
 TEST(Collectives, HalvesAreAddedUpInFloats) {
   const std::vector<std::vector<std::uint16_t>> given = {{ops::f16_from(2048)}, {ops::f16_from(1)}, {ops::f16_from(1)}};
-  const auto sum = joined_elements<std::uint16_t>(Join::sum, DType::f16, given);
-  EXPECT_EQ(ops::f16_to(sum[0]), 2050);
+  // Where every op rounds, too: else sums of one kernel go on unrounded, however they are written.
+  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+    const auto sum = joined_elements<std::uint16_t>(Join::sum, DType::f16, given, {.compile = {.numerics = numerics}});
+    EXPECT_EQ(ops::f16_to(sum[0]), 2050);
+  }
 }
 
 }  // namespace
