@@ -31,7 +31,8 @@ ExpertChoice choose_experts(const Tensor& logits, std::int64_t chosen, bool reno
 class ExpertBlocks {
  public:
   /// `chosen`: i32 [tokens, chosen], sizes that are numbers; what is below 0 or above is the nearest expert. `rows`: a
-  /// block's, 1 to 1,024; absent: 1 to 128, about half of what an expert gets on average.
+  /// block's, 1 to 1,024; absent: 1 with no more choices than experts, else 16 to 128, about half of what an expert
+  /// gets on average.
   ExpertBlocks(const Tensor& chosen, std::int64_t experts, std::optional<std::int64_t> rows = std::nullopt);
 
   /// The blocks' rows of x [tokens, ...]: [blocks, rows, ...].

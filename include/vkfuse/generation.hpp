@@ -44,22 +44,29 @@ struct CachedAttentionOptions {
 Tensor cached_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const Tensor& starts,
                         const CachedAttentionOptions& options = {});
 
-// Caches in pages. All sequences share a pool of rows [pages * page, key heads, size], `page` of which are a page; a
-// table [batch, pages of a sequence], i32, has the page of the pool in which each sequence's positions are, and is
-// data: whoever hands out pages writes it between steps. An entry below 0 stands for a page that there is not.
+// Caches in pages. All sequences share a pool of rows [pages * page, key heads, size], `page` of which are a page.
+
+/// Where the positions of sequences are in a pool. An entry of the table is data: whoever hands out pages writes it
+/// between steps. One below 0 stands for a page that there is not.
+struct PagedSequences {
+  Tensor table;   ///< i32 [batch, pages of a sequence]: the page of the pool
+  Tensor starts;  ///< the first new position: one i32, or one for each sequence [batch]; below 0 it counts as 0
+  std::int64_t page = 16;  ///< rows of a page; a sequence has 1 to 2^26 positions
+};
 
 /// The row of the pool of each sequence's new positions, start + i for i below `count`: i32 [batch, count], -1 where
-/// the table has no page for it. Starts are one i32, or one for each sequence [batch]; one below 0 counts as 0.
+/// the table has no page for it.
 ///
-///     Tensor at = page_rows(table, starts, 1, 16).reshape({batch});
+///     const PagedSequences pages{table, starts, 16};
+///     Tensor at = page_rows(pages, 1).reshape({batch});
 ///     Tensor keys = pool.update_rows(at, k, 0);  // [4096 * 16, 8, 128], in place; k [batch, 8, 128]
-Tensor page_rows(const Tensor& table, const Tensor& starts, std::int64_t count, std::int64_t page);
+Tensor page_rows(const PagedSequences& pages, std::int64_t count);
 
 /// `cached_attention` of caches in pages: q [batch, heads, queries, size], keys [rows, key heads, size] and values
-/// [rows, key heads, value size] of the pool. The capacity of a sequence is its pages times `page`, whose pages have
-/// 1 to 2^26 positions together. What lies beyond a sequence's positions is not read, nor is its part of the table.
-Tensor paged_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const Tensor& table,
-                       const Tensor& starts, std::int64_t page, const CachedAttentionOptions& options = {});
+/// [rows, key heads, value size] of the pool, which has whole pages. The capacity of a sequence is all of its pages.
+/// What lies beyond a sequence's positions is not read, nor is its part of the table.
+Tensor paged_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const PagedSequences& pages,
+                       const CachedAttentionOptions& options = {});
 
 // Sampling. Logits are [batch, tokens] of floats; what comes of them is computed in f32 (f64 for f64).
 

@@ -107,6 +107,9 @@ class Tensor {
   /// are one number, or one for each position of the first axes, before `axis`. A start below 0 counts as 0, and rows
   /// past the end are left out. With `circular` they go on at the beginning; k is then at most n.
   ///
+  /// Or `starts` has one axis more, of k: a position for each row. Rows whose position is below 0 or past the end are
+  /// left out. Where positions are equal, one of the rows is written, not always the same.
+  ///
   /// Where the result lies in this tensor's buffer (both are bound to it, or the input is donated), a run writes the
   /// rows and touches nothing else: how a cache of keys grows. Elsewhere a run copies this tensor first.
   [[nodiscard]] Tensor update_rows(const Tensor& starts, const Tensor& rows, int axis, bool circular = false) const;

@@ -52,7 +52,8 @@ def measure(device, copied, sequences, capacity, held, part):
     kernels = microseconds(graph.compile(device).profile(**{name: device.array(one) for name, one in given.items()}))
     moved = 2 * 2 * sequences * KEY_HEADS * held * SIZE
     print(
-        f"{sequences:3} x {capacity:6}, {held:6} held, part {part if part != "0" else "default":>7}: {sum(kernels):7.1f} us, "
+        f"{sequences:3} x {capacity:6}, {held:6} held, "
+        f"part {part if part != '0' else 'default':>7}: {sum(kernels):7.1f} us, "
         f"{100 * moved / sum(kernels) / copied:3.0f} % of copy, kernels {' '.join(f'{us:.1f}' for us in kernels)}",
         flush=True,
     )

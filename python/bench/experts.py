@@ -25,7 +25,8 @@ def weights(graph, name, experts, rows, columns, kind):
     """Matrices that lie as models are stored, a row for each result: [experts, columns, rows]."""
     if kind == "f16":
         return graph.input(name, "float16", [experts, rows, columns]).permute(0, 2, 1)
-    numbers = vkfuse.unpack_int4(graph.input(name, "uint8", [experts, rows, columns // 2]), False).astype("float16") - 8
+    packed = graph.input(name, "uint8", [experts, rows, columns // 2])
+    numbers = vkfuse.unpack_int4(packed, False).astype("float16") - 8
     scale = graph.input(f"{name} scale", "float16", [experts, rows, columns // GROUP, 1])
     scaled = numbers.reshape(experts, rows, columns // GROUP, GROUP) * scale
     return scaled.reshape(experts, rows, columns).permute(0, 2, 1)
@@ -66,7 +67,8 @@ def measure(device, copied, kind, tokens, experts, chosen, width, inner):
     us = sum(kernels)
     read = taken * 3 * width * inner * (2 if kind == "f16" else 0.5 + 2 / GROUP)
     print(
-        f"{kind:4} {tokens:4} tokens, {chosen} of {experts} experts, {width} x {inner}: {len(kernels):2} kernels, {us:7.1f} us, "
+        f"{kind:4} {tokens:4} tokens, {chosen} of {experts} experts, {width} x {inner}: "
+        f"{len(kernels):2} kernels, {us:7.1f} us, "
         f"bytes alone {read / copied:6.1f} us ({100 * read / copied / us:3.0f} %), "
         f"{tokens * chosen * 6 * width * inner / us / 1e6:5.1f} TFLOP/s; {' '.join(f'{one:.1f}' for one in kernels)}",
         flush=True,

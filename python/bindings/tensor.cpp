@@ -332,9 +332,10 @@ void bind_methods(nb::class_<Value>& type) {
           },
           "starts"_a, "rows"_a, "axis"_a, "circular"_a = false,
           "This tensor with rows in place of those from a start on, along an axis; starts are one number, or one for\n"
-          "each position of the first axes. Rows past the end are left out, or circular: go on at the beginning. A "
-          "run\n"
-          "writes the rows alone where the result lies in this tensor's memory: docs/generation.md.");
+          "each position of the first axes, or a position for each row, along one more axis. Rows past the end are "
+          "left\n"
+          "out, or circular: go on at the beginning. A run writes the rows alone where the result lies in this "
+          "tensor's memory: docs/generation.md.");
 }
 
 void bind_reductions(nb::class_<Value>& type) {

@@ -313,7 +313,7 @@ std::vector<Composite> paged_rows() {
        "the rows of a pool of pages for the positions from `starts` on, `count` of each sequence, by its table [batch, "
        "pages]: i32 [batch, count], -1 where there is no page",
        [](Operands x, const CompositeCall& call) {
-         return page_rows(x[0], x[1], call.integer("count"), call.integer("page"));
+         return page_rows({x[0], x[1], call.integer("page")}, call.integer("count"));
        }},
       {"paged_attention",
        "q keys values table starts bias?",
@@ -326,7 +326,7 @@ std::vector<Composite> paged_rows() {
        "cached_attention against a pool of pages: keys and values are [rows, key heads, size], and a table [batch, "
        "pages] has the pages of each sequence",
        [](Operands x, const CompositeCall& call) {
-         return paged_attention(x[0], x[1], x[2], x[3], x[4], call.integer("page"),
+         return paged_attention(x[0], x[1], x[2], {x[3], x[4], call.integer("page")},
                                 cached_attention_options(x, call, 5));
        }},
   };
@@ -357,7 +357,7 @@ std::vector<Composite> expert_rows() {
        "x [tokens, width] through the networks of the experts that each token has chosen, i32 [tokens, chosen], times "
        "its shares: up and gate [experts, width, inner], down [experts, inner, width out]; activation(x gate) * (x "
        "up), "
-       "or activation(x up); activation: silu, gelu, gelu_tanh or relu; rows 0: as many to a block as are expected",
+       "or activation(x up); activation: silu, gelu, gelu_tanh or relu; rows 0: see ExpertBlocks in vkfuse/experts.hpp",
        made_mixture},
   };
 }

@@ -68,10 +68,10 @@ ExpertChoice choose_experts(const Tensor& logits, std::int64_t chosen, bool reno
   const Shape& shape = logits.shape();
   if (!is_float(logits.dtype()) || shape.size() != 2 || shape[1].is_symbol() || chosen < 1 ||
       chosen > shape[1].size()) {
-    const Tensor failed = Tensor::failed(
-        invalid("'choose_experts' takes logits of [tokens, experts], floats, and chooses 1 to all of the experts, but "
-                "it is to choose {} of {}.",
-                chosen, api::text_of_type(logits)));
+    const Tensor failed = Tensor::failed(invalid(
+        "'choose_experts' takes logits of [tokens, experts], floats, whose experts are no symbol, and chooses 1 to "
+        "all of these, but it is to choose {} of {}.",
+        chosen, api::text_of_type(logits)));
     return {failed, failed};
   }
   const Tensor experts = logits.argsort(1, true, chosen);
@@ -153,25 +153,34 @@ Tensor ExpertBlocks::joined(const Tensor& y, const Tensor& shares) const {
   return (rows.cast(wide) * shares.cast(wide).unsqueeze(2)).sum({1}).cast(y.dtype());
 }
 
+namespace {
+
+Result<void> check_networks(const Tensor& x, const Tensor& up, const Tensor& down, const std::optional<Tensor>& gate) {
+  const auto is_of = [](const Tensor& w, const Shape& shape) { return w.shape() == shape; };
+  const bool are_three = x.shape().size() == 2 && up.shape().size() == 3 && down.shape().size() == 3;
+  if (are_three && !up.shape()[0].is_symbol()) {
+    const Dim &experts = up.shape()[0], &inner = up.shape()[2];
+    if (is_of(up, {experts, x.shape()[1], inner}) && is_of(down, {experts, inner, down.shape()[2]}) &&
+        (!gate || is_of(*gate, up.shape())))
+      return {};
+  }
+  return invalid(
+      "'mixture_of_experts' takes x [tokens, width], up and gate [experts, width, inner] and down [experts, inner, "
+      "width out], whose experts are no symbol, but they are {}, {}{} and {}.",
+      api::text_of_type(x), api::text_of_type(up), gate ? ", " + api::text_of_type(*gate) : std::string(),
+      api::text_of_type(down));
+}
+
+}  // namespace
+
 Tensor mixture_of_experts(const Tensor& x, const ExpertChoice& choice, const Tensor& up, const Tensor& down,
                           const ExpertsOptions& options) {
   for (const Tensor* one : {&x, &choice.experts, &choice.shares, &up, &down}) {
     if (!one->valid()) return *one;
   }
-  const auto is_of = [&](const Tensor& w, const Dim& from, const Dim& to) {
-    return w.shape().size() == 3 && w.shape()[0] == up.shape()[0] && w.shape()[1] == from && w.shape()[2] == to;
-  };
-  const bool agree = x.shape().size() == 2 && up.shape().size() == 3 && !up.shape()[0].is_symbol() &&
-                     is_of(up, x.shape()[1], up.shape()[2]) && down.shape().size() == 3 &&
-                     is_of(down, up.shape()[2], down.shape()[2]) &&
-                     (!options.gate || (options.gate->valid() && options.gate->shape() == up.shape()));
-  if (!agree)
-    return Tensor::failed(
-        invalid("'mixture_of_experts' takes x [tokens, width], up and gate [experts, width, inner] and down [experts, "
-                "inner, width out], but they are {}, {}{} and {}.",
-                api::text_of_type(x), api::text_of_type(up),
-                options.gate && options.gate->valid() ? ", " + api::text_of_type(*options.gate) : std::string(),
-                api::text_of_type(down)));
+  if (options.gate && !options.gate->valid()) return *options.gate;
+  if (auto checked = check_networks(x, up, down, options.gate); !checked)
+    return Tensor::failed(std::move(checked).error());
   const ExpertBlocks blocks(choice.experts, up.shape()[0].size(), options.rows);
   const Tensor rows = blocks.rows_of(x), raised = matmul(rows, blocks.weights_of(up));
   const auto activated = [&](const Tensor& value) {

@@ -1,6 +1,9 @@
 // Caches in pages: the pool of rows gathered by a table, as attention against a cache reads it.
+#include <limits>
+
 #include "api/composites.hpp"
 #include "api/tensor_node.hpp"
+#include "index/arithmetic.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -15,22 +18,36 @@ Tensor number(std::int64_t value) { return Tensor::scalar_int(DType::i32, value)
 Result<void> check_table(std::string_view composite, const Tensor& table, std::int64_t page) {
   const Shape& shape = table.shape();
   if (table.dtype() != DType::i32 || shape.size() != 2 || shape[1].is_symbol() || shape[1].size() < 1)
-    return invalid("'{}' takes a table of i32 [batch, pages], at least one page, but it is {}.", composite,
-                   api::text_of_type(table));
-  if (page < 1 || page > kMostPositions / shape[1].size())
-    return invalid("'{}' takes pages of 1 to {} positions, {} of a sequence, but they have {}.", composite,
-                   kMostPositions / shape[1].size(), shape[1].size(), page);
+    return invalid(
+        "'{}' takes a table of i32 [batch, pages], at least one page, whose number is no symbol, but it is {}.",
+        composite, api::text_of_type(table));
+  if (page < 1 || index::saturating_mul(page, shape[1].size()) > kMostPositions)
+    return invalid("'{}' takes 1 to {} positions of a sequence, but there are {} pages of {}.", composite,
+                   kMostPositions, shape[1].size(), page);
   return {};
 }
 
+bool divides(std::int64_t divisor, std::int64_t number) { return divisor > 0 && number % divisor == 0; }
+
+/// Of queries and a pool; what cached_attention checks besides is left to it.
+Result<void> check_pool(const Tensor& q, const Tensor& keys, const Tensor& values, std::int64_t page) {
+  const Shape &of_q = q.shape(), &of_keys = keys.shape(), &of_values = values.shape();
+  const bool are_pools = of_keys.size() == 3 && of_values.size() == 3 && of_keys[0] == of_values[0] &&
+                         of_keys[1] == of_values[1] && !of_keys[0].is_symbol() && !of_keys[1].is_symbol();
+  const bool are_whole = are_pools && of_keys[0].size() >= page && divides(page, of_keys[0].size());
+  const bool agree = are_whole && of_q.size() == 4 && !of_q[1].is_symbol() && of_q[3] == of_keys[2] &&
+                     divides(of_keys[1].size(), of_q[1].size());
+  if (agree) return {};
+  return invalid(
+      "'paged_attention' takes queries [batch, heads, queries, size], and keys [rows, key heads, size] and values "
+      "[rows, "
+      "key heads, value size] of a pool of whole pages of {} rows, but they are {}, {} and {}.",
+      page, api::text_of_type(q), api::text_of_type(keys), api::text_of_type(values));
+}
+
 /// The pool as [batch, key heads, pages * page, size].
-Result<Tensor> gathered(const Tensor& pool, const Tensor& table, std::int64_t page) {
+Tensor gathered(const Tensor& pool, const Tensor& table, std::int64_t page) {
   const Shape& shape = pool.shape();
-  if (shape.size() != 3 || shape[0].is_symbol() || shape[0].size() < page || shape[0].size() % page != 0)
-    return invalid(
-        "'paged_attention' takes keys and values of [rows, key heads, size], whole pages of {} rows, but they "
-        "are {}.",
-        page, api::text_of_type(pool));
   const Tensor pages = pool.reshape({Dim(shape[0].size() / page), Dim(page), shape[1], shape[2]});
   const Dim capacity(table.shape()[1].size() * page);
   return pages.gather(table, 0).permute({0, 3, 1, 2, 4}).reshape({table.shape()[0], shape[1], capacity, shape[2]});
@@ -38,7 +55,9 @@ Result<Tensor> gathered(const Tensor& pool, const Tensor& table, std::int64_t pa
 
 }  // namespace
 
-Tensor page_rows(const Tensor& table, const Tensor& starts, std::int64_t count, std::int64_t page) {
+Tensor page_rows(const PagedSequences& sequences, std::int64_t count) {
+  const Tensor &table = sequences.table, &starts = sequences.starts;
+  const std::int64_t page = sequences.page;
   for (const Tensor* x : {&table, &starts}) {
     if (!x->valid()) return *x;
   }
@@ -55,23 +74,24 @@ Tensor page_rows(const Tensor& table, const Tensor& starts, std::int64_t count, 
   const Tensor first = min(max(starts, number(0)), number(pages * page));
   const Tensor column = first.reshape({is_one ? Dim(1) : shape[0], Dim(1)});
   const Tensor position = (column + Tensor::iota(DType::i32, {Dim(1), Dim(count)}, 1)).broadcast_to({shape[0], count});
-  const Tensor entry = table.take_along(min(position / number(page), number(pages - 1)), 1);
+  // An entry past every pool stays past it.
+  const Tensor entry = min(table.take_along(min(position / number(page), number(pages - 1)), 1),
+                           number(std::numeric_limits<std::int32_t>::max() / page - 1));
   const Tensor is_there = logical_and(lt(position, number(pages * page)), ge(entry, number(0)));
   return select(is_there, entry * number(page) + rem(position, number(page)), number(-1));
 }
 
-Tensor paged_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const Tensor& table,
-                       const Tensor& starts, std::int64_t page, const CachedAttentionOptions& options) {
+Tensor paged_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const PagedSequences& pages,
+                       const CachedAttentionOptions& options) {
+  const Tensor &table = pages.table, &starts = pages.starts;
+  const std::int64_t page = pages.page;
   for (const Tensor* x : {&q, &keys, &values, &table, &starts}) {
     if (!x->valid()) return *x;
   }
   if (auto checked = check_table("paged_attention", table, page); !checked)
     return Tensor::failed(std::move(checked).error());
-  Result<Tensor> own_keys = gathered(keys, table, page), own_values = gathered(values, table, page);
-  for (Result<Tensor>* one : {&own_keys, &own_values}) {
-    if (!*one) return Tensor::failed(std::move(*one).error());
-  }
-  return cached_attention(q, *own_keys, *own_values, starts, options);
+  if (auto checked = check_pool(q, keys, values, page); !checked) return Tensor::failed(std::move(checked).error());
+  return cached_attention(q, gathered(keys, table, page), gathered(values, table, page), starts, options);
 }
 
 }  // namespace vkfuse

@@ -24,7 +24,7 @@ bool OperandEmitter::differs_in_chunk(const Part& part, ValueId id) const {
   return value.kind != Value::Kind::compute || !value.data.empty() || std::ranges::any_of(value.operands, differs);
 }
 
-void OperandEmitter::find_fields(Part& part, const std::vector<ValueId>& requested) const {
+void OperandEmitter::find_packed_numbers(Part& part, const std::vector<ValueId>& requested) const {
   Scope scope;
   set_axes(scope, part, true);
   const auto is_in = [](const std::vector<ValueId>& list, ValueId id) {
@@ -48,20 +48,13 @@ void OperandEmitter::find_fields(Part& part, const std::vector<ValueId>& request
   std::erase_if(part.per_element, [&](ValueId id) { return computed.count(id) == 0; });
 }
 
-OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
-  Part part;
-  part.name = std::move(spec.name);
-  part.own = spec.own;
-  part.along = spec.along;
-  part.flattened = spec.flattened;
-  part.elements = spec.elements;
-  part.known = std::move(spec.known);
+/// What is loaded for a chunk, computed once for it, or for each of its elements.
+void OperandEmitter::sort_values(Part& part, const std::vector<ValueId>& values) const {
   const std::vector<ValueId>& known = part.known;
-  std::set<ValueId> used(spec.requested.begin(), spec.requested.end());  // by the function
   // What depends on what is passed is computed nowhere else.
   std::set<ValueId> after(known.begin(), known.end());
   const auto is_after = [&](ValueId operand) { return after.count(operand) != 0; };
-  for (ValueId id : spec.values) {
+  for (ValueId id : values) {
     const Value& value = loops_.values[id];
     if (is_literal(id) || std::find(known.begin(), known.end(), id) != known.end()) continue;
     const bool summed = std::any_of(value.operands.begin(), value.operands.end(), is_after) ||
@@ -75,7 +68,19 @@ OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
       part.per_chunk.push_back(id);
     }
   }
-  if (spec.has_fields) find_fields(part, spec.requested);
+}
+
+OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
+  Part part;
+  part.name = std::move(spec.name);
+  part.own = spec.own;
+  part.along = spec.along;
+  part.flattened = spec.flattened;
+  part.elements = spec.elements;
+  part.known = std::move(spec.known);
+  sort_values(part, spec.values);
+  std::set<ValueId> used(spec.requested.begin(), spec.requested.end());  // by the function
+  if (spec.has_fields) find_packed_numbers(part, spec.requested);
   for (ValueId id : part.per_element) {
     used.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
     used.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
@@ -86,7 +91,7 @@ OperandEmitter::Part OperandEmitter::make_part(PartSpec spec) const {
     }
   }
   for (const auto& field : part.fields) part.function_inputs.push_back(field.first);
-  part.function_inputs.insert(part.function_inputs.end(), known.begin(), known.end());
+  part.function_inputs.insert(part.function_inputs.end(), part.known.begin(), part.known.end());
   return part;
 }
 

@@ -28,8 +28,9 @@ std::vector<ValueId> OperandEmitter::take_row_values(const TileOperandSpec& spec
   std::vector<ValueId> known;
   for (const auto& row : spec.of_rows) {
     const auto asks = [&](ValueId user) {
-      const std::vector<ValueId>& operands = loops_.values[user].operands;
-      return std::find(operands.begin(), operands.end(), row.first) != operands.end();
+      const Value& value = loops_.values[user];
+      return std::ranges::find(value.operands, row.first) != value.operands.end() ||
+             std::ranges::find(value.data, row.first) != value.data.end();
     };
     if (std::none_of(spec.backward_slice.begin(), spec.backward_slice.end(), asks) &&
         std::find(requested.begin(), requested.end(), row.first) == requested.end())
@@ -288,6 +289,7 @@ Result<void> OperandEmitter::fetch(const TileOperand& tile_operand, const Code& 
 
 Result<void> OperandEmitter::fetch_chunk(const TileOperand& tile_operand) {
   Scope scope = part_scope(tile_operand.part);
+  for (const auto& [id, array] : tile_operand.of_rows) scope.names[id] = array + "[row]";
   VKF_CHECK_OK(emit_values(scope, positions_of_vectors(tile_operand.part)));
   for (ValueId id : tile_operand.part.vectors) {
     if (!is_kept(tile_operand.part, id)) load_vectors(scope, id, register_index(tile_operand), true);

@@ -124,7 +124,7 @@ class OperandEmitter : public Emitter {
   /// Its elements go to cooperative matrices of this component type, or to integer dot products.
   void make_sub32(TileOperand& tile_operand, std::optional<DType> component, bool integer_dot) const;
   /// Numbers of a few bits are floats that main() takes out of the words of vectors.
-  void find_fields(Part& part, const std::vector<ValueId>& requested) const;
+  void find_packed_numbers(Part& part, const std::vector<ValueId>& requested) const;
   /// What main() needs for it, before anything is loaded.
   void write_fields(const TileOperand& tile_operand);
   /// Its array in shared memory.
@@ -199,6 +199,7 @@ class OperandEmitter : public Emitter {
   void set_axes(Scope& scope, const Part& part, bool element) const;
   /// Whether a value differs within chunks of the part, those of its operands being sorted.
   [[nodiscard]] bool differs_in_chunk(const Part& part, ValueId id) const;
+  void sort_values(Part& part, const std::vector<ValueId>& values) const;
   /// Of what is computed once for a chunk, what says where its vectors are.
   [[nodiscard]] std::vector<ValueId> positions_of_vectors(const Part& part) const;
   /// Of what is computed once for a chunk, the loads whose position waits for no other load.

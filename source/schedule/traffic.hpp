@@ -30,8 +30,7 @@ double cost_of(const ir::Node& node);
 
 /// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds. Of the columns
 /// only the share `visited` is counted; along `rows`, what varies with columns is computed again.
-double compute_cost(const ir::Graph& graph, const segment::Loops& loops, double visited = 1,
-                    segment::AxisSet rows = 0);
+double compute_cost(const ir::Graph& graph, const segment::Loops& loops, double visited = 1, segment::AxisSet rows = 0);
 
 /// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
 /// loads and stores; a twentieth of the faster does not overlap.

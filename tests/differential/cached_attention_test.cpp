@@ -133,7 +133,7 @@ TEST_P(CachedAttention, InPagesIsThatOfTheSameCaches) {
   const Tensor starts = Tensor::input("starts", DType::i32, {c.batch}),
                q = Tensor::input("q", c.dtype, {c.batch, c.heads, c.queries, c.size}),
                table = Tensor::input("table", DType::i32, {c.batch, pages});
-  const Tensor y = paged_attention(q, input("keys"), input("values"), table, starts, page, c.options);
+  const Tensor y = paged_attention(q, input("keys"), input("values"), {table, starts, page}, c.options);
   const std::int32_t first = static_cast<std::int32_t>(c.capacity / 2);
   const std::vector<std::int32_t> held(static_cast<std::size_t>(c.batch), first + static_cast<std::int32_t>(c.queries)),
       at(held.size(), first);
@@ -226,7 +226,7 @@ TEST(CachedAttentionTime, GrowsWithWhatIsHeldInPages) {
   check_that_time_grows(
       c,
       paged_attention(Tensor::input("q", c.dtype, {1, c.heads, 1, c.size}), pool("keys"), pool("values"),
-                      Tensor::input("table", DType::i32, {1, 2048}), Tensor::input("starts", DType::i32, {1}), 16),
+                      {Tensor::input("table", DType::i32, {1, 2048}), Tensor::input("starts", DType::i32, {1}), 16}),
       table);
 }
 
@@ -254,6 +254,46 @@ TEST(CachedAttentionMasks, MayJoinAConditionOfDataByOr) {
       compare_with_reference(program, graph, data, fmt::format("lengths {}, {}", lengths[0], lengths[1]));
     }
   }
+}
+
+TEST(PagedAttentionErrors, SayWhatWasGiven) {
+  const auto refusal = [](const Tensor& y) { return y.valid() ? std::string() : y.error().message; };
+  const auto input = [](const char* name, const Shape& shape) { return Tensor::input(name, DType::f32, shape); };
+  const Tensor q = input("q", {1, 4, 1, 8}), pool = input("k", {20, 2, 8}), start = Tensor::input("s", DType::i32, {1});
+  const auto table = [](const Shape& shape) { return Tensor::input("t", DType::i32, shape); };
+  EXPECT_EQ(refusal(page_rows({table({1, Dim(1 << 27)}), start, 1}, 1)),
+            "'page_rows' takes 1 to 67108864 positions of a sequence, but there are 134217728 pages of 1.");
+  EXPECT_EQ(refusal(page_rows({table({1, Dim::any("pages")}), start, 16}, 1)),
+            "'page_rows' takes a table of i32 [batch, pages], at least one page, whose number is no symbol, but it is "
+            "i32[1, pages].");
+  EXPECT_EQ(
+      refusal(page_rows({table({2, 8}), start, 16}, 1)),
+      "'page_rows' takes 1 to 67108864 positions from a start of i32 on, or one for each of 2 sequences, but it was "
+      "given 1 and i32[1].");
+  const auto pools = [&](const Tensor& keys, const Tensor& values, std::int64_t page) {
+    return refusal(paged_attention(q, keys, values, {table({1, 4}), start, page}));
+  };
+  const std::string wanted =
+      "'paged_attention' takes queries [batch, heads, queries, size], and keys [rows, key heads, size] and values "
+      "[rows, "
+      "key heads, value size] of a pool of whole pages of 5 rows, but they are f32[1, 4, 1, 8], ";
+  EXPECT_EQ(pools(pool, input("v", {10, 2, 8}), 5), wanted + "f32[20, 2, 8] and f32[10, 2, 8].");
+  EXPECT_EQ(pools(input("k", {20, 3, 8}), input("v", {20, 3, 8}), 5), wanted + "f32[20, 3, 8] and f32[20, 3, 8].");
+  EXPECT_EQ(pools(input("k", {18, 2, 8}), input("v", {18, 2, 8}), 5), wanted + "f32[18, 2, 8] and f32[18, 2, 8].");
+  EXPECT_EQ(pools(pool, pool, 5), "");
+}
+
+/// Entries that no pool has, as large as they get: nothing is written to another page.
+TEST(PagedAttentionErrors, RowsOfEntriesPastThePoolAreLeftOut) {
+  const Tensor rows =
+      page_rows({Tensor::input("table", DType::i32, {6, 1}), Tensor::input("s", DType::i32, {}), 16}, 1);
+  const Executable program = must(compile(device(), {rows}, {}));
+  const std::vector<std::int32_t> entries = {0, -1, 1 << 28, (1 << 28) + 1, INT32_MAX, INT32_MIN}, start = {3};
+  const Outputs outputs = must(program.run({{"table", HostView(entries)}, {"s", HostView(start)}}));
+  const auto got = outputs.at("y").as<std::int32_t>();
+  EXPECT_EQ(got[0], 3);
+  for (const std::size_t i : {1U, 5U}) EXPECT_EQ(got[i], -1);
+  for (const std::size_t i : {2U, 3U, 4U}) EXPECT_GT(got[i], INT32_MAX - 32);
 }
 
 TEST(CachedAttentionErrors, SayWhatWasGiven) {

@@ -310,6 +310,22 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   run_random(suite);
 }
 
+/// Rows that are gathered from where a reduction of their own says.
+TEST(Dot, FactorsGatheredByReductions) {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const Tensor table = Tensor::input("table", dtype, {64, 48}), b = Tensor::input("b", dtype, {48, 40});
+    const Tensor at = Tensor::input("index14", DType::i32, {70, 4});
+    for (const Tensor& position : {at.sum({1}), at.max({1})}) {
+      const ir::Graph graph = graph_of({matmul(table.gather(position, 0), b)});
+      for (const bool forced : {false, true}) {
+        Build how;
+        if (forced) how.tuning.matmul = true;
+        compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 19, false}), "gathered rows");
+      }
+    }
+  }
+}
+
 /// A factor that is made of positions alone, of sizes that no item divides, the last of which is not whole.
 TEST(Dot, FactorsOfPositions) {
   struct {

@@ -133,8 +133,8 @@ TEST(ExpertsErrors, SayWhatWasGiven) {
                experts = Tensor::input("e", DType::i32, {4, 2});
   EXPECT_EQ(
       refusal(choose_experts(logits, 4).experts),
-      "'choose_experts' takes logits of [tokens, experts], floats, and chooses 1 to all of the experts, but it is "
-      "to choose 4 of f32[4, 3].");
+      "'choose_experts' takes logits of [tokens, experts], floats, whose experts are no symbol, and chooses 1 to all "
+      "of these, but it is to choose 4 of f32[4, 3].");
   EXPECT_EQ(refusal(ExpertBlocks(experts.cast(DType::i64), 3).rows_of(x)),
             "'ExpertBlocks' takes choices of i32 [tokens, chosen], whose sizes are numbers, but they are i64[4, 2].");
   EXPECT_EQ(refusal(ExpertBlocks(experts, 3, 0).rows_of(x)),
@@ -149,7 +149,7 @@ TEST(ExpertsErrors, SayWhatWasGiven) {
   EXPECT_EQ(
       refusal(mixture_of_experts(x, {experts, x}, up, down)),
       "'mixture_of_experts' takes x [tokens, width], up and gate [experts, width, inner] and down [experts, inner, "
-      "width out], but they are f32[4, 8], f32[3, 8, 5] and f32[3, 6, 8].");
+      "width out], whose experts are no symbol, but they are f32[4, 8], f32[3, 8, 5] and f32[3, 6, 8].");
 }
 
 }  // namespace

@@ -102,10 +102,9 @@ TEST_P(Fields, AreTheirIntegersInMatmuls) {
     const Tensor scales = Tensor::input("scales", type, {kRows, columns / 16, 1});
     const Tensor scaled = (floats.reshape({kRows, columns / 16, 16}) * (scales * 0.01)).reshape({kRows, columns});
     const Tensor x = Tensor::input("x", type, {35, columns}), across = Tensor::input("across", type, {35, kRows});
-    for (const ir::Graph& graph :
-         {graph_of({matmul(x, floats.transpose())}), graph_of({matmul(x, scaled.transpose())}),
-          graph_of({matmul(floats, x.transpose())}), graph_of({matmul(across, floats)}),
-          graph_of({matmul(across, scaled)})}) {
+    for (const ir::Graph& graph : {graph_of({matmul(x, floats.transpose())}), graph_of({matmul(x, scaled.transpose())}),
+                                   graph_of({matmul(floats, x.transpose())}), graph_of({matmul(across, floats)}),
+                                   graph_of({matmul(across, scaled)})}) {
       Build how;
       how.tuning.matmul = true;
       const Executable program = compile_graph(graph, how);

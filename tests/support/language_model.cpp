@@ -142,7 +142,7 @@ Tensor LanguageModel::with_rows(const std::string& name, const Held& held, const
     return cache.update_rows(held.start.reshape({}), rows, 2);
   }
   const std::int64_t count = rows.shape()[2].size();
-  const Tensor at = page_rows(*held.table, held.start, count, f.page).reshape({count});
+  const Tensor at = page_rows({*held.table, held.start, f.page}, count).reshape({count});
   return Tensor::input(name, DType::f32, {f.capacity, f.key_heads, f.head})
       .update_rows(at, rows.squeeze(0).permute({1, 0, 2}), 0);
 }
@@ -150,7 +150,7 @@ Tensor LanguageModel::with_rows(const std::string& name, const Held& held, const
 Tensor LanguageModel::attended(const Tensor& q, const Tensor& keys, const Tensor& values, const Held& held) const {
   const CachedAttentionOptions options{.softcap = family_.softcap, .window = family_.window, .part = 16};
   if (family_.page == 0) return cached_attention(q, keys, values, held.start, options);
-  return paged_attention(q, keys, values, *held.table, held.start, family_.page, options);
+  return paged_attention(q, keys, values, {*held.table, held.start, family_.page}, options);
 }
 
 LanguageModel::Step LanguageModel::step(std::int64_t count) const {

@@ -66,7 +66,7 @@ Necessary either(const Necessary& a, const Necessary& b) {
   return joined;
 }
 
-MaskConditions::MaskConditions(const ir::Graph& graph, const Loops& loops, int m, const std::vector<int>& k,
+MaskConditions::MaskConditions(const ir::Graph& graph, const segment::Loops& loops, int m, const std::vector<int>& k,
                                segment::AxisSet batch)
     : graph_(graph),
       loops_(loops),

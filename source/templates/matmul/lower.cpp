@@ -196,23 +196,29 @@ MatmulEmitter::Steps MatmulEmitter::locate_steps() {
   return {"first_step", "end"};
 }
 
+/// What is there before the first step; whether some of each next one is brought while one is multiplied.
+Result<bool> MatmulEmitter::fetch_first(const Steps& steps) {
+  bool prefetched = false;
+  for (const TileOperand& tile_operand : tile_operands_) {
+    write_fields(tile_operand);
+    fetch_kept(tile_operand, across(tile_operand));
+    prefetched = prefetched || tile_operand.staging.prefetched;
+  }
+  for (const TileOperand& tile_operand : tile_operands_) {
+    if (!tile_operand.staging.prefetched) continue;
+    declare_prefetch(tile_operand);
+    VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), steps.first));
+  }
+  return prefetched;
+}
+
 Result<void> MatmulEmitter::main_function() {
   main_.open("void main() {{");
   locate_tile();
   declare();
   VKF_CHECK_OK(find_row_values());
   const Steps steps = locate_steps();
-  for (const TileOperand& tile_operand : tile_operands_) {
-    write_fields(tile_operand);
-    fetch_kept(tile_operand, across(tile_operand));
-  }
-  const bool prefetched = std::any_of(tile_operands_.begin(), tile_operands_.end(),
-                                      [](const TileOperand& tile_operand) { return tile_operand.staging.prefetched; });
-  for (const TileOperand& tile_operand : tile_operands_) {
-    if (!tile_operand.staging.prefetched) continue;
-    declare_prefetch(tile_operand);
-    VKF_CHECK_OK(fetch(tile_operand, across(tile_operand), steps.first));
-  }
+  VKF_TRY(prefetched, fetch_first(steps));
   main_.open("for (uint step = {}; step < {}; ++step) {{", steps.first.empty() ? "0u" : steps.first, steps.end);
   for (std::size_t i = 0; i < tile_operands_.size(); ++i) {
     const auto after = [&](const Code& inside) { join_rows(i, inside); };

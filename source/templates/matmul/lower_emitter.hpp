@@ -39,6 +39,7 @@ class MatmulEmitter : public OperandEmitter {
     Code first, end;  ///< the first is empty where it is 0
   };
   Steps locate_steps();
+  Result<bool> fetch_first(const Steps& steps);
   Result<void> main_function();
   Result<void> joining_main();
   [[nodiscard]] std::int64_t results_in_chunks() const {

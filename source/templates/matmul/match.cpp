@@ -27,7 +27,9 @@ bool reduces_plainly(const ir::Graph& graph, const Value& reduction) {
 bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others, MatmulParams& tile) {
   std::vector<bool> asked(loops.values.size(), false);
   for (const Value& value : loops.values) {
-    for (ValueId operand : value.operands) asked[operand] = asked[operand] || !value.hoisted;
+    for (const std::vector<ValueId>* read : {&value.operands, &value.data}) {
+      for (ValueId id : *read) asked[id] = asked[id] || !value.hoisted;
+    }
   }
   for (const segment::Store& store : loops.stores) asked[store.value] = true;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
@@ -48,7 +50,10 @@ bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others
 /// whole tensor, as the scale with which it is quantised, depend on neither.
 bool second_asks_for_row_values(const Loops& loops, const MatmulParams& tile) {
   const auto is_hoisted = [&](ValueId id) { return loops.values[id].hoisted; };
-  const auto asks = [&](ValueId id) { return std::ranges::any_of(loops.values[id].operands, is_hoisted); };
+  const auto asks = [&](ValueId id) {
+    return std::ranges::any_of(loops.values[id].operands, is_hoisted) ||
+           std::ranges::any_of(loops.values[id].data, is_hoisted);
+  };
   return std::ranges::any_of(tile.tile_operands, [&](const TileOperand& operand) {
     return operand.second &&
            (is_hoisted(operand.value) || std::ranges::any_of(backward_slice_of_operand(loops, tile, operand), asks));

@@ -56,7 +56,9 @@ struct Unpacked {
            "} : u8[]\n  %7 = bit_and %5 %6 : u8[64, " + n + "]\n  %8 = reshape %7 : u8[" + all + "]\n" +
            "  %9 = cast %8 : f32[" + all + "]\n  %10 = reduce_sum axes=[0] %9 : f32[]\n  output \"y\" = %10\n}";
   }
-  [[nodiscard]] UnpackedFields fields() const { return find_sub_byte_fields({graph, loops, schedule, schedule.chunk_size, axes, kElement}); }
+  [[nodiscard]] UnpackedFields fields() const {
+    return find_sub_byte_fields({graph, loops, schedule, schedule.chunk_size, axes, kElement});
+  }
 };
 
 TEST(SubByteFields, NibblesLieOneAfterTheOther) {
