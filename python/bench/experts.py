@@ -10,9 +10,9 @@ import sys
 
 import numpy as np
 import vkfuse
-from cached_attention import bytes_per_us_of_copy, microseconds
+from cached_attention import bytes_per_us_of_copy
+from generation import GROUP, microseconds
 
-GROUP = 128
 CASES = [
     (kind, tokens, *sizes)
     for sizes in ((8, 2, 4096, 14336), (128, 8, 2048, 768))
@@ -62,8 +62,7 @@ def measure(device, copied, kind, tokens, experts, chosen, width, inner):
     program = layer(kind, tokens, experts, chosen, width, inner)
     inputs = arrays_of(device, program)
     taken = np.unique(np.asarray(program(**inputs)["experts"])).size
-    runs = [microseconds(program.profile(**inputs)) for _ in range(4)]
-    kernels = [min(times) for times in zip(*runs)]
+    kernels = microseconds(program, inputs)
     us = sum(kernels)
     read = taken * 3 * width * inner * (2 if kind == "f16" else 0.5 + 2 / GROUP)
     print(

@@ -294,6 +294,17 @@ std::vector<Composite> attention_rows() {
   };
 }
 
+/// What the options are read from, after some that come first.
+Attributes cached_attention_attributes(Attributes attributes) {
+  const Attributes own = {{"scale", 0.0},
+                          {"softcap", 0.0},
+                          {"causal", std::int64_t{1}},
+                          {"window", std::int64_t{0}},
+                          {"part", std::int64_t{0}}};
+  attributes.insert(attributes.end(), own.begin(), own.end());
+  return attributes;
+}
+
 CachedAttentionOptions cached_attention_options(Operands operands, const CompositeCall& call, std::size_t bias) {
   CachedAttentionOptions options;
   if (call.real("scale") != 0) options.scale = call.real("scale");
@@ -315,14 +326,7 @@ std::vector<Composite> paged_rows() {
        [](Operands x, const CompositeCall& call) {
          return page_rows({x[0], x[1], call.integer("page")}, call.integer("count"));
        }},
-      {"paged_attention",
-       "q keys values table starts bias?",
-       {{"page", std::int64_t{16}},
-        {"scale", 0.0},
-        {"softcap", 0.0},
-        {"causal", std::int64_t{1}},
-        {"window", std::int64_t{0}},
-        {"part", std::int64_t{0}}},
+      {"paged_attention", "q keys values table starts bias?", cached_attention_attributes({{"page", std::int64_t{16}}}),
        "cached_attention against a pool of pages: keys and values are [rows, key heads, size], and a table [batch, "
        "pages] has the pages of each sequence",
        [](Operands x, const CompositeCall& call) {
@@ -356,21 +360,15 @@ std::vector<Composite> expert_rows() {
        {{"activation", std::string("silu")}, {"rows", std::int64_t{0}}},
        "x [tokens, width] through the networks of the experts that each token has chosen, i32 [tokens, chosen], times "
        "its shares: up and gate [experts, width, inner], down [experts, inner, width out]; activation(x gate) * (x "
-       "up), "
-       "or activation(x up); activation: silu, gelu, gelu_tanh or relu; rows 0: see ExpertBlocks in vkfuse/experts.hpp",
+       "up), or activation(x up); activation: silu, gelu, gelu_tanh or relu; rows 0: see ExpertBlocks in "
+       "vkfuse/experts.hpp",
        made_mixture},
   };
 }
 
 std::vector<Composite> generation_rows() {
   return {
-      {"cached_attention",
-       "q keys values starts bias?",
-       {{"scale", 0.0},
-        {"softcap", 0.0},
-        {"causal", std::int64_t{1}},
-        {"window", std::int64_t{0}},
-        {"part", std::int64_t{0}}},
+      {"cached_attention", "q keys values starts bias?", cached_attention_attributes({}),
        "attention of q [batch, heads, queries, size] from the positions `starts` on against caches [batch, key heads, "
        "capacity, size] that hold no more: keys after the last query are not read; scale 0: 1 / sqrt(size); window 0: "
        "all keys",

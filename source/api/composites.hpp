@@ -10,9 +10,14 @@
 
 namespace vkfuse::api {
 
+/// Of a sequence in a cache: positions and their sums are i32.
+inline constexpr std::int64_t kMostCachePositions = std::int64_t{1} << 26;
+
 /// A binary op on a tensor and a number, which is rounded to its dtype.
 Tensor with_number(std::string_view op, const Tensor& x, double number);
 std::string text_of_type(const Tensor& x);
+/// A scalar of i32.
+Tensor whole_number(std::int64_t value);
 /// The tensor, or an invalid one that carries the error.
 Tensor or_failed(Result<Tensor> made);
 

@@ -17,8 +17,6 @@ namespace {
 constexpr std::int64_t kMostRows = 1024;
 constexpr std::int64_t kMostCounts = std::int64_t{1} << 30;  ///< experts times choices, and rows: positions are i32
 
-Tensor number(std::int64_t value) { return Tensor::scalar_int(DType::i32, value); }
-
 Result<void> check_choice(const Tensor& chosen, std::int64_t experts, std::optional<std::int64_t> rows) {
   const Shape& shape = chosen.shape();
   if (chosen.dtype() != DType::i32 || shape.size() != 2 || shape[0].is_symbol() || shape[1].is_symbol())
@@ -37,13 +35,14 @@ Result<void> check_choice(const Tensor& chosen, std::int64_t experts, std::optio
 
 /// How many of the numbers in row `row` of `counts` [rows * size], which never fall along it, are at most `limit`.
 Tensor count_up_to(const Tensor& counts, std::int64_t size, const Tensor& row, const Tensor& limit) {
-  const Tensor first = row * number(size);
-  Tensor found = number(0).broadcast_to(limit.shape());
+  const Tensor first = row * api::whole_number(size);
+  Tensor found = api::whole_number(0).broadcast_to(limit.shape());
   for (auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(size))); step > 0; step /= 2) {
     // Past the end of the row the search would stand in another one.
-    const Tensor next = found + number(step), last = min(next, number(size)) - number(1);
+    const Tensor next = found + api::whole_number(step),
+                 last = min(next, api::whole_number(size)) - api::whole_number(1);
     const Tensor is_below = le(counts.gather(first + last, 0), limit);
-    found = select(logical_and(is_below, le(next, number(size))), next, found);
+    found = select(logical_and(is_below, le(next, api::whole_number(size))), next, found);
   }
   return found;
 }
@@ -87,12 +86,12 @@ ExpertBlocks::ExpertBlocks(const Tensor& chosen, std::int64_t experts, std::opti
   }
   tokens_ = chosen.shape()[0].size(), chosen_ = chosen.shape()[1].size();
   const std::int64_t choices = tokens_ * chosen_;
-  const Tensor own = max(min(chosen, number(experts - 1)), number(0)).reshape({Dim(choices)});
+  const Tensor own = max(min(chosen, api::whole_number(experts - 1)), api::whole_number(0)).reshape({Dim(choices)});
   if (choices <= experts && rows.value_or(1) == 1) {
     const Tensor choice = Tensor::iota(DType::i32, {Dim(choices)}, 0);
     blocks_ = choices;
     expert_ = own;
-    token_ = choice / number(chosen_);
+    token_ = choice / api::whole_number(chosen_);
     row_ = choice.reshape(chosen.shape());
     return;
   }
@@ -106,19 +105,19 @@ ExpertBlocks::ExpertBlocks(const Tensor& chosen, std::int64_t experts, std::opti
 void ExpertBlocks::sort(const Tensor& own) {
   const std::int64_t choices = tokens_ * chosen_;
   const Tensor counts = running_counts(own, experts_), all_counts = counts.reshape({Dim(experts_ * choices)});
-  const Tensor needed = (counts.select(1, choices - 1) + number(rows_ - 1)) / number(rows_);
+  const Tensor needed = (counts.select(1, choices - 1) + api::whole_number(rows_ - 1)) / api::whole_number(rows_);
   const Tensor end = needed.cumsum(0), begin = end - needed;
   const Tensor block = Tensor::iota(DType::i32, {Dim(blocks_)}, 0);
   const Tensor is_before = le(end.unsqueeze(0), block.unsqueeze(1));
-  expert_ = min(is_before.cast(DType::i32).sum({1}), number(experts_ - 1));
+  expert_ = min(is_before.cast(DType::i32).sum({1}), api::whole_number(experts_ - 1));
   // A row is one of its expert's choices, of which so many come before it.
   const Tensor in_block = Tensor::iota(DType::i32, {Dim(1), Dim(rows_)}, 1);
-  const Tensor earlier = (block - begin.gather(expert_, 0)).unsqueeze(1) * number(rows_) + in_block;
+  const Tensor earlier = (block - begin.gather(expert_, 0)).unsqueeze(1) * api::whole_number(rows_) + in_block;
   const Tensor choice = count_up_to(all_counts, choices, expert_.unsqueeze(1), earlier);
-  token_ = (min(choice, number(choices - 1)) / number(chosen_)).reshape({Dim(blocks_ * rows_)});
+  token_ = (min(choice, api::whole_number(choices - 1)) / api::whole_number(chosen_)).reshape({Dim(blocks_ * rows_)});
   const Tensor place = Tensor::iota(DType::i32, {Dim(choices)}, 0);
-  const Tensor before = all_counts.gather(own * number(choices) + place, 0) - number(1);
-  row_ = (begin.gather(own, 0) * number(rows_) + before).reshape({Dim(tokens_), Dim(chosen_)});
+  const Tensor before = all_counts.gather(own * api::whole_number(choices) + place, 0) - api::whole_number(1);
+  row_ = (begin.gather(own, 0) * api::whole_number(rows_) + before).reshape({Dim(tokens_), Dim(chosen_)});
 }
 
 Tensor ExpertBlocks::rows_of(const Tensor& x) const {

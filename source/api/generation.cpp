@@ -14,7 +14,6 @@ namespace vkfuse {
 
 namespace {
 
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 26;  ///< of a cache: positions and their sums are i32
 constexpr std::int64_t kMostQueriesInParts = 16;
 constexpr std::int64_t kMostInOne = 256;  ///< keys that one workgroup is done with as soon as two and a join
 
@@ -92,13 +91,14 @@ Result<CacheSizes> sizes_of(const Tensor& q, const Tensor& keys, const Tensor& v
     return invalid(
         "'cached_attention' of queries {} has keys {} and values {}: heads, positions or sizes do not agree.",
         api::text_of_type(q), api::text_of_type(keys), api::text_of_type(values));
-  if (sizes.capacity < 1 || sizes.capacity > kMostPositions || sizes.queries > sizes.capacity)
+  if (sizes.capacity < 1 || sizes.capacity > api::kMostCachePositions || sizes.queries > sizes.capacity)
     return invalid(
         "'cached_attention' takes a cache of 1 to {} positions and no more queries than that, but there are "
         "{} and {}.",
-        kMostPositions, sizes.capacity, sizes.queries);
-  if (options.window && (*options.window < 1 || *options.window > kMostPositions))
-    return invalid("'cached_attention' has a window of 1 to {} keys, but it is {}.", kMostPositions, *options.window);
+        api::kMostCachePositions, sizes.capacity, sizes.queries);
+  if (options.window && (*options.window < 1 || *options.window > api::kMostCachePositions))
+    return invalid("'cached_attention' has a window of 1 to {} keys, but it is {}.", api::kMostCachePositions,
+                   *options.window);
   VKF_TRY(part, part_of(sizes, options));
   sizes.part = part;
   return sizes;
@@ -122,8 +122,6 @@ Tensor positions(std::size_t rank, std::size_t first, const std::vector<std::int
   return Tensor::iota(DType::i32, {Dim(count)}, 0).reshape(std::move(shape));
 }
 
-Tensor number(std::int64_t value) { return Tensor::scalar_int(DType::i32, value); }
-
 /// [batch, key heads, group, queries, parts, keys of a part], with -infinity where a query does not look.
 Tensor scores_of(const Tensor& q, const Tensor& keys, const Tensor& start, const CacheSizes& sizes,
                  const CachedAttentionOptions& options) {
@@ -141,11 +139,11 @@ Tensor scores_of(const Tensor& q, const Tensor& keys, const Tensor& start, const
   const DType wide = scores.dtype() == DType::f64 ? DType::f64 : DType::f32;
   // How far a key is after the first query's position, less what its own query is: of positions alone, no sum wraps.
   const Tensor key = positions(6, 4, {sizes.parts(), sizes.part}), query = positions(6, 3, {sizes.queries});
-  const Tensor last = options.causal ? key - query : key - number(sizes.queries - 1);
+  const Tensor last = options.causal ? key - query : key - api::whole_number(sizes.queries - 1);
   const Tensor none = Tensor::scalar(wide, -std::numeric_limits<double>::infinity());
   scores = select(le(last, beside(start, 6)), scores.cast(wide), none);
   if (!options.window) return scores;
-  return select(ge(key - query + number(*options.window - 1), beside(start, 6)), scores, none);
+  return select(ge(key - query + api::whole_number(*options.window - 1), beside(start, 6)), scores, none);
 }
 
 /// The values that have been written, as [batch, key heads, parts, keys of a part, value size]: a weight of 0 would not
@@ -153,7 +151,8 @@ Tensor scores_of(const Tensor& q, const Tensor& keys, const Tensor& start, const
 Tensor written_values(const Tensor& values, const Tensor& start, const CacheSizes& sizes) {
   const Tensor key = positions(5, 2, {sizes.parts(), sizes.part});
   const Tensor parts = values.reshape({sizes.batch, sizes.key_heads, sizes.parts(), sizes.part, sizes.value_size});
-  return select(le(key - number(sizes.queries - 1), beside(start, 5)), parts, Tensor::scalar(values.dtype(), 0));
+  return select(le(key - api::whole_number(sizes.queries - 1), beside(start, 5)), parts,
+                Tensor::scalar(values.dtype(), 0));
 }
 
 /// [batch, key heads, parts, group, queries, value size] as [batch, heads, queries, parts, value size].
@@ -191,7 +190,7 @@ Tensor cached_attention(const Tensor& q, const Tensor& keys, const Tensor& value
                                                           "they are {}.",
                                                           sizes.heads, api::text_of_type(*options.sink)))
                                  : *options.sink;
-  const Tensor start = max(starts, number(0));
+  const Tensor start = max(starts, api::whole_number(0));
   const Tensor scores = scores_of(q, keys, start, sizes, options);
   if (!scores.valid()) return scores;
   // [batch, key heads, parts, group, queries, ...] from here on.

@@ -16,6 +16,7 @@ Tensor api::with_number(std::string_view op, const Tensor& x, double number) {
   return Tensor::apply(op, {x, Tensor::scalar(x.dtype(), number)});
 }
 
+Tensor api::whole_number(std::int64_t value) { return Tensor::scalar_int(DType::i32, value); }
 std::string api::text_of_type(const Tensor& x) { return to_text(TensorType{x.dtype(), x.shape()}); }
 
 Tensor api::or_failed(Result<Tensor> made) { return made ? *std::move(made) : Tensor::failed(std::move(made).error()); }

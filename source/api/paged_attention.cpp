@@ -11,19 +11,15 @@ namespace vkfuse {
 
 namespace {
 
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 26;  ///< of a sequence, and of a page: sums of them are i32
-
-Tensor number(std::int64_t value) { return Tensor::scalar_int(DType::i32, value); }
-
 Result<void> check_table(std::string_view composite, const Tensor& table, std::int64_t page) {
   const Shape& shape = table.shape();
   if (table.dtype() != DType::i32 || shape.size() != 2 || shape[1].is_symbol() || shape[1].size() < 1)
     return invalid(
         "'{}' takes a table of i32 [batch, pages], at least one page, whose number is no symbol, but it is {}.",
         composite, api::text_of_type(table));
-  if (page < 1 || index::saturating_mul(page, shape[1].size()) > kMostPositions)
+  if (page < 1 || index::saturating_mul(page, shape[1].size()) > api::kMostCachePositions)
     return invalid("'{}' takes 1 to {} positions of a sequence, but there are {} pages of {}.", composite,
-                   kMostPositions, shape[1].size(), page);
+                   api::kMostCachePositions, shape[1].size(), page);
   return {};
 }
 
@@ -64,21 +60,22 @@ Tensor page_rows(const PagedSequences& sequences, std::int64_t count) {
   if (auto checked = check_table("page_rows", table, page); !checked) return Tensor::failed(std::move(checked).error());
   const Shape& shape = table.shape();
   const bool is_one = starts.shape().empty(), is_of_batch = starts.shape() == Shape{shape[0]};
-  if (starts.dtype() != DType::i32 || (!is_one && !is_of_batch) || count < 1 || count > kMostPositions)
+  if (starts.dtype() != DType::i32 || (!is_one && !is_of_batch) || count < 1 || count > api::kMostCachePositions)
     return Tensor::failed(
         invalid("'page_rows' takes 1 to {} positions from a start of i32 on, or one for each of {} sequences, but it "
                 "was given {} and {}.",
-                kMostPositions, shape[0].text(), count, api::text_of_type(starts)));
+                api::kMostCachePositions, shape[0].text(), count, api::text_of_type(starts)));
   const std::int64_t pages = shape[1].size();
   // No sum wraps, and a start past the end is past it.
-  const Tensor first = min(max(starts, number(0)), number(pages * page));
+  const Tensor first = min(max(starts, api::whole_number(0)), api::whole_number(pages * page));
   const Tensor column = first.reshape({is_one ? Dim(1) : shape[0], Dim(1)});
   const Tensor position = (column + Tensor::iota(DType::i32, {Dim(1), Dim(count)}, 1)).broadcast_to({shape[0], count});
   // An entry past every pool stays past it.
-  const Tensor entry = min(table.take_along(min(position / number(page), number(pages - 1)), 1),
-                           number(std::numeric_limits<std::int32_t>::max() / page - 1));
-  const Tensor is_there = logical_and(lt(position, number(pages * page)), ge(entry, number(0)));
-  return select(is_there, entry * number(page) + rem(position, number(page)), number(-1));
+  const Tensor entry = min(table.take_along(min(position / api::whole_number(page), api::whole_number(pages - 1)), 1),
+                           api::whole_number(std::numeric_limits<std::int32_t>::max() / page - 1));
+  const Tensor is_there = logical_and(lt(position, api::whole_number(pages * page)), ge(entry, api::whole_number(0)));
+  return select(is_there, entry * api::whole_number(page) + rem(position, api::whole_number(page)),
+                api::whole_number(-1));
 }
 
 Tensor paged_attention(const Tensor& q, const Tensor& keys, const Tensor& values, const PagedSequences& pages,

@@ -90,7 +90,7 @@ int chunk_of_repeated(const ir::Graph& graph, const Loops& loops, ValueId load, 
   int found = 0;
   Schedule chunks;
   chunks.vector_axis = run_axis.axis;
-  chunks.transforms.merged_reduction_axes = 2;
+  chunks.transforms.merged_reduction_axes = 2;  // elements may serve several neighbours
   for (int count = kMostOfAChunk; run_axis.merged && count <= kLongest; count *= 2) {
     if (loops.axes[static_cast<std::size_t>(run_axis.axis)].size % count != 0) break;
     chunks.chunk_size = count;
@@ -162,6 +162,7 @@ void PartAccesses::add_tile_operand(std::span<const ValueId> values, std::span<c
   for (ValueId id : values) {
     if (loops_.values[id].kind == Value::Kind::load && !planned_[id]) alone.push_back(id);
   }
+  // As where reduction axes are merged: elements may serve several neighbours.
   part_.transforms.merged_reduction_axes = tile_operand.flattened ? static_cast<int>(axes.size()) : 1;
   plan(merged, values, axes.back(), tile_operand.elements);
   part_.transforms.merged_reduction_axes = 1;

@@ -125,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Cache{"all_queries_see_all", 1, 2, 1, 4, 64, 16, DType::f32, {.causal = false}}),
     [](const auto& one) { return std::string(one.param.name); });
 
-/// The same caches in pages, whose order is data: the same bits, whatever lies beyond, and nothing else of the pool.
+/// The same caches in pages, whose order is data: the same results but for the order of sums, whatever lies beyond, and
+/// nothing else of the pool.
 TEST_P(CachedAttention, InPagesIsThatOfTheSameCaches) {
   const Cache& c = GetParam();
   const std::int64_t page = c.capacity / 32, pages = 32, rows = (c.batch * pages + 2) * page;

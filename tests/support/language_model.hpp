@@ -29,7 +29,7 @@ struct ModelFamily {
   friend void PrintTo(const ModelFamily& family, std::ostream* out) { *out << family.name; }
 };
 
-/// Llama, Qwen3, Gemma, Phi, Mistral, a mixture of experts, and Llama with caches in pages.
+/// Llama, Qwen3, Gemma, Phi, Mistral, mixtures of few experts and of many, and Llama with caches in pages.
 const std::vector<ModelFamily>& model_families();
 
 class LanguageModel {

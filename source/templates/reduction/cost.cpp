@@ -66,10 +66,10 @@ double times_from_memory(const Loops& loops, const Value& load, std::int64_t tou
 /// How many times as long as one of neighbours a vector load of a GPU takes where the vectors of neighbouring threads
 /// are apart, as those of chunks of several vectors are.
 double lines_of_neighbours(const AccessPlan& plan, int element_bytes, int chunk_size, const Target& target) {
-  constexpr double kLine = 128;
   if (target.type == DeviceType::cpu || plan.kind != AccessKind::vector) return 1;
   const double apart = static_cast<double>(chunk_size) / plan.repeat * element_bytes;
-  return std::clamp(std::min(apart, kLine) / plan.vector_bytes, 1.0, kLine);
+  const double line = device_model(target).units.cache_line_bytes;
+  return std::max(1.0, std::min(apart, line) / plan.vector_bytes);
 }
 
 }  // namespace
