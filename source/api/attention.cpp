@@ -70,23 +70,46 @@ struct Weights {
   std::optional<Tensor> sink;
 };
 
-/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head.
-Weights softmax_with_sink(const Tensor& scores, const Tensor& sink) {
-  if (!sink.valid()) return {sink, std::nullopt};
-  if (sink.shape() != Shape{scores.shape()[1]}) {
-    return {Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.",
-                                   scores.shape()[1].text(), type_text(sink))),
-            std::nullopt};
+/// Of the scores [batch, heads, queries, keys] and one more score for each head, the largest of each row, or a number
+/// near it, and the sum of exponentials below it, of the sink by itself too; [batch, heads, queries, 1].
+struct RowTotals {
+  Tensor largest, total;
+  std::optional<Tensor> of_sink;
+};
+
+RowTotals totals_of(const Tensor& scores, const Tensor* sink) {
+  if (sink == nullptr) {
+    const Tensor largest = api::as_constant(scores.max({-1}, true));
+    return {largest, exp(scores - largest).sum({-1}, true), std::nullopt};
   }
-  const Tensor extra = sink.cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
+  if (!sink->valid()) return {*sink, *sink, std::nullopt};
+  if (sink->shape() != Shape{scores.shape()[1]}) {
+    const Tensor failed = Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.",
+                                                 scores.shape()[1].text(), type_text(*sink)));
+    return {failed, failed, std::nullopt};
+  }
+  const Tensor extra = sink->cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
   const Tensor largest = api::as_constant(max(scores.max({-1}, true), extra));
-  const Tensor raised = exp(scores - largest), of_sink = exp(extra - largest);
-  const Tensor total = raised.sum({-1}, true) + of_sink;
-  return {raised / total, of_sink / total};
+  const Tensor of_sink = exp(extra - largest);
+  return {largest, exp(scores - largest).sum({-1}, true) + of_sink, of_sink};
 }
 
 Weights weights_of(const Tensor& scores, const Tensor* sink) {
-  return sink != nullptr ? softmax_with_sink(scores, *sink) : Weights{softmax(scores), std::nullopt};
+  if (sink == nullptr) return {softmax(scores), std::nullopt};
+  const RowTotals rows = totals_of(scores, sink);
+  if (!rows.total.valid()) return {rows.total, std::nullopt};
+  return {exp(scores - rows.largest) / rows.total, *rows.of_sink / rows.total};
+}
+
+/// The same in `wide`, from the logarithm of each row's total, which is all that a backward pass keeps of a softmax: a
+/// weight is computed from its score and one number of its row.
+Weights weights_again(const Tensor& scores, const Tensor* sink, DType wide) {
+  const RowTotals rows = totals_of(scores, sink);
+  const Tensor total = rows.total.cast(wide);
+  const Tensor logarithm = rows.largest.cast(wide) + log(total);
+  Weights weights{exp(scores.cast(wide) - logarithm), std::nullopt};
+  if (rows.of_sink) weights.sink = rows.of_sink->cast(wide) / total;
+  return weights;
 }
 
 /// The sum over the queries of `each` heads, which share values: [batch, heads of values, keys, size].
@@ -110,16 +133,15 @@ GradientRule rule_of_attention() {
   return [](const GradientCall& call) {
     const Tensor& scores = call.operands[0];
     const Tensor& v = call.operands[1];
-    const Weights weights = weights_of(scores, call.operands.size() > 2 ? &call.operands[2] : nullptr);
-    const bool in_double = v.dtype() == DType::f64 || weights.keys.dtype() == DType::f64;
+    const bool in_double = v.dtype() == DType::f64 || scores.dtype() == DType::f64;
     const DType wide = in_double ? DType::f64 : DType::f32;
+    const Weights weights = weights_again(scores, call.operands.size() > 2 ? &call.operands[2] : nullptr, wide);
     const Tensor subtracted = (call.cotangent.cast(wide) * call.result.cast(wide)).sum({3}, true);
     const std::int64_t each = scores.shape()[1] == v.shape()[1] ? 1 : scores.shape()[1].size() / v.shape()[1].size();
     const Tensor of_weights = by_head(call.cotangent, v, each, 3).cast(wide);
-    std::vector<Tensor> made{(weights.keys.cast(wide) * (of_weights - subtracted)).cast(scores.dtype()),
+    std::vector<Tensor> made{(weights.keys * (of_weights - subtracted)).cast(scores.dtype()),
                              summed_over_queries(weights.keys.cast(v.dtype()), call.cotangent, each)};
-    if (weights.sink)
-      made.push_back((-(weights.sink->cast(wide) * subtracted).sum({0, 2, 3})).cast(call.operands[2].dtype()));
+    if (weights.sink) made.push_back((-(*weights.sink * subtracted).sum({0, 2, 3})).cast(call.operands[2].dtype()));
     return made;
   };
 }

@@ -129,31 +129,31 @@ constexpr Caches caches_of(const Stated& stated) {
 constexpr DeviceModel row_of(const Stated& stated) {
   const ComputeUnits& units = stated.units;
   const double slower = stated.latencies.memory / kFittedLatency;
-  return {.name = stated.name,
-          .units = units,
-          .registers = stated.registers,
-          .latencies = stated.latencies,
-          .caches = caches_of(stated),
-          .occupancy = {.rows_to_overlap = {16, &kHand}, .workgroups = {4, &kHand}, .rows_in_flight = {2, &kHand}},
-          .pressure = {.matmul_registers = unhurried(units, 2.5),
-                       .attention_registers = unhurried(units, 4),
-                       .slowdown = {0.01, &kSlowdown}},
-          .transposition = {.workgroup_bytes = {2560, &kTransposes}, .run_bytes = {8, &kTransposes}},
-          // A kilobyte of every row side by side. Half as many subgroups take half as much of a row side by side, and
-          // 1.3 to 1.6 times as long. A thread has some 110 registers.
-          .packed_gemv = {.threads = {units.registers / 128, &kDerived},
-                          .subgroups = {8, &kPacked},
-                          .copy_share = {0.82, &kPacked},
-                          .bytes_per_us_and_subgroup = {2300 / slower, &kScaled},
-                          .first_us = {3 * slower, &kScaled}},
-          // A score is an exponential, and twelve multiply-adds' time for what rescales. With matrices 12 times as
-          // fast where they multiply 8 times as much.
-          .attention = {.threads = {units.multiply_adds, &kDerived},
-                        .exponential = {12 + units.multiply_adds / units.transcendentals, &kDerived},
-                        .cooperative_matrix_speedup = {std::max(1.0,
-                                                                1.5 * units.matrix_multiply_adds / units.multiply_adds),
-                                                       &kDerived}},
-          .matrices = matrices_of(stated)};
+  return {
+      .name = stated.name,
+      .units = units,
+      .registers = stated.registers,
+      .latencies = stated.latencies,
+      .caches = caches_of(stated),
+      .occupancy = {.rows_to_overlap = {16, &kHand}, .workgroups = {4, &kHand}, .rows_in_flight = {2, &kHand}},
+      .pressure = {.matmul_registers = unhurried(units, 2.5),
+                   .attention_registers = unhurried(units, 4),
+                   .slowdown = {0.01, &kSlowdown}},
+      .transposition = {.workgroup_bytes = {2560, &kTransposes}, .run_bytes = {8, &kTransposes}},
+      // A kilobyte of every row side by side. Half as many subgroups take half as much of a row side by side, and
+      // 1.3 to 1.6 times as long. A thread has some 110 registers.
+      .packed_gemv = {.threads = {units.registers / 128, &kDerived},
+                      .subgroups = {8, &kPacked},
+                      .copy_share = {0.82, &kPacked},
+                      .bytes_per_us_and_subgroup = {2300 / slower, &kScaled},
+                      .first_us = {3 * slower, &kScaled}},
+      // A score is an exponential, and twelve multiply-adds' time for what rescales. With matrices 16 times as
+      // fast where they multiply 8 times as much, beside what they wait for shared memory.
+      .attention = {.threads = {units.multiply_adds, &kDerived},
+                    .exponential = {12 + units.multiply_adds / units.transcendentals, &kDerived},
+                    .cooperative_matrix_speedup = {std::max(1.0, 2 * units.matrix_multiply_adds / units.multiply_adds),
+                                                   &kDerived}},
+      .matrices = matrices_of(stated)};
 }
 
 /// A device of the table: the first entry that fits decides.

@@ -54,7 +54,7 @@ constexpr std::string_view kLocals[] = {
     "thread_k",    "thread_m",   "thread_n",   "tile",     "tile_m",     "tile_n",    "tile_operand", "top",
     "turned",      "u",          "unit",       "weight",   "weight_at",  "whole",     "workgroup",    "first_row",
     "first_plane", "plane",      "line",       "line_tap", "sheet",      "sheet_tap", "serial",       "tap",
-    "low",         "turn",       "visited"};
+    "low",         "turn",       "visited",    "depth"};
 
 struct Vocabulary {
   std::vector<WordRow> rows;

@@ -50,7 +50,8 @@ enum CountingAxis : index::AxisId {
   kM,
   kN,
   kK,
-  kHeadDim
+  kHeadDim,
+  kOtherHeadDim
 };
 
 class Emitter {

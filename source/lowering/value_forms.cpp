@@ -136,6 +136,18 @@ void drop_conversions(const FormInput& in, ValueForms& forms) {
   }
 }
 
+void leave_rounding_to_reader(const FormInput& in, ValueId id, DType dtype, ValueForms& forms) {
+  const Value& value = in.loops.values[id];
+  if (in.strict || value.kind != Value::Kind::compute || count_readers(in.loops)[id] != 1) return;
+  const ir::Node& node = node_of(in, id);
+  if (node.op->role == ops::Role::select) {
+    for (const std::size_t k : {1U, 2U}) leave_rounding_to_reader(in, value.operands[k], dtype, forms);
+  } else if (node.op->role == ops::Role::cast && node.type.dtype == dtype &&
+             ops::register_type_of(in.graph.node(node.operands[0]).type.dtype) == ops::RegisterType::f32) {
+    forms[id].kind = ValueForm::Kind::copy;
+  }
+}
+
 void round_results(const FormInput& in, ValueForms& forms) {
   const std::vector<bool> read = read_values(in.loops);
   for (ValueId id = 0; id < in.loops.values.size(); ++id) {

@@ -53,6 +53,8 @@ void join_erf(const FormInput& in, ValueForms& forms);
 /// Casts of integers that change no number, and casts of floats that a store
 /// rounds anyway.
 void drop_conversions(const FormInput& in, ValueForms& forms);
+/// Casts to `dtype` of which, behind choices, a value is made whose reader rounds it to that anyway.
+void leave_rounding_to_reader(const FormInput& in, segment::ValueId id, DType dtype, ValueForms& forms);
 /// Which results of ops are wrapped or rounded at once: not where they stay
 /// inside their dtype, nor where a store rounds them.
 void round_results(const FormInput& in, ValueForms& forms);

@@ -78,8 +78,9 @@ CostedPartition finish(const Context& context, const Search& search) {
   Partition& result = costed.partition;
   for (const Cluster& cluster : search.clusters.all) {
     if (cluster.kernel_cost.segment.stores.empty()) continue;
-    costed.bytes += cluster.kernel_cost.bytes;
-    costed.microseconds += cluster.kernel_cost.microseconds;
+    const KernelCostModel::Surcharge surcharge = context.cost_model.surcharge(cluster.kernel_cost.segment);
+    costed.bytes += cluster.kernel_cost.bytes - surcharge.bytes;
+    costed.microseconds += cluster.kernel_cost.microseconds - surcharge.microseconds;
   }
   std::vector<Emitted> emitted(search.clusters.size(), Emitted::no);
   for (ClusterId cluster = 0; cluster < search.clusters.size(); ++cluster)

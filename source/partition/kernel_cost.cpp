@@ -72,13 +72,22 @@ std::string description(const ir::Graph& graph, NodeId id) {
 CostCache::CostCache() : known_(std::make_unique<Known>()) {}
 CostCache::~CostCache() = default;
 
-KernelCostModel::KernelCostModel(const GraphAnalysis& analysis, const Target& target, bool memo,
-                                 const std::set<NodeId>& alone, CostCache& cost_cache)
+namespace {
+
+/// What storing a value over Options::largest_value counts as.
+constexpr std::int64_t kBytesOfTooLarge = std::int64_t{1} << 46;
+constexpr double kMicrosecondsOfTooLarge = 1e11;
+
+}  // namespace
+
+KernelCostModel::KernelCostModel(const GraphAnalysis& analysis, const Target& target, const Options& options,
+                                 CostCache& cost_cache)
     : analysis_(analysis),
       target_(target),
       roomy_(with_large_buffers(target)),
-      memo_(memo),
-      alone_(alone),
+      memo_(options.has(PlannerPass::memo)),
+      alone_(options.alone),
+      largest_value_(options.largest_value),
       apart_(sizes_apart(analysis.graph)),
       stored_(analysis.graph.size(), false),
       visited_(analysis.graph.size()),
@@ -254,6 +263,13 @@ KernelCostModel::Outcome KernelCostModel::cached_outcome(Key key, const std::vec
   return outcome;
 }
 
+KernelCostModel::Surcharge KernelCostModel::surcharge(const segment::Segment& segment) const {
+  const auto too_large = std::count_if(segment.stores.begin(), segment.stores.end(), [&](NodeId id) {
+    return bytes_[id] > largest_value_ && !analysis_.is_output[id];
+  });
+  return {too_large * kBytesOfTooLarge, static_cast<double>(too_large) * kMicrosecondsOfTooLarge};
+}
+
 OrRefusal<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& members,
                                                   const std::function<bool(NodeId)>& stored) {
   if (auto refusal = refusal_of_members(members)) return *std::move(refusal);
@@ -265,8 +281,9 @@ OrRefusal<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& mem
   if (members.size() == 1 && analysis_.is_alias[members[0]]) return kernel_cost;
   Outcome outcome = cached_outcome(std::move(key), nodes, kernel_cost.segment);
   if (outcome.refusal) return *std::move(outcome.refusal);
-  kernel_cost.bytes = outcome.bytes;
-  kernel_cost.microseconds = outcome.microseconds;
+  const Surcharge surcharged = surcharge(kernel_cost.segment);
+  kernel_cost.bytes = outcome.bytes + surcharged.bytes;
+  kernel_cost.microseconds = outcome.microseconds + surcharged.microseconds;
   kernel_cost.over_budget = std::move(outcome.over_budget);
   return within_budget(std::move(kernel_cost), members.size());
 }

@@ -10,6 +10,7 @@
 
 #include "partition/cost_cache.hpp"
 #include "partition/graph_analysis.hpp"
+#include "partition/partition.hpp"
 #include "partition/refusal.hpp"
 
 namespace vkfuse::partition {
@@ -40,14 +41,19 @@ struct CostCache::Known {
 
 class KernelCostModel {
  public:
-  /// `alone`: see Options::alone.
-  KernelCostModel(const GraphAnalysis& analysis, const Target& target, bool memo, const std::set<ir::NodeId>& alone,
-                  CostCache& cost_cache);
+  KernelCostModel(const GraphAnalysis& analysis, const Target& target, const Options& options, CostCache& cost_cache);
 
   /// The kernel of these members, which are sorted, and what of it is stored. Several members are refused over the
   /// target's budget; a member by itself is not, as there is no other kernel for it.
   OrRefusal<KernelCost> operator()(const std::vector<ir::NodeId>& members,
                                    const std::function<bool(ir::NodeId)>& stored);
+
+  /// Of the costs of a kernel that stores this, the part that is for values over Options::largest_value.
+  struct Surcharge {
+    std::int64_t bytes = 0;
+    double microseconds = 0;
+  };
+  [[nodiscard]] Surcharge surcharge(const segment::Segment& segment) const;
 
   /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
   std::int64_t estimate(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
@@ -83,7 +89,8 @@ class KernelCostModel {
   const Target& target_;
   const Target roomy_;
   const bool memo_;
-  const std::set<ir::NodeId>& alone_;
+  const std::set<ir::NodeId>& alone_;  ///< see Options::alone
+  const std::int64_t largest_value_;
   const SymbolValues apart_;          ///< sizes at which no two symbols have the same
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,21 +17,23 @@ namespace vkfuse::partition {
 
 /// What the search can do; each can be switched off.
 enum class PlannerPass : std::uint8_t {
-  vertical,            ///< a producer and a reader become one kernel
-  triples,             ///< where two do not pay as one, they are tried with a producer of the first
-  siblings,            ///< kernels that read the same become one
-  horizontal,          ///< kernels that have nothing in common do, where their launches cost much of their time
-  moves,               ///< parts of a kernel go to another one, or become one
-  local_search,        ///< neighbouring kernels of few ops are divided anew, in the best of all ways
-  exhaustive,          ///< graphs of few ops: all partitions are looked at
-  min_cut,             ///< what a kernel reads, and what it computes again, is the cheapest of all ways
-  merged_matmuls,      ///< matmuls of one value with several others are one where that is modelled faster
-  partial_statistics,  ///< norms after contractions leave no kernel of their own where partial statistics are modelled
-                       ///< faster
-  rematerialization,   ///< a value is computed where it is read instead of being stored
-  memo,                ///< kernels of equal structure are costed once; plans are the same without
+  vertical,             ///< a producer and a reader become one kernel
+  triples,              ///< where two do not pay as one, they are tried with a producer of the first
+  siblings,             ///< kernels that read the same become one
+  horizontal,           ///< kernels that have nothing in common do, where their launches cost much of their time
+  moves,                ///< parts of a kernel go to another one, or become one
+  local_search,         ///< neighbouring kernels of few ops are divided anew, in the best of all ways
+  exhaustive,           ///< graphs of few ops: all partitions are looked at
+  min_cut,              ///< what a kernel reads, and what it computes again, is the cheapest of all ways
+  merged_matmuls,       ///< matmuls of one value with several others are one where that is modelled faster
+  partial_statistics,   ///< norms after contractions leave no kernel of their own where partial statistics are modelled
+                        ///< faster
+  recomputed_products,  ///< products larger than their factors are computed in every kernel that multiplies them,
+                        ///< where that is modelled faster
+  rematerialization,    ///< a value is computed where it is read instead of being stored
+  memo,                 ///< kernels of equal structure are costed once; plans are the same without
 };
-inline constexpr std::array<PlannerPass, 12> kPlannerPasses = {PlannerPass::vertical,
+inline constexpr std::array<PlannerPass, 13> kPlannerPasses = {PlannerPass::vertical,
                                                                PlannerPass::triples,
                                                                PlannerPass::siblings,
                                                                PlannerPass::horizontal,
@@ -40,12 +43,26 @@ inline constexpr std::array<PlannerPass, 12> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::min_cut,
                                                                PlannerPass::merged_matmuls,
                                                                PlannerPass::partial_statistics,
+                                                               PlannerPass::recomputed_products,
                                                                PlannerPass::rematerialization,
                                                                PlannerPass::memo};
+/// Those that plan another form of the graph, in this order.
+inline constexpr std::array<PlannerPass, 3> kGraphRewrites = {
+    PlannerPass::recomputed_products, PlannerPass::merged_matmuls, PlannerPass::partial_statistics};
 constexpr std::string_view name_of(PlannerPass planner_pass) {
-  constexpr std::string_view names[] = {
-      "vertical", "triples",        "siblings",           "horizontal",        "moves", "local-search", "exhaustive",
-      "min-cut",  "merged-matmuls", "partial-statistics", "rematerialization", "memo"};
+  constexpr std::string_view names[] = {"vertical",
+                                        "triples",
+                                        "siblings",
+                                        "horizontal",
+                                        "moves",
+                                        "local-search",
+                                        "exhaustive",
+                                        "min-cut",
+                                        "merged-matmuls",
+                                        "partial-statistics",
+                                        "recomputed-products",
+                                        "rematerialization",
+                                        "memo"};
   return names[static_cast<int>(planner_pass)];
 }
 /// Names of version 0.1 are read, too.
@@ -73,6 +90,9 @@ struct Options {
   std::set<ir::NodeId>
       alone;           ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
   SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the representative one
+  /// Of a value that kernels pass on, in bytes: a larger one counts as more than any kernel takes, so that what can be
+  /// computed without it is.
+  std::int64_t largest_value = std::numeric_limits<std::int64_t>::max();
   [[nodiscard]] bool has(PlannerPass planner_pass) const { return without.count(planner_pass) == 0; }
 };
 

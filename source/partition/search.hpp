@@ -27,7 +27,7 @@ struct Context {
       : analysis(std::move(of)),
         target(on),
         options(given),
-        cost_model(analysis, target, options.has(PlannerPass::memo), options.alone, cost_cache),
+        cost_model(analysis, target, options, cost_cache),
         scratch(analysis.graph.size()) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

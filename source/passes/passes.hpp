@@ -83,11 +83,16 @@ Result<std::optional<Rewritten>> split_softmax(const ir::Graph& graph);
 /// side by side. Nothing where there are none. Not of run_pipeline(): the plan tries it.
 Result<std::optional<Rewritten>> merge_matmuls(const ir::Graph& graph);
 
+/// Products larger than their factors, as the scores of attention, once for each product that they lead to, whose
+/// kernel may compute them as it goes. Nothing where none leads to two. Not of run_pipeline(): the plan tries it.
+Result<std::optional<Rewritten>> recompute_products(const ir::Graph& graph);
+
 /// partial_statistics and split_softmax.
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
-/// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with products
-/// joined, with rows split, with both. What cannot be made is left out, as the plan leaves it.
+/// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with any of
+/// recompute_products, merge_matmuls and split_rows, in this order. What cannot be made is left out, as the plan leaves
+/// it.
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {

@@ -54,15 +54,14 @@ Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
 }
 
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers) {
-  std::vector<ir::Graph> forms;
-  const auto add = [&](Result<std::optional<Rewritten>> form) {
-    if (form && *form) forms.push_back(std::move((*form)->graph));
-  };
-  add(limit_concats_of(split_rows(graph), buffers));
-  auto joined = limit_concats_of(merge_matmuls(graph), buffers);
-  if (!joined || !*joined) return forms;
-  add(limit_concats_of(split_rows((*joined)->graph), buffers));
-  add(std::move(joined));
+  std::vector<ir::Graph> forms{graph};
+  for (const auto rewrite : {recompute_products, merge_matmuls, split_rows}) {
+    for (std::size_t i = 0, known = forms.size(); i < known; ++i) {
+      auto form = limit_concats_of(rewrite(forms[i]), buffers);
+      if (form && *form) forms.push_back(std::move((*form)->graph));
+    }
+  }
+  forms.erase(forms.begin());
   return forms;
 }
 

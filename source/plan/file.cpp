@@ -204,6 +204,7 @@ Json rewrite_json(const GraphRewrite& rewrite) {
   Json json{{"planner_pass", partition::name_of(rewrite.planner_pass)}, {"without", cost_json(rewrite.before)}};
   if (rewrite.with) json["with"] = cost_json(*rewrite.with);
   json["taken"] = rewrite.taken;
+  if (rewrite.spared_bytes > 0) json["spared_bytes"] = rewrite.spared_bytes;
   if (!rewrite.with) json["refusal"] = rewrite.refusal;
   return json;
 }
@@ -221,6 +222,10 @@ Result<GraphRewrite> rewrite_in(const Json& object) {
   if (!object.contains("taken") || !object["taken"].is_boolean())
     return broken(fmt::format("of the rewrite '{}' it does not say whether it was taken", name));
   rewrite.taken = object["taken"].get<bool>();
+  if (object.contains("spared_bytes")) {
+    VKF_TRY(spared, member<std::int64_t>(object, "spared_bytes"));
+    rewrite.spared_bytes = spared;
+  }
   if (object.contains("with")) {
     VKF_TRY(with, cost_in(object, "with"));
     rewrite.with = with;

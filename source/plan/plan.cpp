@@ -38,6 +38,111 @@ Result<CostedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
   return made;
 }
 
+/// The most bytes of a value that kernels pass on.
+std::int64_t largest_value(const CostedPlan& made, const SymbolValues& sizes) {
+  std::vector<bool> is_output(made.plan.graph.size(), false);
+  for (const ir::Output& output : made.plan.graph.outputs()) is_output[output.value] = true;
+  std::int64_t most = 0;
+  for (const PlannedKernel& step : made.plan.steps) {
+    for (const ir::NodeId id : step.segment.stores) {
+      const TensorType& type = made.plan.graph.node(id).type;
+      const auto shape = resolve(type.shape, sizes);
+      const auto bytes = shape ? byte_count(type.dtype, *shape) : Result<std::int64_t>(0);
+      if (!is_output[id] && bytes) most = std::max(most, *bytes);
+    }
+  }
+  return most;
+}
+
+/// Makes the plans of a graph and of its rewrites, and takes the best.
+class PlanChoice {
+ public:
+  PlanChoice(const Target& target, const partition::Options& options) : target_(target), options_(options) {}
+
+  /// Of the graph as it is; of one whose products are larger than the device holds, with these computed where they are
+  /// multiplied.
+  Result<void> plan_first(ir::Graph graph) {
+    auto made = make_plan_as_is(graph, target_, options_, cost_cache_);
+    const bool may_rewrite = options_.fusion && options_.policy == partition::Policy::bytes &&
+                             options_.has(partition::PlannerPass::recomputed_products);
+    if (!made && made.error().code == ErrorCode::out_of_memory && may_rewrite) {
+      auto rewritten = passes::recompute_products(graph);
+      partition::Options without_large = options_;
+      without_large.largest_value = static_cast<std::int64_t>(
+          std::min(target_.caps.memory.storage_buffer_range, target_.caps.memory.max_allocation));
+      if (rewritten && *rewritten) {
+        auto other = make_plan_as_is(std::move((*rewritten)->graph), target_, without_large, cost_cache_);
+        if (other) {
+          made = std::move(other);
+          options_.largest_value = without_large.largest_value;
+        }
+      }
+    }
+    if (!made) return std::move(made).error();
+    made_ = *std::move(made);
+    return {};
+  }
+
+  using Rewrite = Result<std::optional<passes::Rewritten>> (*)(const ir::Graph&);
+  /// Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be
+  /// rewritten is planned as it is.
+  void consider(partition::PlannerPass planner_pass, Rewrite rewrite) {
+    if (!options_.has(planner_pass)) return;
+    auto rewritten = passes::limit_concats_of(rewrite(made_.plan.graph), target_.caps.memory.storage_buffers);
+    if (rewritten && !*rewritten) return;
+    GraphRewrite& weighed = rewrites_.emplace_back();
+    weighed.planner_pass = planner_pass;
+    weighed.before = {made_.bytes, made_.microseconds};
+    auto other = rewritten ? plan_of(**rewritten, options_) : std::move(rewritten).error();
+    if (!other) {
+      weighed.refusal = other.error().message;
+      return;
+    }
+    weighed.with = {other->bytes, other->microseconds};
+    weighed.taken = other->microseconds < made_.microseconds * (other->bytes > made_.bytes ? kTimeForMoreBytes : 1);
+    if (!weighed.taken && planner_pass == partition::PlannerPass::recomputed_products)
+      weigh_memory(**rewritten, weighed, other);
+    if (weighed.taken) made_ = *std::move(other);
+  }
+
+  Plan finish() && {
+    made_.plan.rewrites = std::move(rewrites_);
+    return std::move(made_.plan);
+  }
+
+ private:
+  Result<CostedPlan> plan_of(const passes::Rewritten& one, const partition::Options& options) {
+    partition::Partition parts;
+    for (const PlannedKernel& step : made_.plan.steps) parts.segments.push_back(step.segment);
+    parts.fusion_boundaries = made_.plan.fusion_boundaries;
+    const partition::WarmStart warm_start{made_.plan.graph, parts, one.places};
+    return make_plan_as_is(one.graph, target_, options, cost_cache_, &warm_start);
+  }
+
+  /// Whether the plan is to pass on no large product, though that is not the fastest.
+  void weigh_memory(const passes::Rewritten& rewritten, GraphRewrite& weighed, Result<CostedPlan>& other) {
+    const std::int64_t large = largest_value(made_, options_.sizes);
+    if (large <= kLargeProduct) return;
+    partition::Options without_large = options_;
+    without_large.largest_value = kLargeProduct;
+    auto small = plan_of(rewritten, without_large);
+    if (!small || largest_value(*small, options_.sizes) > kLargeProduct ||
+        small->microseconds > made_.microseconds * kTimeForMemory)
+      return;
+    weighed.with = {small->bytes, small->microseconds};
+    weighed.taken = true;
+    weighed.spared_bytes = large;
+    options_.largest_value = kLargeProduct;
+    other = std::move(small);
+  }
+
+  const Target& target_;
+  partition::Options options_;
+  partition::CostCache cost_cache_;
+  CostedPlan made_;
+  std::vector<GraphRewrite> rewrites_;
+};
+
 }  // namespace
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
@@ -48,40 +153,14 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   partition::Options sized = options;
   SymbolValues sizes = schedule::representative_symbols(graph);
   sized.sizes.merge(sizes);
-  partition::CostCache cost_cache;
-  VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, cost_cache));
-  if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
-  // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be
-  // rewritten is planned as it is.
-  std::vector<GraphRewrite> rewrites;
-  const auto consider = [&](partition::PlannerPass planner_pass,
-                            Result<std::optional<passes::Rewritten>> (*rewrite)(const ir::Graph&)) {
-    if (!options.has(planner_pass)) return;
-    auto rewritten = passes::limit_concats_of(rewrite(made.plan.graph), target.caps.memory.storage_buffers);
-    if (rewritten && !*rewritten) return;
-    GraphRewrite& weighed = rewrites.emplace_back();
-    weighed.planner_pass = planner_pass;
-    weighed.before = {made.bytes, made.microseconds};
-    const auto plan_of = [&](passes::Rewritten one) {
-      partition::Partition parts;
-      for (const PlannedKernel& step : made.plan.steps) parts.segments.push_back(step.segment);
-      parts.fusion_boundaries = made.plan.fusion_boundaries;
-      const partition::WarmStart warm_start{made.plan.graph, parts, one.places};
-      return make_plan_as_is(std::move(one.graph), target, sized, cost_cache, &warm_start);
-    };
-    auto other = rewritten ? plan_of(**std::move(rewritten)) : std::move(rewritten).error();
-    if (!other) {
-      weighed.refusal = other.error().message;
-      return;
-    }
-    weighed.with = {other->bytes, other->microseconds};
-    weighed.taken = other->microseconds < made.microseconds * (other->bytes > made.bytes ? kTimeForMoreBytes : 1);
-    if (weighed.taken) made = *std::move(other);
-  };
-  consider(partition::PlannerPass::merged_matmuls, passes::merge_matmuls);
-  consider(partition::PlannerPass::partial_statistics, passes::split_rows);
-  made.plan.rewrites = std::move(rewrites);
-  return std::move(made.plan);
+  PlanChoice choice(target, sized);
+  VKF_CHECK_OK(choice.plan_first(std::move(graph)));
+  if (options.fusion && options.policy == partition::Policy::bytes) {
+    choice.consider(partition::PlannerPass::recomputed_products, passes::recompute_products);
+    choice.consider(partition::PlannerPass::merged_matmuls, passes::merge_matmuls);
+    choice.consider(partition::PlannerPass::partial_statistics, passes::split_rows);
+  }
+  return std::move(choice).finish();
 }
 
 namespace {

@@ -30,7 +30,8 @@ struct GraphRewrite {
   Cost before;
   std::optional<Cost> with;  ///< nothing: it could not be planned
   bool taken = false;
-  std::string refusal;  ///< why it could not be planned, in one sentence
+  std::string refusal;            ///< why it could not be planned, in one sentence
+  std::int64_t spared_bytes = 0;  ///< of the largest value that is then not stored, where it was taken for that
 };
 
 /// What such a rewrite is; empty of a planner pass that makes none.
@@ -49,6 +50,11 @@ struct Plan {
 /// How much faster a rewrite has to be that moves more bytes: what part of the time there was it may take. As where
 /// windows are divided anew.
 inline constexpr double kTimeForMoreBytes = 0.87;
+
+/// Products that kernels would pass on in more bytes than this are computed where they are multiplied, if that takes at
+/// most so many times as long: what a backward pass keeps is then in proportion to the positions, not to their square.
+inline constexpr std::int64_t kLargeProduct = 256 << 20;
+inline constexpr double kTimeForMemory = 2;
 
 /// Partitions a graph that the pass pipeline has prepared.
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options = {});

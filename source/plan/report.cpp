@@ -93,6 +93,10 @@ std::string verdict(const GraphRewrite& rewrite) {
   };
   const double faster = 1 - rewrite.with->microseconds / std::max(rewrite.before.microseconds, 1e-9);
   if (faster == 0) return "It is modelled to take as long.";
+  if (rewrite.spared_bytes > 0) {
+    return fmt::format("It is modelled to take {} longer, and does without a value of {} bytes.", percent(-faster),
+                       rewrite.spared_bytes);
+  }
   if (faster < 0) return fmt::format("It is modelled to take {} longer.", percent(-faster));
   if (rewrite.with->bytes <= rewrite.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
   return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster),
@@ -263,6 +267,7 @@ std::string text_of(const std::vector<Refusal>& reasons) {
 std::string_view rewrite_text(partition::PlannerPass planner_pass) {
   switch (planner_pass) {
     case partition::PlannerPass::merged_matmuls: return "products of one value with several others as one product";
+    case partition::PlannerPass::recomputed_products: return "products are computed again where they are multiplied";
     case partition::PlannerPass::partial_statistics: return "norms and softmax combine partial statistics";
     default: return "";
   }

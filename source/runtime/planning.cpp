@@ -244,7 +244,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   }
   planning.sizes = VKF_PLANT(plan_of_representative_sizes, symbols, SymbolValues{});
   // These make another graph, and values are known by those of this one.
-  planning.without.insert({partition::PlannerPass::merged_matmuls, partition::PlannerPass::partial_statistics});
+  planning.without.insert(partition::kGraphRewrites.begin(), partition::kGraphRewrites.end());
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;

@@ -143,7 +143,7 @@ class Builder {
   const Base& base_;
   WalkAxes axes_;
   std::vector<std::pair<Sizes, Inner>> inner_;  ///< of reductions
-  bool contracts_inside_ = false;               ///< one of the axes beside the base's is a contraction's
+  int contractions_inside_ = 0;                 ///< whose axes are beside the base's
   std::map<ir::NodeId, Sizes> sizes_;
   ElementRequests requests_;
   PredicateContexts contexts_;

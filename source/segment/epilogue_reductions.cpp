@@ -23,7 +23,8 @@ AxisSet contracted_axes(const ir::Graph& graph, const Loops& loops) {
     after[id] =
         std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return after[operand]; });
     if (value.kind == Value::Kind::nested && contracts) {
-      contracted |= value.over;
+      if (contracted != 0 && contracted != value.over) return 0;
+      contracted = value.over;
       after[id] = true;
     }
     if (value.kind == Value::Kind::reduction && (contracts || !after[id])) return 0;

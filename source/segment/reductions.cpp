@@ -10,6 +10,13 @@ namespace vkfuse::segment {
 using index::AxisId;
 using index::Expr;
 
+namespace {
+
+/// Beside the base's axes: the scores of attention and what their gradient is multiplied with.
+constexpr int kMostContractionsInside = 2;
+
+}  // namespace
+
 bool Builder::is_contraction(ir::NodeId node) const { return graph_.node(node).op->cls == ops::OpClass::contraction; }
 
 bool Builder::request_split(const Expr& expr) {
@@ -116,9 +123,10 @@ Result<Builder::Inner> Builder::add_inner_axes(ir::NodeId node, const Sizes& siz
   if (axes_.has_keys())
     return unsupported("%{} reduces values beside rows that another member of the kernel sorts.", node);
   const bool contracts = is_contraction(node);
-  if (contracts && contracts_inside_)
-    return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
-  contracts_inside_ = contracts_inside_ || contracts;
+  if (contracts && contractions_inside_ == kMostContractionsInside)
+    return unsupported("%{} contracts for every element of a row, and so do {} other members of the kernel.", node,
+                       kMostContractionsInside);
+  contractions_inside_ += contracts ? 1 : 0;
   // Reductions over as many positions run side by side.
   const auto known =
       std::find_if(inner_.begin(), inner_.end(), [&](const auto& one) { return !contracts && one.first == sizes; });

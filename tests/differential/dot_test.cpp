@@ -484,8 +484,8 @@ TEST(Dot, OfNothingIsZero) {
   }
 }
 
-/// What is contracted twice is two kernels, however small: the first product is never computed again for each result.
-TEST(Dot, ProductsInARowAreKernelsInARow) {
+/// What is contracted twice is two kernels, or one whose tiles multiply what they have just found.
+TEST(Dot, ProductsInARowAreOneKernelOrTwo) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     const std::int64_t sizes[][4] = {{2, 3, 4, 5}, {33, 64, 48, 70}, {1, 9, 9, 1}};
     for (const auto& [m, k, l, n] : sizes) {
@@ -493,7 +493,7 @@ TEST(Dot, ProductsInARowAreKernelsInARow) {
           tanh(matmul(input("a", dtype, {m, k}), input("b", dtype, {k, l})) + input("bias", dtype, {l}));
       const ir::Graph graph = graph_of({matmul(first, input("c", dtype, {l, n})) * 0.5});
       const Executable fused = compile_graph(graph, Build{});
-      EXPECT_TRUE(are_kernels(fused.kernel_count(), 2)) << ir::print(graph);
+      EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << ir::print(graph);
       compare_with_reference(fused, graph, data_for({graph, {}, 5, false}),
                              fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
     }

@@ -292,8 +292,8 @@ void main() {
     [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coming_scores[j];
     barrier();
   }
-  coopMatReduceNV(total, total, gl_CooperativeMatrixReduceRowNV, added);
   uint own = subgroup * 400u;
+  coopMatReduceNV(total, total, gl_CooperativeMatrixReduceRowNV, added);
   coopMatStore(most, tiles, own, 4u, gl_CooperativeMatrixLayoutRowMajor);
   coopMatStore(total, tiles, own + 64u, 4u, gl_CooperativeMatrixLayoutRowMajor);
   coopMatStore(sums[0u], tiles, own + 128u, 17u, gl_CooperativeMatrixLayoutRowMajor);

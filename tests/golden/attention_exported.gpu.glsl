@@ -97,7 +97,6 @@ void main() {
   uint end = uint(max(last, -1) + 64) / 64u;
   uvec4 in_q_e_w0[2];
   uvec4 in_k_e_w0[2];
-  uvec4 in_v_w0;
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint unit = u * 64u + thread;
     uint row = unit / 2u;
@@ -106,6 +105,7 @@ void main() {
     uint chunk = column;
     in_q_e_w0[u] = in_q.w[batch * 2800u + m * 4u + chunk];
   }
+  uvec4 in_v_w0;
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint unit = u * 64u + thread;
     uint row = unit / 2u;

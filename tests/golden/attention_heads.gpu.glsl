@@ -91,7 +91,6 @@ void main() {
   }
   uvec4 in_q_e_w0;
   uvec4 in_k_e_w0[2];
-  uvec4 in_v_w0[2];
   {
     const uint u = 0u;
     uint unit = thread;
@@ -101,6 +100,7 @@ void main() {
     uint chunk = column;
     in_q_e_w0 = in_q.w[batch * 16384u + m * 16u + chunk];
   }
+  uvec4 in_v_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint unit = u * 128u + thread;
     uint row = unit / 2u;

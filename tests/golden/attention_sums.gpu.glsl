@@ -144,7 +144,6 @@ void main() {
   }
   uvec4 in_q_e_w0[2];
   uvec4 in_k_e_w0;
-  uvec4 in_v_w0;
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint unit = u * 128u + thread;
     uint row = unit / 2u;
@@ -153,6 +152,7 @@ void main() {
     uint chunk = column;
     in_q_e_w0[u] = in_q.w[batch * 11200u + m * 4u + chunk];
   }
+  uvec4 in_v_w0;
   {
     const uint u = 0u;
     uint unit = thread;

@@ -220,8 +220,11 @@ const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedu
 bool is_fetched_in_slices(const segment::Loops& loops, const schedule::AttentionParams& params, std::size_t value) {
   if (params.simt() == nullptr || params.simt()->slice == 0) return false;
   std::vector<segment::ValueId> operands = {params.value.value};
-  if (params.values.contract) operands.push_back(params.key.value);
-  if (params.values.contract && params.staged_d(loops) < params.extent_d(loops)) operands.push_back(params.query.value);
+  for (const schedule::ScoreProduct& product : params.products) {
+    operands.push_back(product.key.value);
+    const bool in_slices = params.staged_d(loops, product) < params.extent_d(loops, product);
+    if (in_slices || params.products.size() > 1) operands.push_back(product.query.value);
+  }
   return std::any_of(operands.begin(), operands.end(), [&](segment::ValueId operand) {
     const std::vector<segment::ValueId> backward_slice = schedule::backward_slice_of(loops, operand);
     return std::find(backward_slice.begin(), backward_slice.end(), value) != backward_slice.end();
@@ -236,9 +239,9 @@ int mentions_by_subgroups(const segment::Loops& loops, const schedule::Attention
     const std::vector<segment::ValueId> slice = schedule::backward_slice_of(loops, of, stops);
     if (std::find(slice.begin(), slice.end(), value) != slice.end()) mentions += times;
   };
-  const segment::ValueId contracted[] = {*params.values.contract};
-  count(params.query.value, {}, 1);
-  count(params.key.value, {}, 2);
+  const segment::ValueId contracted[] = {params.products[0].sum};
+  count(params.products[0].query.value, {}, 1);
+  count(params.products[0].key.value, {}, 2);
   count(params.value.value, {}, 1);
   count(params.values.score, contracted, 1);
   for (const schedule::MaskBound& bound : params.mask.upper) {

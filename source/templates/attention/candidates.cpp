@@ -1,6 +1,7 @@
 // The attention template: a workgroup owns some rows of m and walks along k in blocks. What has been added up so far is
 // rescaled whenever a larger score turns up, so neither scores nor weights are ever stored.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "device_model/device_model.hpp"
@@ -62,9 +63,9 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     side.along_k = deep.bytes >= wise.bytes;
     side.elements = std::max(1, side.along_k ? deep.elements : wise.elements);
   };
-  if (tile.values.contract) {
-    choose(tile.query, tile.axes.d, tile.axes.m);
-    choose(tile.key, tile.axes.d, tile.axes.k);
+  for (ScoreProduct& product : tile.products) {
+    choose(product.query, product.d, tile.axes.m);
+    choose(product.key, product.d, tile.axes.k);
   }
   choose(tile.value, tile.axes.k, tile.axes.n);
   tile.elements = 4;
@@ -77,16 +78,20 @@ std::int64_t words_of(const AttentionOperand& side, int across, int deep) {
   return std::int64_t{rows} * ((side.along_k ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
-/// One array serves the first operand, then the others, then the results; what subgroups pass elements through lies
-/// behind them.
+/// One array serves the first operands, one after the other, then the others, then the results; what subgroups pass
+/// elements through lies behind them.
 std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
-  const int d = tile.values.contract ? tile.extent_d(loops) : 0;
   const auto um = static_cast<int>(tile.cooperative()->mma.m);
-  const std::int64_t first = tile.values.contract ? words_of(tile.query, tile.tile_m(), d) : 0;
-  const std::int64_t others = (tile.values.contract ? words_of(tile.key, tile.tile_k(), d) : 0) +
-                              words_of(tile.value, tile.extent_n(loops), tile.tile_k());
+  const bool shares = tile.cooperative()->keys_are_values.has_value();
+  std::int64_t first = 0, others = shares ? 0 : words_of(tile.value, tile.extent_n(loops), tile.tile_k());
+  for (const ScoreProduct& product : tile.products) {
+    const int d = tile.extent_d(loops, product);
+    first = std::max(first, words_of(product.query, tile.tile_m(), d));
+    others += words_of(product.key, tile.tile_k(), d);
+  }
   const std::int64_t results = std::int64_t{tile.cooperative()->subgroups} * um *
-                               (tile.cooperative()->subtile / 4 + 1 + static_cast<int>(tile.cooperative()->mma.n) / 2);
+                               (tile.cooperative()->subtile / 4 + 1 +
+                                (tile.values.has_softmax ? static_cast<int>(tile.cooperative()->mma.n) / 2 : 0));
   return std::max({first, others, results}) +
          std::int64_t{tile.cooperative()->subgroups} * tile.cooperative()->scratch_words();
 }
@@ -102,12 +107,16 @@ std::int64_t subgroup_words(const Loops& loops, const AttentionParams& tile) {
 std::int64_t shared_bytes(const Loops& loops, const AttentionParams& tile) {
   if (tile.cooperative()) return 16 * fragment_words(loops, tile);
   if (tile.by_subgroups()) return 16 * subgroup_words(loops, tile);
-  const std::int64_t d = tile.values.contract ? tile.staged_d(loops) : 0;
-  const std::int64_t first = d * (tile.tile_m() / 4 + 1);
-  const std::int64_t others =
-      std::max(d * (tile.tile_k() / 4 + 1), std::int64_t{tile.staged_k()} * (tile.extent_n(loops) / 4 + 1));
-  const std::int64_t known = tile.simt()->low_register ? 8 : 0;  // of a thread
-  const std::int64_t largest = tile.simt()->shuffles ? 0 : tile.simt()->threads_k * tile.tile_m();
+  std::int64_t first = 0, others = std::int64_t{tile.staged_k()} * (tile.extent_n(loops) / 4 + 1);
+  for (const ScoreProduct& product : tile.products) {
+    const std::int64_t d = tile.staged_d(loops, product);
+    const std::int64_t words = d * (tile.tile_m() / 4 + 1);
+    first = tile.simt()->slice == 0 ? first + words : std::max(first, words);
+    others = std::max(others, d * (tile.tile_k() / 4 + 1));
+  }
+  const bool knows_rows = tile.values.has_softmax;
+  const std::int64_t known = tile.simt()->low_register && knows_rows ? 8 : 0;  // of a thread
+  const std::int64_t largest = tile.simt()->shuffles || !knows_rows ? 0 : tile.simt()->threads_k * tile.tile_m();
   return 16 * (first + others + weight_words(tile)) +
          4 * (largest + known * tile.simt()->threads_m * tile.simt()->threads_k);
 }
@@ -119,14 +128,12 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
     const std::vector<int>& axes = side.along_k ? depth : across;
     accesses.add(backward_slice_of(loops, side.value), axes.empty() ? -1 : axes.back(), side.elements);
   };
-  std::vector<ValueId> stops;
-  if (tile.values.contract) {
-    add(tile.query, tile.axes.d, tile.axes.m);
-    add(tile.key, tile.axes.d, tile.axes.k);
-    stops.push_back(*tile.values.contract);
+  for (const ScoreProduct& product : tile.products) {
+    add(product.query, product.d, tile.axes.m);
+    add(product.key, product.d, tile.axes.k);
   }
   add(tile.value, tile.axes.k, tile.axes.n);
-  accesses.add(backward_slice_of(loops, tile.values.score, stops), tile.axes.k.back(), 1);
+  accesses.add(backward_slice_of(loops, tile.values.score, tile.contractions()), tile.axes.k.back(), 1);
   const ValueId from[] = {tile.values.exponential};
   accesses.add(backward_slice_of(loops, tile.values.weight, from), tile.axes.k.back(), 1);
   accesses.add_results(backward_slice_of_results(loops), tile.axes.n.back(), tile.elements);
@@ -137,7 +144,8 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   const auto& tile = schedule.as<AttentionParams>();
   const std::int64_t steps = ceil_div(count_along(loops, tile.axes.k), tile.tile_k());
-  const std::int64_t depth = tile.values.contract ? tile.extent_d(loops) : 0;
+  std::int64_t depth = 0;
+  for (const ScoreProduct& product : tile.products) depth += tile.extent_d(loops, product);
   const std::int64_t fills = ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
   return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
 }
@@ -147,8 +155,10 @@ bool fits_device(const Problem& problem, const AttentionParams& tile, int workgr
   const auto fits = [](const AttentionOperand& side, int across, int deep) {
     return (side.along_k ? deep : across) % side.elements == 0;
   };
-  const int d = tile.values.contract ? tile.staged_d(problem.loops) : 0;
-  if (tile.values.contract && (!fits(tile.query, tile.tile_m(), d) || !fits(tile.key, tile.tile_k(), d))) return false;
+  for (const ScoreProduct& product : tile.products) {
+    const int d = tile.staged_d(problem.loops, product);
+    if (!fits(product.query, tile.tile_m(), d) || !fits(product.key, tile.tile_k(), d)) return false;
+  }
   return fits(tile.value, tile.extent_n(problem.loops), tile.staged_k()) &&
          workgroup <= static_cast<int>(usable_invocations(problem.target.caps)) &&
          shared_bytes(problem.loops, tile) <= problem.target.caps.workgroup.shared_memory_bytes;
@@ -250,19 +260,21 @@ std::optional<Schedule> with_threads(const Problem& problem, AttentionParams til
 std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const AttentionParams& matched) {
   constexpr int kVector = 4;
   const Loops& loops = problem.loops;
-  if (!matched.values.contract || matched.axes.d.empty() || matched.elements != kVector || !may_shuffle(problem.target))
+  if (matched.products.size() != 1 || matched.products[0].d.empty() || !matched.values.has_softmax ||
+      matched.elements != kVector || !may_shuffle(problem.target))
     return std::nullopt;
   AttentionParams tile = matched;
   const auto chunk = [&](ValueId value, const std::vector<int>& axes) {
     return along(problem.graph, loops, backward_slice_of(loops, value), RunAxis{axes.back()}, problem.tuning).elements;
   };
-  tile.key.along_k = tile.query.along_k = true;
+  ScoreProduct& product = tile.products[0];
+  product.key.along_k = product.query.along_k = true;
   tile.value.along_k = false;
-  tile.key.elements = tile.query.elements = chunk(tile.key.value, tile.axes.d);
+  product.key.elements = product.query.elements = chunk(product.key.value, product.d);
   tile.value.elements = chunk(tile.value.value, tile.axes.n);
   const auto is_whole = [](int elements) { return elements >= kVector && elements % kVector == 0; };
-  if (!is_whole(tile.key.elements) || !is_whole(tile.value.elements) ||
-      count_along(loops, tile.axes.d) % tile.key.elements != 0 ||
+  if (!is_whole(product.key.elements) || !is_whole(tile.value.elements) ||
+      count_along(loops, product.d) % product.key.elements != 0 ||
       count_along(loops, tile.axes.n) % tile.value.elements != 0)
     return std::nullopt;
   return tile;
@@ -272,7 +284,8 @@ std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const Att
 /// for.
 std::optional<Schedule> with_subgroups(const Problem& problem, AttentionParams tile, const AttentionShape& shape) {
   const auto all = static_cast<int>(problem.target.caps.subgroup.size);
-  const std::int64_t chunks_d = count_along(problem.loops, tile.axes.d) / tile.key.elements;
+  const ScoreProduct& product = tile.products[0];
+  const std::int64_t chunks_d = count_along(problem.loops, product.d) / product.key.elements;
   const std::int64_t chunks_n = count_along(problem.loops, tile.axes.n) / tile.value.elements;
   int lanes = shape.lanes > 0 ? shape.lanes : all;
   while (lanes > 1 && (lanes > all || chunks_d % lanes != 0 || chunks_n % lanes != 0)) lanes /= 2;
@@ -311,12 +324,12 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
   const auto is_same = [&](ValueId id) { return sub32_dtype(graph, loops, id, false) == dtype; };
   const auto whole = [](const AttentionOperand& side) { return side.elements == 8; };
   if (!dtype || !is_float(*dtype) || !whole(tile.value) || !is_same(tile.values.weight) ||
-      !is_at_most_one(graph, loops, tile.values.weight, tile.values.exponential))
+      (tile.values.has_softmax && !is_at_most_one(graph, loops, tile.values.weight, tile.values.exponential)))
     return std::nullopt;
-  if (tile.values.contract &&
-      (!whole(tile.query) || !whole(tile.key) || !is_same(tile.query.value) || !is_same(tile.key.value)))
-    return std::nullopt;
-  return dtype;
+  const bool fits = std::all_of(tile.products.begin(), tile.products.end(), [&](const ScoreProduct& product) {
+    return whole(product.query) && whole(product.key) && is_same(product.query.value) && is_same(product.key.value);
+  });
+  return fits ? dtype : std::nullopt;
 }
 
 constexpr int kSubgroups[] = {8, 4, 2};
@@ -336,14 +349,54 @@ ElementAccess element_access(const Problem& problem, const MatrixShape& mma) {
 /// Whether results do not ask what sums are relative to, and the subgroup can agree on whether to rescale.
 bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
   const bool reduces_by_itself = tile.cooperative()->elements == ElementAccess::functions;
-  return problem.target.caps.subgroup.vote && problem.tuning.lazy_rescaling.value_or(!reduces_by_itself) &&
+  return tile.values.has_softmax && problem.target.caps.subgroup.vote &&
+         problem.tuning.lazy_rescaling.value_or(!reduces_by_itself) &&
          results_do_not_depend_on_base(problem.graph, problem.loops, tile.values);
+}
+
+/// Whether two values are one but for the axes that their positions are along.
+bool is_same_along(const Loops& loops, ValueId a, ValueId b, const std::map<index::AxisId, index::Expr>& of_a) {
+  const Value& one = loops.values[a];
+  const Value& other = loops.values[b];
+  if (a == b && std::none_of(of_a.begin(), of_a.end(),
+                             [&](const auto& renamed) { return ((one.axes >> renamed.first) & 1u) != 0; }))
+    return true;
+  if (one.kind != other.kind || one.node != other.node || !one.data.empty() || !other.data.empty() ||
+      one.predicates.size() != other.predicates.size() || one.operands.size() != other.operands.size() ||
+      !(index::substitute(one.offset, of_a) == other.offset))
+    return false;
+  for (std::size_t i = 0; i < one.predicates.size(); ++i) {
+    segment::Predicate renamed = one.predicates[i];
+    for (segment::Predicate::Range& range : renamed.ranges) range.value = index::substitute(range.value, of_a);
+    if (!(renamed == other.predicates[i])) return false;
+  }
+  return std::equal(one.operands.begin(), one.operands.end(), other.operands.begin(),
+                    [&](ValueId x, ValueId y) { return is_same_along(loops, x, y, of_a); });
+}
+
+/// The product whose keys, along d, are the values, along n, both as rows.
+std::optional<std::size_t> keys_that_are_values(const Loops& loops, const AttentionParams& tile) {
+  for (std::size_t which = 0; which < tile.products.size(); ++which) {
+    const ScoreProduct& product = tile.products[which];
+    const auto same_size = [&](int d, int n) {
+      return loops.axes[static_cast<std::size_t>(d)].size == loops.axes[static_cast<std::size_t>(n)].size;
+    };
+    if (!product.key.along_k || tile.value.along_k ||
+        !std::equal(product.d.begin(), product.d.end(), tile.axes.n.begin(), tile.axes.n.end(), same_size))
+      continue;
+    std::map<index::AxisId, index::Expr> to_n;
+    for (std::size_t i = 0; i < product.d.size(); ++i)
+      to_n.emplace(product.d[i],
+                   index::Expr::axis(tile.axes.n[i], loops.axes[static_cast<std::size_t>(tile.axes.n[i])].size));
+    if (is_same_along(loops, product.key.value, tile.value.value, to_n)) return which;
+  }
+  return std::nullopt;
 }
 
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
-  if (form.pipelined_scores && !tile.values.contract) return std::nullopt;
+  if (form.pipelined_scores && tile.products.size() != 1) return std::nullopt;
   auto& mapping = tile.mapping.emplace<CooperativeAttention>();
   mapping = {.mma = mma,
              .subgroups = form.subgroups,
@@ -351,6 +404,9 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
              .pipelined_scores = form.pipelined_scores,
              .elements = element_access(problem, mma)};
   mapping.lazy_rescaling = may_rescale_lazily(problem, tile);
+  // Keys of pipelined scores are those of the next block.
+  if (!form.pipelined_scores && tile.extent_n(problem.loops) % static_cast<int>(mma.k) == 0)
+    mapping.keys_are_values = keys_that_are_values(problem.loops, tile);
   const int n = tile.extent_n(problem.loops);
   const auto un = static_cast<int>(mma.n);
   for (mapping.subtile = un * std::max(1, std::min(n, 64) / un);
@@ -415,13 +471,20 @@ int AttentionParams::extent_n(const Loops& loops) const {
                   cooperative() ? static_cast<int>(cooperative()->mma.n) : 4 * simt()->threads_k);
 }
 
-int AttentionParams::extent_d(const Loops& loops) const {
-  return round_up(count_along(loops, axes.d), cooperative() ? static_cast<int>(cooperative()->mma.k) : staged_d(loops));
+std::vector<ValueId> AttentionParams::contractions() const {
+  std::vector<ValueId> all;
+  for (const ScoreProduct& product : products) all.push_back(product.sum);
+  return all;
 }
 
-int AttentionParams::staged_d(const Loops& loops) const {
-  if (cooperative()) return extent_d(loops);
-  const auto all = static_cast<int>(count_along(loops, axes.d));
+int AttentionParams::extent_d(const Loops& loops, const ScoreProduct& product) const {
+  return round_up(count_along(loops, product.d),
+                  cooperative() ? static_cast<int>(cooperative()->mma.k) : staged_d(loops, product));
+}
+
+int AttentionParams::staged_d(const Loops& loops, const ScoreProduct& product) const {
+  if (cooperative()) return extent_d(loops, product);
+  const auto all = static_cast<int>(count_along(loops, product.d));
   return simt() == nullptr || simt()->slice == 0 ? all : std::min(simt()->slice, round_up(all, 4));
 }
 
@@ -434,10 +497,14 @@ namespace {
 /// Whether loops of other sizes have the axes and values of a tile.
 bool is_same_match(const AttentionParams& matched, const AttentionParams& tile) {
   const auto same = [](const AttentionOperand& a, const AttentionOperand& b) { return a.value == b.value; };
+  const auto same_product = [&](const ScoreProduct& a, const ScoreProduct& b) {
+    return a.sum == b.sum && a.d == b.d && same(a.query, b.query) && same(a.key, b.key);
+  };
   return matched.axes.batch == tile.axes.batch && matched.axes.m == tile.axes.m && matched.axes.n == tile.axes.n &&
-         matched.axes.k == tile.axes.k && matched.axes.d == tile.axes.d && matched.values.score == tile.values.score &&
-         matched.values.contract == tile.values.contract && same(matched.query, tile.query) &&
-         same(matched.key, tile.key) && same(matched.value, tile.value);
+         matched.axes.k == tile.axes.k && matched.values.score == tile.values.score &&
+         std::equal(matched.products.begin(), matched.products.end(), tile.products.begin(), tile.products.end(),
+                    same_product) &&
+         same(matched.value, tile.value);
 }
 
 /// Whether chunks lie within the axes that they lie along.
@@ -447,10 +514,11 @@ bool fits_chunks(const Loops& loops, const AttentionParams& tile) {
     return side.elements == 1 ||
            (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
   };
-  if (tile.values.contract &&
-      (!fits(tile.query, tile.axes.d, tile.axes.m) || !fits(tile.key, tile.axes.d, tile.axes.k)))
-    return false;
-  return fits(tile.value, tile.axes.k, tile.axes.n) &&
+  const auto fits_product = [&](const ScoreProduct& product) {
+    return fits(product.query, product.d, tile.axes.m) && fits(product.key, product.d, tile.axes.k);
+  };
+  return std::all_of(tile.products.begin(), tile.products.end(), fits_product) &&
+         fits(tile.value, tile.axes.k, tile.axes.n) &&
          loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % tile.elements == 0;
 }
 
@@ -562,8 +630,9 @@ std::optional<Schedule> best_attention(const Problem& given) {
   const Loops& scaled = sunk ? *sunk : given.loops;
   const auto best = [&](const Loops& loops, bool literals) -> std::optional<Schedule> {
     const auto paired = segment::with_online_reductions(given.graph, loops);
-    auto schedule = paired ? best_of_tiles(given.with(*paired), sunk.has_value()) : std::nullopt;
-    if (schedule) schedule->transforms = {.sunk_scales = sunk.has_value(), .sunk_literals = literals, .online = true};
+    auto schedule = best_of_tiles(given.with(paired ? *paired : loops), sunk.has_value());
+    if (schedule)
+      schedule->transforms = {.sunk_scales = sunk.has_value(), .sunk_literals = literals, .online = paired.has_value()};
     return schedule;
   };
   // A scale is multiplied with each score then, and not with each query: that pays for matrix units alone.

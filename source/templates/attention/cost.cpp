@@ -34,7 +34,8 @@ double visited_share(const Loops& loops, const AttentionParams& tile) {
 
 /// Positions that a launch goes through, with what stands out, and of k those that a mask leaves.
 struct Extents {
-  double batch, m, n, k, d;
+  double batch, m, n, k;
+  double d;  ///< of all products
   double tiles_m;
   double visited;  ///< of the blocks of k
 };
@@ -42,11 +43,13 @@ struct Extents {
 Extents extents_of(const Loops& loops, const AttentionParams& tile) {
   const double m = round_up(count_along(loops, tile.axes.m), tile.tile_m());
   const double visited = visited_share(loops, tile);
+  double d = 0;
+  for (const ScoreProduct& product : tile.products) d += tile.extent_d(loops, product);
   return {.batch = static_cast<double>(count_along(loops, tile.axes.batch)),
           .m = m,
           .n = static_cast<double>(tile.extent_n(loops)),
           .k = round_up(count_along(loops, tile.axes.k), tile.tile_k()) * visited,
-          .d = tile.values.contract ? static_cast<double>(tile.extent_d(loops)) : 0,
+          .d = d,
           .tiles_m = m / tile.tile_m(),
           .visited = visited};
 }
@@ -58,9 +61,10 @@ double compute_of_operands(const ir::Graph& graph, const Loops& loops, const Att
     return cost_of(graph, loops, backward_slice_of(loops, operand.value));
   };
   const double visited = of.batch * of.k * of.tiles_m;
-  const double scores =
-      tile.values.contract ? of.batch * of.m * of.d * each(tile.query) + visited * of.d * each(tile.key) : 0;
-  return scores + visited * of.n * each(tile.value);
+  double compute = visited * of.n * each(tile.value);
+  for (const ScoreProduct& product : tile.products)
+    compute += tile.extent_d(loops, product) * (of.batch * of.m * each(product.query) + visited * each(product.key));
+  return compute;
 }
 
 /// Of memory, loads that are executed and bytes that are moved: every tile of m walks along all of k.
@@ -104,11 +108,18 @@ double shared_accesses(const AttentionParams& tile, const Extents& of) {
          (of.d * (rows + keys) / (4 * rows * keys) + of.n * (rows + columns) / (4 * rows * columns));
 }
 
+/// Of what threads compute of scores, the part that takes time beside matrices: some subgroups are at it while others
+/// multiply (h200-attention-gradients.txt).
+constexpr double kBesideMatrices = 0.5;
+
 /// Of one row and position of k. Every lane that shares a position finds the score and its exponential, and its sums
 /// are rescaled for each few of them.
 double compute_of_score(const AttentionParams& tile, const Extents& of, const DeviceModel& model, double score) {
   const SubgroupAttention* mapping = tile.by_subgroups();
-  if (mapping == nullptr) return model.attention.exponential + score;
+  if (mapping == nullptr) {
+    const double own = (tile.values.has_softmax ? model.attention.exponential : 0.0) + score;
+    return tile.cooperative() != nullptr ? own * kBesideMatrices : own;
+  }
   const double exponential = model.units.multiply_adds / model.units.transcendentals;
   return (exponential + score) * mapping->lanes + (of.n + exponential * mapping->lanes) / mapping->keys;
 }
@@ -125,7 +136,7 @@ int subgroup_registers(const AttentionParams& tile, const Extents& of, const Dev
 /// Of scores that are stored, the loads with their addresses.
 int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) {
   constexpr int kOfLoad = 4;
-  if (tile.values.contract) return 0;
+  if (!tile.products.empty()) return 0;
   const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score);
   return kOfLoad * static_cast<int>(std::count_if(slice.begin(), slice.end(), [&](ValueId id) {
            return loops.values[id].kind == Value::Kind::load;
@@ -137,9 +148,10 @@ int registers_of_stored_scores(const Loops& loops, const AttentionParams& tile) 
 int simt_registers(const Loops& loops, const AttentionParams& tile, const Extents& of, const DeviceModel& model) {
   const SimtAttention& simt = *tile.simt();
   const int columns = static_cast<int>(of.n) / simt.threads_k;
+  const int scores = std::max(1, static_cast<int>(tile.products.size()));
   const int addresses = std::max(simt.low_register ? 12 : 16, static_cast<int>(model.registers.elsewhere));
   return addresses + (simt.low_register ? registers_of_stored_scores(loops, tile) : 0) +
-         simt.rows * (columns + simt.keys + 3) + simt.keys;
+         simt.rows * (columns + scores * simt.keys + 3) + simt.keys;
 }
 
 /// What a thread has in flight of an operand's next slice, `elements` of them in the workgroup's tile.
@@ -157,9 +169,7 @@ int words_in_flight(const ir::Graph& graph, const Loops& loops, const Schedule& 
 
 /// Loads that each score is computed from, beside those of queries and keys.
 double loads_of_score(const Loops& loops, const AttentionParams& tile) {
-  std::vector<ValueId> stops;
-  if (tile.values.contract) stops.push_back(*tile.values.contract);
-  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score, stops);
+  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score, tile.contractions());
   return static_cast<double>(std::count_if(slice.begin(), slice.end(),
                                            [&](ValueId id) { return loops.values[id].kind == Value::Kind::load; }));
 }
@@ -169,8 +179,9 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
   const auto& tile = schedule.as<AttentionParams>();
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const int per_thread = schedule.workgroup / cooperative->subgroups;
-    return 64 + (tile.tile_k() * (cooperative->pipelined_scores ? 2 : 1) + static_cast<int>(of.n + of.d / 2)) *
-                    static_cast<int>(cooperative->mma.m) / per_thread;
+    const int scores = cooperative->pipelined_scores ? 2 : std::max(1, static_cast<int>(tile.products.size()));
+    return 64 + (tile.tile_k() * scores + static_cast<int>(of.n + of.d / 2)) * static_cast<int>(cooperative->mma.m) /
+                    per_thread;
   }
   if (tile.by_subgroups() != nullptr) return subgroup_registers(tile, of, model);
   int registers = simt_registers(loops, tile, of, model);
@@ -178,17 +189,26 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
     const double scores = tile.simt()->rows * tile.simt()->keys;
     registers += static_cast<int>(model.registers.of_moved_load * scores * loads_of_score(loops, tile));
   }
-  if (tile.simt()->slice == 0 || !tile.values.contract) return registers;
-  const int depth = tile.staged_d(loops);
-  return registers + words_in_flight(graph, loops, schedule, tile.query, tile.tile_m() * depth) +
-         words_in_flight(graph, loops, schedule, tile.key, tile.tile_k() * depth);
+  if (tile.simt()->slice == 0) return registers;
+  for (const ScoreProduct& product : tile.products) {
+    const int depth = tile.staged_d(loops, product);
+    registers += words_in_flight(graph, loops, schedule, product.query, tile.tile_m() * depth) +
+                 words_in_flight(graph, loops, schedule, product.key, tile.tile_k() * depth);
+  }
+  return registers;
 }
 
 /// Loads of queries beside those of their first block: a tile whose depth is staged in slices brings them for each.
 double query_loads_again(const Loops& loops, const Extents& of, const Schedule& schedule) {
   const auto& tile = schedule.as<AttentionParams>();
-  if (tile.simt() == nullptr || !tile.values.contract || tile.staged_d(loops) >= of.d) return 0;
-  return of.batch * of.m * of.d / tile.query.elements * std::max(0.0, of.k / tile.tile_k() - 1);
+  if (tile.simt() == nullptr) return 0;
+  double loads = 0;
+  for (const ScoreProduct& product : tile.products) {
+    const double d = tile.extent_d(loops, product);
+    if (tile.staged_d(loops, product) < d || (tile.simt()->slice != 0 && tile.products.size() > 1))
+      loads += of.batch * of.m * d / product.query.elements * std::max(0.0, of.k / tile.tile_k() - 1);
+  }
+  return loads;
 }
 
 /// Up to so many registers a thread is not slower for them: many sums that wait for nothing but their operands take the
@@ -245,9 +265,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const Extents of = extents_of(loops, tile);
-  std::vector<ValueId> stops;
-  if (tile.values.contract) stops.push_back(*tile.values.contract);
-  const double score = cost_of(graph, loops, backward_slice_of(loops, tile.values.score, stops));
+  const double score = cost_of(graph, loops, backward_slice_of(loops, tile.values.score, tile.contractions()));
   const double compute =
       of.batch * of.m * of.k *
           ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +

@@ -28,8 +28,9 @@ class Attention : public AttentionBase {
   Result<void> fetch_first(const Walk& walk);
   // --- scores ---
   Result<void> find_scores(const Walk& walk);
-  Result<void> fetch_next(const Walk& walk);
-  void multiply_scores();
+  Result<void> find_products(std::size_t which, const Walk& walk);
+  Result<void> fetch_next(std::size_t which, const Walk& walk);
+  void multiply_scores(std::size_t which);
   Result<void> finish_scores();
   Result<void> finish_score();
   void rescale_row();
@@ -88,9 +89,9 @@ class Attention : public AttentionBase {
     return simt_.keys == 4 ? Code("thread_k * 4u + g")
                            : code("(g / 4u * {}u + thread_k) * 4u + g % 4u", simt_.threads_k);
   }
-  [[nodiscard]] Code score_at(const char* row) const {
-    return simt_.keys == 4 ? code("{}[{}][g]", scores_, row)
-                           : code("{}[{} * {}u + g / 4u][g % 4u]", scores_, row, simt_.keys / 4);
+  [[nodiscard]] Code score_at(const char* row, std::size_t which = 0) const {
+    return simt_.keys == 4 ? code("{}[{}][g]", scores_[which], row)
+                           : code("{}[{} * {}u + g / 4u][g % 4u]", scores_[which], row, simt_.keys / 4);
   }
   [[nodiscard]] Code rows_at(int i) const;
   std::vector<Code> load_registers(const char* name, int count, const std::function<Code(int)>& from);
@@ -100,25 +101,39 @@ class Attention : public AttentionBase {
   static constexpr int kStepsTogether = 4;
 
   const schedule::SimtAttention& simt_;
-  int vec4s_ = 1;                    ///< of n, per thread and row
-  int slices_d_ = 1, slices_k_ = 1;  ///< of d, and of a block's keys
-  Code weights_, others_, scores_, shared_rows_;
+  int vec4s_ = 1;  ///< of n, per thread and row
+  /// Of a product's d. What a workgroup has of queries is then staged again for each block.
+  [[nodiscard]] int slices_of(std::size_t which) const {
+    return tile_.extent_d(loops_, tile_.products[which]) / products_[which].first.k_extent;
+  }
+  [[nodiscard]] bool is_staged_once(std::size_t which) const {
+    return simt_.slice == 0 || (slices_of(which) == 1 && products_.size() == 1);
+  }
+
+  int slices_k_ = 1;  ///< of a block's keys
+  Code weights_, others_, shared_rows_;
+  std::vector<Code> scores_;  ///< of each product; the first become scores
 };
 
 Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
   vec4s_ = third_.extent / 4 / simt_.threads_k;
   slices_k_ = tile_.tile_k() / third_.k_extent;
-  if (first_) slices_d_ = tile_.extent_d(loops_) / first_->k_extent;
-  for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
-    if (tile_operand == nullptr || (simt_.slice != 0 && !(first_ && tile_operand == &*first_ && slices_d_ == 1)))
-      continue;
-    tile_operand->staging.prefetched = tile_operand->staging.unrolled = false;
-  }
+  const auto wait = [](TileOperand& tile_operand) {
+    tile_operand.staging.prefetched = tile_operand.staging.unrolled = false;
+  };
   others_ = unique("others");
   third_.tile = others_;
-  if (second_) second_->tile = others_;
+  if (simt_.slice == 0) wait(third_);
   weights_ = unique("weights");
-  scores_ = unique("scores");
+  scores_.push_back(unique("scores"));
+  for (std::size_t which = 0; which < products_.size(); ++which) {
+    auto& [first, second] = products_[which];
+    if (which > 0) scores_.push_back(unique("products"));
+    second.tile = others_;
+    if (is_staged_once(which)) wait(first);
+    if (simt_.slice == 0) wait(second);
+    if (simt_.slice != 0) first.tile = products_[0].first.tile;
+  }
   shared_rows_ = unique("rows");
 }
 
@@ -126,8 +141,8 @@ Result<std::vector<RelocatableKernel>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
   const Code thread = simt_.rows * simt_.keys == 16 ? Code() : code("; {} x {} per thread", simt_.rows, simt_.keys);
-  return finish_one(
-      code("{} rows per workgroup, {} positions of the softmax at a time{}", tile_.tile_m(), tile_.tile_k(), thread));
+  return finish_one(code("{} rows per workgroup, {} positions of the {} at a time{}", tile_.tile_m(), tile_.tile_k(),
+                         has_softmax() ? "softmax" : "sum", thread));
 }
 
 void Attention::locate_thread() {
@@ -142,11 +157,22 @@ void Attention::locate_thread() {
 }
 
 void Attention::declare_shared() {
-  if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->k_extent * first_->stride());
-  const int others = std::max(second_ ? second_->k_extent * second_->stride() : 0, third_.k_extent * third_.stride());
-  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one operand, then of the other" : "");
+  int others = third_.k_extent * third_.stride(), firsts = 0;
+  for (const auto& [first, second] : products_) {
+    others = std::max(others, second.k_extent * second.stride());
+    const int words = first.k_extent * first.stride();
+    if (simt_.slice == 0) shared_.line("shared {} {}[{}];", vec4(first.value), first.tile, words);
+    firsts = std::max(firsts, words);
+  }
+  if (simt_.slice != 0 && !products_.empty()) {
+    const TileOperand& first = products_[0].first;
+    shared_.line("shared {} {}[{}];{}", vec4(first.value), first.tile, firsts,
+                 products_.size() > 1 ? "  // of one product, then of the other" : "");
+  }
+  shared_.line("shared vec4 {}[{}];{}", others_, others,
+               products_.empty() ? "" : "  // of one operand, then of the other");
   shared_.line("shared vec4 {}[{}];", weights_, schedule::weight_words(tile_));
-  if (simt_.shuffles) return;
+  if (simt_.shuffles || !has_softmax()) return;
   shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                simt_.threads_k * tile_.tile_m());
 }
@@ -154,6 +180,7 @@ void Attention::declare_shared() {
 void Attention::declare() {
   declare_shared();
   for (Code* known : {&most_, &total_}) {
+    if (!has_softmax()) break;
     if (simt_.low_register) {
       shared_.line("shared float {}[{}];  // of four rows, of each thread", *known, simt_.rows * schedule_.workgroup);
       *known += code("[i * {}u + thread]", schedule_.workgroup);
@@ -162,11 +189,13 @@ void Attention::declare() {
       *known += "[i]";
     }
   }
-  main_.line("vec4 {}[{}];", scores_, simt_.rows * simt_.keys / 4);
+  for (const Code& scores : scores_) main_.line("vec4 {}[{}];", scores, simt_.rows * simt_.keys / 4);
   main_.line("vec4 {}[{}];", sums_, simt_.rows * vec4s_);
   open_loop("i", simt_.rows);
-  main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
-  main_.line("{} = 0.0;", total_);
+  if (has_softmax()) {
+    main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
+    main_.line("{} = 0.0;", total_);
+  }
   each("g", vec4s_, code("{}[i * {}u + g] = vec4(0.0);", sums_, vec4s_));
   main_.close();
 }
@@ -176,7 +205,9 @@ Result<void> Attention::main_function() {
   locate_tile();
   locate_thread();
   declare();
-  if (first_ && slices_d_ == 1) VKF_CHECK_OK(stage(*first_, "tile_m", ""));
+  for (std::size_t which = 0; which < products_.size(); ++which) {
+    if (is_staged_once(which)) VKF_CHECK_OK(stage(products_[which].first, "tile_m", ""));
+  }
   VKF_TRY(walk, find_blocks());
   VKF_CHECK_OK(fetch_first(walk));
   open_blocks(walk, simt_.slice == 0 ? "" : "[[dont_unroll]] ", {weights_, "1.0", "0.0"});
@@ -189,7 +220,7 @@ Result<void> Attention::main_function() {
   VKF_CHECK_OK(weigh());
   VKF_CHECK_OK(add_up());
   main_.close();
-  if (!simt_.shuffles) leave_totals();
+  if (has_softmax() && !simt_.shuffles) leave_totals();
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
@@ -197,47 +228,61 @@ Result<void> Attention::main_function() {
 
 /// What the first block asks for.
 Result<void> Attention::fetch_first(const Walk& walk) {
-  for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
-    if (tile_operand != nullptr && tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
+  const auto is_prefetched = [](const Product& product) { return product.second.staging.prefetched; };
+  for (auto& [first, second] : products_) {
+    for (TileOperand* tile_operand : {&first, &second}) {
+      if (tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
+    }
+    if (first.staging.prefetched) VKF_CHECK_OK(fetch(first, "tile_m", ""));
   }
-  if (first_ && first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", ""));
-  if (!second_ || !second_->staging.prefetched) return {};
+  if (third_.staging.prefetched) declare_prefetch(third_);
+  if (std::none_of(products_.begin(), products_.end(), is_prefetched)) return {};
   Code block;
   if (!walk.begin.is_zero()) {
     block = "first_block";  // there may be none
     main_.line("uint first_block = {};", first_block(walk));
   }
-  return fetch(*second_, block, "");
+  for (Product& product : products_) {
+    if (is_prefetched(product)) VKF_CHECK_OK(fetch(product.second, block, ""));
+  }
+  return {};
 }
 
 /// The products that scores are computed from.
 Result<void> Attention::find_scores(const Walk& walk) {
-  if (!first_) return {};
-  each("i", simt_.rows * simt_.keys / 4, code("{}[i] = vec4(0.0);", scores_));
-  const bool slices = slices_d_ > 1;
-  if (slices) {
-    open_long_loop("slice", "0u", code("{}u", slices_d_));
-    VKF_CHECK_OK(stage(*first_, "tile_m", "slice"));
-  }
-  VKF_CHECK_OK(stage(*second_, "block", slices ? "slice" : ""));
+  for (std::size_t which = 0; which < products_.size(); ++which) VKF_CHECK_OK(find_products(which, walk));
+  return {};
+}
+
+Result<void> Attention::find_products(std::size_t which, const Walk& walk) {
+  auto& [first, second] = products_[which];
+  each("i", simt_.rows * simt_.keys / 4, code("{}[i] = vec4(0.0);", scores_[which]));
+  const int slices = slices_of(which);
+  if (slices > 1) open_long_loop("slice", "0u", code("{}u", slices));
+  if (slices == 1 && !is_staged_once(which)) main_.open("{{");
+  if (!is_staged_once(which)) VKF_CHECK_OK(stage(first, "tile_m", slices > 1 ? "slice" : ""));
+  VKF_CHECK_OK(stage(second, "block", slices > 1 ? "slice" : ""));
   main_.line("barrier();");
-  VKF_CHECK_OK(fetch_next(walk));
-  multiply_scores();
-  if (slices || simt_.shuffles) main_.line("barrier();");
-  if (slices) main_.close();
+  VKF_CHECK_OK(fetch_next(which, walk));
+  multiply_scores(which);
+  // A softmax by shared memory waits anyway.
+  if (slices > 1 || simt_.shuffles || !has_softmax()) main_.line("barrier();");
+  if (!is_staged_once(which)) main_.close();
   return {};
 }
 
 /// What the next products of scores ask for, which may be those of the next block.
-Result<void> Attention::fetch_next(const Walk& walk) {
-  if (!first_->staging.prefetched && !second_->staging.prefetched) return {};
-  const bool slices = slices_d_ > 1;
-  main_.line("// The next {} is in flight while this one is multiplied.", slices ? "slice" : "block");
-  if (slices) main_.line("uint next_slice = (slice + 1u) % {}u;", slices_d_);
+Result<void> Attention::fetch_next(std::size_t which, const Walk& walk) {
+  auto& [first, second] = products_[which];
+  if (!first.staging.prefetched && !second.staging.prefetched) return {};
+  const int slices = slices_of(which);
+  const char* slice = slices > 1 ? "next_slice" : "";
+  main_.line("// The next {} is in flight while this one is multiplied.", slices > 1 ? "slice" : "block");
+  if (slices > 1) main_.line("uint next_slice = (slice + 1u) % {}u;", slices);
   main_.line("uint next_block = {};",
-             block_after(walk, slices ? code("(slice + 1u) / {}u", slices_d_) : Code("1u"), walk.end));
-  if (first_->staging.prefetched) VKF_CHECK_OK(fetch(*first_, "tile_m", "next_slice"));
-  if (second_->staging.prefetched) VKF_CHECK_OK(fetch(*second_, "next_block", slices ? "next_slice" : ""));
+             block_after(walk, slices > 1 ? code("(slice + 1u) / {}u", slices) : Code("1u"), walk.end));
+  if (first.staging.prefetched) VKF_CHECK_OK(fetch(first, "tile_m", slice));
+  if (second.staging.prefetched) VKF_CHECK_OK(fetch(second, "next_block", slice));
   return {};
 }
 
@@ -272,19 +317,21 @@ Code Attention::rows_at(int i) const {
   return code("thread_m * {}u{}", simt_.rows / 4, i == 0 ? Code() : code(" + {}u", i));
 }
 
-void Attention::multiply_scores() {
-  open_steps("d", first_->k_extent);
+void Attention::multiply_scores(std::size_t which) {
+  const TileOperand& queries = products_[which].first;
+  const TileOperand& keys = products_[which].second;
+  open_steps("d", queries.k_extent);
   const std::vector<Code> first = load_registers("first", simt_.rows / 4, [&](int i) {
-    return code("{}[d * {}u + {}]", first_->tile, first_->stride(), rows_at(i));
+    return code("{}[d * {}u + {}]", queries.tile, queries.stride(), rows_at(i));
   });
   const std::vector<Code> second = load_registers("second", simt_.keys / 4, [&](int g) {
-    return code("{}[d * {}u + {}thread_k]", second_->tile, second_->stride(),
+    return code("{}[d * {}u + {}thread_k]", keys.tile, keys.stride(),
                 g == 0 ? Code() : code("{}u + ", g * simt_.threads_k));
   });
   const int vec4s = simt_.keys / 4;
   for (int i = 0; i < simt_.rows; ++i) {
     for (int g = 0; g < vec4s; ++g)
-      main_.line("{0}[{1}] = fma(vec4({2}.{3}), {4}, {0}[{1}]);", scores_, i * vec4s + g,
+      main_.line("{0}[{1}] = fma(vec4({2}.{3}), {4}, {0}[{1}]);", scores_[which], i * vec4s + g,
                  first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4], second[static_cast<std::size_t>(g)]);
   }
   close_steps();
@@ -294,12 +341,19 @@ void Attention::multiply_scores() {
 Result<void> Attention::finish_scores() {
   use_chunks_of(score_);
   open_low_register_loop("i", simt_.rows);
-  main_.line("float top = uintBitsToFloat(0xff800000u);");
+  if (has_softmax()) main_.line("float top = uintBitsToFloat(0xff800000u);");
   main_.line("uint m = {};",
              limited(code("tile_m * {}u + {}", tile_.tile_m(), row_of_thread()), extent(tile_.axes.m), tile_.tile_m()));
   open_low_register_loop("g", simt_.keys);
   VKF_CHECK_OK(finish_score());
   main_.close();
+  if (!has_softmax()) {
+    for (const Code& scores : scores_) {
+      if (simt_.low_register) turn_rows(scores, 1);
+    }
+    main_.close();
+    return {};
+  }
   if (simt_.shuffles) {
     join_lanes("top", "max(top, subgroupShuffleXor(top, mask))");
     rescale_row();
@@ -307,7 +361,7 @@ Result<void> Attention::finish_scores() {
     return {};
   }
   main_.line("{}[thread_k * {}u + {}] = top;", shared_rows_, tile_.tile_m(), row_of_thread());
-  if (simt_.low_register) turn_rows(scores_, 1);
+  if (simt_.low_register) turn_rows(scores_[0], 1);
   main_.close();
   main_.line("barrier();");
   open_loop("i", simt_.rows);
@@ -336,14 +390,14 @@ Result<void> Attention::finish_score() {
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
   const std::map<ValueId, Code> groups = unpack_group(score_, 0, "");
   main_.line("float score;");
-  const Code stored = score_at(simt_.low_register ? "0" : "i");
+  const char* row = simt_.low_register ? "0" : "i";
   std::vector<Code> passed = arguments(scope, score_, 0, groups);
-  if (tile_.values.contract) passed.push_back(stored);
+  for (std::size_t which = 0; which < products_.size(); ++which) passed.push_back(score_at(row, which));
   passed.emplace_back("score");
   main_.line("score_element({});", listed(passed));
-  if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
-  main_.line("{} = score;", stored);
-  main_.line("top = max(top, score);");
+  if (!whole) main_.line("if ({} >= {}) score = {};", k, numbers_.size(positions.count), score_beyond());
+  main_.line("{} = score;", score_at(row));
+  if (has_softmax()) main_.line("top = max(top, score);");
   return {};
 }
 
@@ -358,9 +412,9 @@ void Attention::rescale_row() {
   main_.line("{} *= scale;", total_);
   each("g", vec4s_, code("{}[i * {}u + g] *= scale;", sums_, vec4s_));
   if (simt_.keys == 4) {
-    main_.line("{}[i] -= base;", scores_);
+    main_.line("{}[i] -= base;", scores_[0]);
   } else {
-    each("g", simt_.keys / 4, code("{}[i * {}u + g] -= base;", scores_, simt_.keys / 4));
+    each("g", simt_.keys / 4, code("{}[i * {}u + g] -= base;", scores_[0], simt_.keys / 4));
   }
 }
 
@@ -393,6 +447,10 @@ Result<void> Attention::weigh() {
 }
 
 Result<void> Attention::weigh_score(const Code& weight) {
+  if (!has_softmax()) {
+    main_.line("{} = {};", weight, score_at("i"));
+    return {};
+  }
   main_.line("float power = {};", apply("exp", {score_at("i")}));
   main_.line("{} += power;", total_);
   if (!changes_weight()) {
@@ -478,7 +536,7 @@ Result<void> Attention::store_results() {
   const std::int64_t chunks_n = count(tile_.axes.n) / tile_.elements;
   open_low_register_loop("i", simt_.rows);
   main_.line("uint m = tile_m * {}u + {};", tile_.tile_m(), row_of_thread());
-  find_total();
+  if (has_softmax()) find_total();
   open_loop("g", vec4s_ * per_vec4);
   main_.line("uint chunk = {};",
              per_vec4 == 1 ? code("g * {}u + thread_k", simt_.threads_k)
@@ -493,7 +551,8 @@ Result<void> Attention::store_results() {
     const Code at = code("{}[{}{}]", sums_, row, per_vec4 == 1 ? "g" : code("g / {}u", per_vec4));
     const Code within =
         tile_.elements == 1 ? code("[g % {}u]", per_vec4) : code("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
-    return std::vector<Code>{most_, "whole", at + (per_vec4 == 1 ? code(".{}", "xyzw"[e]) : within)};
+    const Code sum = at + (per_vec4 == 1 ? code(".{}", "xyzw"[e]) : within);
+    return has_softmax() ? std::vector<Code>{most_, "whole", sum} : std::vector<Code>{sum};
   }));
   if (!inside.empty()) main_.close();
   main_.close();

@@ -10,23 +10,23 @@ namespace vkfuse::lowering {
 
 AttentionBase::AttentionBase(const LoweringInput& in)
     : OperandEmitter(in), tile_(schedule_.as<schedule::AttentionParams>()) {
-  counted_ = {{kBatch, "batch", tile_.axes.batch},
-              {kM, "m", tile_.axes.m},
-              {kN, "n", tile_.axes.n},
-              {kK, "k", tile_.axes.k},
-              {kHeadDim, "d", tile_.axes.d}};
-  std::vector<ValueId> known;
-  if (tile_.values.contract) {
-    const int k_extent = tile_.staged_d(loops_);
-    first_ = make_operand(tile_.query, kM, kHeadDim, tile_.tile_m(), k_extent);
-    second_ = make_operand(tile_.key, kK, kHeadDim, tile_.tile_k(), k_extent);
-    known.push_back(*tile_.values.contract);
+  counted_ = {
+      {kBatch, "batch", tile_.axes.batch}, {kM, "m", tile_.axes.m}, {kN, "n", tile_.axes.n}, {kK, "k", tile_.axes.k}};
+  constexpr std::pair<CountingAxis, const char*> kDepths[] = {{kHeadDim, "d"}, {kOtherHeadDim, "depth"}};
+  for (const schedule::ScoreProduct& product : tile_.products) {
+    const auto& [depth, name] = kDepths[products_.size()];
+    counted_.push_back({depth, name, product.d});
+    const int k_extent = tile_.staged_d(loops_, product);
+    products_.push_back({make_operand(product.query, kM, depth, tile_.tile_m(), k_extent),
+                         make_operand(product.key, kK, depth, tile_.tile_k(), k_extent)});
   }
   third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.staged_k());
-  make_parts(std::move(known));
-  if (tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict)
+  make_parts();
+  if (has_softmax() && tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict)
     softcap_ = find_softcap({graph_, loops_, tile_});
   if (softcap_) compute_at_once(*softcap_, loops_, forms_);
+  if (!has_softmax() && tile_.cooperative())
+    leave_rounding_to_reader(form_input(), tile_.values.weight, tile_.cooperative()->mma.a, forms_);
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
@@ -51,7 +51,8 @@ AttentionBase::TileOperand AttentionBase::make_operand(const schedule::Attention
   return tile_operand;
 }
 
-void AttentionBase::make_parts(std::vector<ValueId> known) {
+void AttentionBase::make_parts() {
+  std::vector<ValueId> known = tile_.contractions();
   const segment::AxisSet along_k = segment::AxisSet{1} << tile_.axes.k.back();
   const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.values.score, known);
   for (ValueId id : backward_slice) {
@@ -79,7 +80,7 @@ void AttentionBase::make_parts(std::vector<ValueId> known) {
                         .elements = tile_.elements,
                         .values = schedule::backward_slice_of_results(loops_),
                         .requested = std::move(requested),
-                        .known = {tile_.values.most, tile_.values.total, tile_.values.sum}});
+                        .known = tile_.values.reductions()});
 }
 
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
@@ -94,11 +95,12 @@ bool AttentionBase::lies_beside(ValueId id) const {
 
 Result<void> AttentionBase::functions() {
   find_products();
-  for (std::optional<TileOperand>* tile_operand : {&first_, &second_}) {
-    if (*tile_operand) VKF_CHECK_OK(tile_operand_function(**tile_operand));
+  for (Product& product : products_) {
+    VKF_CHECK_OK(tile_operand_function(product.first));
+    VKF_CHECK_OK(tile_operand_function(product.second));
   }
   VKF_CHECK_OK(tile_operand_function(third_));
-  functions_.line("// The score at one position.");
+  functions_.line("// The {} at one position.", has_softmax() ? "score" : "weight");
   VKF_CHECK_OK(scalar_function(score_, tile_.values.score, "score"));
   if (changes_weight()) {
     functions_.line("// What the exponential of a score becomes before it weights.");

@@ -18,9 +18,10 @@ Result<std::vector<RelocatableKernel>> CooperativeAttentionEmitter::run() {
   VKF_CHECK_OK(element_functions());
   VKF_CHECK_OK(main_function());
   return finish_one(
-      code("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products "
-           "of {} x {} x {}",
-           tile_.tile_m(), fragment_.m, schedule_.subgroup, tile_.tile_k(), fragment_.m, fragment_.n, fragment_.k));
+      code("{} rows per workgroup, {} of a subgroup of {}; {} positions of the {} at a time, in products of {} x {} x "
+           "{}",
+           tile_.tile_m(), fragment_.m, schedule_.subgroup, tile_.tile_k(), has_softmax() ? "softmax" : "sum",
+           fragment_.m, fragment_.n, fragment_.k));
 }
 
 /// Of the block: in flight while operands are staged and multiplied.
@@ -29,9 +30,11 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
     main_.line("{} {}[{}];", fragment(beside.halves ? DType::f16 : DType::f32, fragment_.m, fragment_.n, "Accumulator"),
                beside.matrices, mapping_.key_fragments);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-    if (beside.stride == 0) {
-      per_element(beside.matrices + "[j]",
-                  {.name = beside.matrices + "_at", .matrices = {most_}, .others = corner(), .positions = true});
+    if (!beside.stride) {
+      per_element(beside.matrices + "[j]", {.name = beside.matrices + "_at",
+                                            .matrices = {has_softmax() ? most_ : sums_ + "[0]"},
+                                            .others = corner(),
+                                            .positions = true});
     } else {
       const Value& load = loops_.values[beside.id];
       const int per_word = buffer_bytes(load.node) / size_of(dtype(load.node));
@@ -41,22 +44,26 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
       Scope scope = part_scope(beside.part);
       const Code at = scoped(scope, chunk_vector(scope, load.offset, per_word));
       main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices,
-                 names_.nodes.at(load.node), at, numbers_.size(beside.stride / per_word));
+                 names_.nodes.at(load.node), at,
+                 beside.stride == 0 ? Code("0u") : numbers_.size(*beside.stride / per_word));
     }
     main_.close();
   }
   return {};
 }
 
-/// The fragments of the first operand, which stay in registers.
+/// The fragments of first operands, which stay in registers.
 Result<void> CooperativeAttentionEmitter::load_first() {
-  if (!first_) return {};
-  VKF_CHECK_OK(stage(*first_, "tile_m", ""));
-  main_.line("barrier();");
-  main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first_->part.name, k_fragments_);
-  main_.line("[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", k_fragments_, first_->part.name,
-             fragment_at(*first_, code("subgroup * {}u", fragment_.m), code("d * {}u", fragment_.k), false));
-  main_.line("barrier();");
+  for (auto& [first, second] : products_) {
+    VKF_CHECK_OK(stage(first, "tile_m", ""));
+    main_.line("barrier();");
+    main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first.part.name,
+               fragments_along_d(first));
+    main_.line("[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", fragments_along_d(first),
+               first.part.name,
+               fragment_at(first, code("subgroup * {}u", fragment_.m), code("d * {}u", fragment_.k), false));
+    main_.line("barrier();");
+  }
   return {};
 }
 
@@ -64,9 +71,10 @@ Result<void> CooperativeAttentionEmitter::load_first() {
 Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
   if (keys_prefetched() || third_.staging.prefetched || mapping_.pipelined_scores)
     main_.line("uint next = {};", first_block(walk));
-  if (keys_prefetched()) {
-    declare_prefetch(*second_);
-    VKF_CHECK_OK(fetch(*second_, "next", ""));
+  for (auto& [first, second] : products_) {
+    if (!second.staging.prefetched) continue;
+    declare_prefetch(second);
+    VKF_CHECK_OK(fetch(second, "next", ""));
   }
   if (third_.staging.prefetched) {
     declare_prefetch(third_);
@@ -74,14 +82,15 @@ Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
   }
   if (!mapping_.pipelined_scores) return {};
   main_.line("// The products of a block are found while scores of the one before it become weights.");
-  VKF_CHECK_OK(stage(*second_, "next", ""));
+  TileOperand& second = products_[0].second;
+  VKF_CHECK_OK(stage(second, "next", ""));
   main_.line("barrier();");
   if (keys_prefetched()) {
     main_.line("next = {};",
                walk.goes_round ? code("(next + 1u) % {}", walk.all) : code("min(next + 1u, {} - 1u)", walk.all));
-    VKF_CHECK_OK(fetch(*second_, "next", ""));
+    VKF_CHECK_OK(fetch(second, "next", ""));
   }
-  multiply(scores_);
+  multiply(0, scores_);
   main_.line("barrier();");
   return {};
 }
@@ -91,7 +100,9 @@ Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
   main_.line("// The next block is on its way while this one is worked on.");
   if (keys_prefetched()) {
     main_.line("next = {};", block_after(walk, mapping_.pipelined_scores ? "2u" : "1u", walk.all));
-    VKF_CHECK_OK(fetch(*second_, "next", ""));
+    for (auto& [first, second] : products_) {
+      if (second.staging.prefetched) VKF_CHECK_OK(fetch(second, "next", ""));
+    }
   }
   if (third_.staging.prefetched) {
     if (!mapping_.pipelined_scores && !keys_prefetched()) main_.line("next = {};", block_after(walk, "1u", walk.all));
@@ -104,14 +115,20 @@ Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
 Result<void> CooperativeAttentionEmitter::block(const Walk& walk) {
   VKF_CHECK_OK(load_beside());
   if (mapping_.pipelined_scores) main_.line("uint prefetched = {};", block_after(walk, "1u", walk.all));
-  if (second_) VKF_CHECK_OK(stage(*second_, mapping_.pipelined_scores ? "prefetched" : "block", ""));
-  VKF_CHECK_OK(stage(third_, "", "block"));
+  for (auto& [first, second] : products_)
+    VKF_CHECK_OK(stage(second, mapping_.pipelined_scores ? "prefetched" : "block", ""));
+  if (!mapping_.keys_are_values) VKF_CHECK_OK(stage(third_, "", "block"));
   main_.line("barrier();");
   VKF_CHECK_OK(fetch_next_block(walk));
-  multiply(mapping_.pipelined_scores ? prefetched_words_ : scores_);
-  find_scores();
-  weigh();
-  add_up();
+  multiply(0, mapping_.pipelined_scores ? prefetched_words_ : scores_);
+  if (products_.size() > 1) multiply(1, other_products_);
+  if (has_softmax()) {
+    find_scores();
+    weigh();
+    add_up();
+  } else {
+    add_up_products();
+  }
   if (mapping_.pipelined_scores)
     main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}[j];", mapping_.key_fragments, scores_,
                prefetched_words_);
@@ -134,11 +151,13 @@ Result<void> CooperativeAttentionEmitter::main_function() {
   main_.line("uint first_m = tile_m * {}u + subgroup * {}u;", tile_.tile_m(), fragment_.m);
   const int words = static_cast<int>(schedule_.shared_bytes / 16);
   shared_.line("shared uvec4 {}[{}];{}", tiles_, words,
-               first_ ? "  // of the first operand, then of the others, then of the results" : "");
+               products_.empty() ? "" : "  // of the first operand, then of the others, then of the results");
   locate_elements();
   VKF_CHECK_OK(load_first());
-  main_.line("{0} {1} = {0}(uintBitsToFloat(0xff800000u));", sum_type(), most_);
-  main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
+  if (has_softmax()) {
+    main_.line("{0} {1} = {0}(uintBitsToFloat(0xff800000u));", sum_type(), most_);
+    main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
+  }
   main_.line("{} {}[{}];", sum_type(), sums_, wide_);
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
   VKF_TRY(walk, find_blocks());
@@ -151,36 +170,51 @@ Result<void> CooperativeAttentionEmitter::main_function() {
   return {};
 }
 
+/// Without a softmax a weight waits for its own products alone, and is multiplied at once: fewer are in registers than
+/// if all were found first.
+void CooperativeAttentionEmitter::add_up_products() {
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
+  find_score();
+  add_up_weights();
+  main_.close();
+}
+
 /// What scores are computed from: contractions, or 0 where there are none.
-void CooperativeAttentionEmitter::multiply(const Code& scores) {
+void CooperativeAttentionEmitter::multiply(std::size_t which, const Code& scores) {
   const int keys = mapping_.key_fragments;
   main_.line("{} {}[{}];", sum_type(), scores, keys);
   main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores, sum_type());
-  if (first_) {
-    main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", k_fragments_);
-    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
-    main_.line("{} second;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
-    main_.line("coopMatLoad(second, {});",
-               fragment_at(*second_, code("j * {}u", fragment_.n), code("d * {}u", fragment_.k), true));
-    main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first_->part.name);
-    main_.close();
-    main_.close();
-  }
+  if (products_.empty()) return;
+  const auto& [first, second] = products_[which];
+  main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", fragments_along_d(first));
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
+  main_.line("{} second;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
+  main_.line("coopMatLoad(second, {});",
+             fragment_at(second, code("j * {}u", fragment_.n), code("d * {}u", fragment_.k), true));
+  main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first.part.name);
+  main_.close();
+  main_.close();
 }
 
 void CooperativeAttentionEmitter::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
+  find_score();
+  per_element("highest", {.name = "larger_of", .matrices = {"highest", scores_ + "[j]"}});
+  main_.close();
+}
+
+/// Of fragment `j`.
+void CooperativeAttentionEmitter::find_score() {
   const Code own = scores_ + "[j]";
   ElementFunction score{.name = "score_at", .matrices = {own}, .others = corner(), .positions = true};
+  if (products_.size() > 1) score.matrices.push_back(other_products_ + "[j]");
   for (const Beside& beside : loads_beside_) {
     // NVIDIA's compiler (580) fails where a matrix of another component type is passed to a function.
     const bool converts = beside.halves && called_by_device();
     score.matrices.push_back(converts ? code("{}({}[j])", sum_type(), beside.matrices) : beside.matrices + "[j]");
   }
   per_element(own, score);
-  per_element("highest", {.name = "larger_of", .matrices = {"highest", own}});
-  main_.close();
 }
 
 /// Everything so far falls by what the largest score has risen.
@@ -220,9 +254,17 @@ void CooperativeAttentionEmitter::rescale() {
 
 void CooperativeAttentionEmitter::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
+  add_up_weights();
+  main_.close();
+}
+
+/// Of fragment `j`.
+void CooperativeAttentionEmitter::add_up_weights() {
   const Code own = scores_ + "[j]";
-  per_element(own, {.name = "power_of", .matrices = {own, "base"}});
-  main_.line("{0} = {0} + {1}[j];", total_, scores_);
+  if (has_softmax()) {
+    per_element(own, {.name = "power_of", .matrices = {own, "base"}});
+    main_.line("{0} = {0} + {1}[j];", total_, scores_);
+  }
   if (changes_weight())
     per_element(own, {.name = "weight_at", .matrices = {own}, .others = corner(), .positions = true});
   if (rounds_weights()) per_element(own, {.name = "rounded", .matrices = {own}});
@@ -233,18 +275,16 @@ void CooperativeAttentionEmitter::add_up() {
              fragment_at(third_, code("i * {}u", fragment_.n), code("j * {}u", fragment_.k), true));
   main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
   main_.close();
-  main_.close();
 }
 
 /// Every subgroup's piece of the array: its largest scores, their totals, then columns of the results.
 void CooperativeAttentionEmitter::put_subtile(int iterations) {
-  const auto um = static_cast<int>(fragment_.m);
   const int row = static_cast<int>(fragment_.n) / 4;  // of a fragment, in 16-byte words
   const int subtile_row = mapping_.subtile / 4 + 1;
   const int fragments = mapping_.subtile / static_cast<int>(fragment_.n);
   for (int f = 0; f < fragments; ++f) {
     main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_,
-               iterations > 1 ? code("i * {}u + ", fragments) : "", f, tiles_, 2 * um * row + f * row, subtile_row);
+               iterations > 1 ? code("i * {}u + ", fragments) : "", f, tiles_, words_of_rows() + f * row, subtile_row);
   }
   main_.line("{}", kSubgroupBarrier);
 }
@@ -267,7 +307,7 @@ Result<void> CooperativeAttentionEmitter::store_subtile_chunk(int per_vec4) {
     const Code within = per_vec4 == 1 ? code(".{}", "xyzw"[e])
                                       : code("[column % {}u{}]", per_vec4,
                                              tile_.elements == 1 ? "" : code(" * {}u + {}u", tile_.elements, e));
-    return std::vector<Code>{"top", "whole", "four" + within};
+    return has_softmax() ? std::vector<Code>{"top", "whole", "four" + within} : std::vector<Code>{"four" + within};
   }));
   if (!inside.empty()) main_.close();
   return {};
@@ -281,11 +321,13 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   const int iterations = third_.extent / mapping_.subtile;
   const int chunks = mapping_.subtile / tile_.elements;
   const int per_vec4 = 4 / tile_.elements;
-  if (called_by_device()) main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
-  main_.line("uint own = subgroup * {}u;", um * (2 * row + subtile_row));
-  main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
-  main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row,
-             row);
+  main_.line("uint own = subgroup * {}u;", words_of_rows() + um * subtile_row);
+  if (has_softmax()) {
+    if (called_by_device()) main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
+    main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
+    main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row,
+               row);
+  }
   if (iterations > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", iterations);
   put_subtile(iterations);
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", um * chunks, schedule_.subgroup);
@@ -293,11 +335,13 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   main_.line("uint column = g % {}u;", chunks);
   main_.line("uint m = first_m + row;");
   main_.line("uint chunk = {}column;", iterations > 1 ? code("i * {}u + ", chunks) : "");
-  main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
-  read_total(code("own + {}u + row * {}u", um * row, row), row);
-  main_.line("// An infinite or undefined maximum leaves no number.");
-  main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
-  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, subtile_row,
+  if (has_softmax()) {
+    main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
+    read_total(code("own + {}u + row * {}u", um * row, row), row);
+    main_.line("// An infinite or undefined maximum leaves no number.");
+    main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
+  }
+  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, words_of_rows(), subtile_row,
              per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
   VKF_CHECK_OK(store_subtile_chunk(per_vec4));
   main_.close();

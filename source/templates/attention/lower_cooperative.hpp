@@ -18,12 +18,17 @@ class CooperativeAttentionEmitter : public AttentionBase {
     prefetched_words_ = unique("coming_scores");
     weights_ = unique("weights");
     third_.tile = tiles_;
-    if (first_) {
-      first_->staging.prefetched = first_->staging.unrolled = false;
-      first_->tile = second_->tile = tiles_;
-      third_.begin = second_->rows() * second_->row_words();
+    if (products_.size() > 1) other_products_ = unique("products");
+    for (auto& [first, second] : products_) {
+      first.staging.prefetched = first.staging.unrolled = false;
+      first.tile = second.tile = tiles_;
+      second.begin = third_.begin;
+      third_.begin += second.rows() * second.row_words();
     }
-    k_fragments_ = first_ ? first_->k_extent / static_cast<int>(fragment_.k) : 0;
+    if (mapping_.keys_are_values) {
+      third_.begin = products_[*mapping_.keys_are_values].second.begin;
+      third_.staging.prefetched = false;
+    }
     wide_ = third_.extent / static_cast<int>(fragment_.n);
     for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
   }
@@ -60,13 +65,14 @@ class CooperativeAttentionEmitter : public AttentionBase {
     ValueId id = 0;
     Code matrices;
     Part part;
-    /// Between rows in memory, in elements, where fragments are loaded as they lie there; else 0.
-    std::int64_t stride = 0;
+    /// Between rows in memory, in elements, where fragments are loaded as they lie there; 0: all rows are one.
+    std::optional<std::int64_t> stride;
     bool halves = false;  ///< matrices are of f16
   };
   [[nodiscard]] Beside make_beside(ValueId id);
   [[nodiscard]] bool is_loaded_as_matrix(DType type) const;
-  [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
+  [[nodiscard]] std::optional<std::int64_t> row_stride(const Value& load) const;
+  [[nodiscard]] std::optional<std::int64_t> stride_of_fragments(ValueId id) const;
   Result<void> beside_function(Beside& beside, const Code& where);
   [[nodiscard]] Code beside_element(const Beside& beside) const;
   Result<void> load_beside();
@@ -77,8 +83,12 @@ class CooperativeAttentionEmitter : public AttentionBase {
   Result<void> fetch_first_block(const Walk& walk);
   Result<void> fetch_next_block(const Walk& walk);
   Result<void> block(const Walk& walk);
-  void multiply(const Code& scores);
+  /// A product of a block, as `scores`.
+  void multiply(std::size_t which, const Code& scores);
   void find_scores();
+  void find_score();
+  void add_up_weights();
+  void add_up_products();
   void find_low_rows(const Code& number) override;
   void weigh();
   void rescale();
@@ -95,16 +105,25 @@ class CooperativeAttentionEmitter : public AttentionBase {
   [[nodiscard]] bool rescales_lazily() const {
     return mapping_.lazy_rescaling && options_.numerics != Numerics::strict;
   }
-  [[nodiscard]] bool keys_prefetched() const { return second_ && second_->staging.prefetched; }
+  [[nodiscard]] bool keys_prefetched() const {
+    return std::any_of(products_.begin(), products_.end(),
+                       [](const Product& product) { return product.second.staging.prefetched; });
+  }
+  [[nodiscard]] int fragments_along_d(const TileOperand& first) const {
+    return first.k_extent / static_cast<int>(fragment_.k);
+  }
+  /// Of shared memory, where a subgroup's largest scores and totals lie before its results.
+  [[nodiscard]] int words_of_rows() const {
+    return has_softmax() ? static_cast<int>(fragment_.m * fragment_.n) / 2 : 0;
+  }
   /// Of positions of the scores, as arguments: the fragment's first m and k.
   [[nodiscard]] std::vector<Code> corner() const;
 
   const schedule::CooperativeAttention& mapping_;
   const MatrixShape& fragment_;
   std::vector<Beside> loads_beside_;
-  Code tiles_, scores_, prefetched_words_, weights_;
-  int k_fragments_ = 0;  ///< fragments along d
-  int wide_ = 0;         ///< fragments along n
+  Code tiles_, scores_, other_products_, prefetched_words_, weights_;
+  int wide_ = 0;  ///< fragments along n
 };
 
 }  // namespace vkfuse::lowering

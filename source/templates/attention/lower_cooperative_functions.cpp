@@ -19,7 +19,6 @@ Result<void> CooperativeAttentionEmitter::call(const Part& part, const Code& nam
 }
 
 Result<void> CooperativeAttentionEmitter::reduction_functions() {
-  functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
   functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
   if (called_by_device()) {
     functions_.open("float larger(const in float a, const in float b) {{");
@@ -88,6 +87,7 @@ Code CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
 
 Result<void> CooperativeAttentionEmitter::score_function(const Code& where) {
   Code given = "const in float product, ";
+  if (products_.size() > 1) given += "const in float other_product, ";
   for (Beside& beside : loads_beside_) {
     VKF_CHECK_OK(beside_function(beside, where));
     given += code("const in float {}, ", names_.values[beside.id]);
@@ -95,21 +95,25 @@ Result<void> CooperativeAttentionEmitter::score_function(const Code& where) {
   return of_element("score_at", given + where, [&]() -> Result<void> {
     locate_element();
     std::vector<Code> known;
-    if (tile_.values.contract) known.emplace_back("product");
+    if (!products_.empty()) known.emplace_back("product");
+    if (products_.size() > 1) known.emplace_back("other_product");
     for (const Beside& beside : loads_beside_) known.push_back(beside_element(beside));
     VKF_CHECK_OK(call(score_, "score", known));
     const Extent positions = extent(tile_.axes.k);
     main_.line("return {}score;",
                divides(tile_.tile_k(), positions)
                    ? ""
-                   : code("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions.count)));
+                   : code("first_k + column >= {} ? {} : ", numbers_.size(positions.count), score_beyond()));
     return {};
   });
 }
 
 Result<void> CooperativeAttentionEmitter::element_functions() {
-  VKF_CHECK_OK(reduction_functions());
-  VKF_CHECK_OK(softmax_functions());
+  functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
+  if (has_softmax()) {
+    VKF_CHECK_OK(reduction_functions());
+    VKF_CHECK_OK(softmax_functions());
+  }
   VKF_CHECK_OK(rounding_function());
   const Code where =
       Code(tile_.axes.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
@@ -133,7 +137,7 @@ CooperativeAttentionEmitter::Beside CooperativeAttentionEmitter::make_beside(Val
                            .values = {id},
                            .requested = {id}});
   beside.stride = stride_of_fragments(id);
-  beside.halves = beside.stride != 0 && dtype_of(loops_.values[id]) == DType::f16;
+  beside.halves = beside.stride && dtype_of(loops_.values[id]) == DType::f16;
   return beside;
 }
 
@@ -144,30 +148,43 @@ bool CooperativeAttentionEmitter::is_loaded_as_matrix(DType type) const {
   return type == DType::f32 || (type == DType::f16 && has_f16_sums);
 }
 
+/// Between a load's rows along m, where positions of k are neighbours: 0 where all rows are one, and not only those of
+/// the innermost axis.
+std::optional<std::int64_t> CooperativeAttentionEmitter::row_stride(const Value& load) const {
+  const auto stride = index::stride_of(load.offset, tile_.axes.m.back());
+  if (!stride || *stride < 0 || index::stride_of(load.offset, tile_.axes.k.back()) != 1) return std::nullopt;
+  const bool depends =
+      std::any_of(tile_.axes.m.begin(), tile_.axes.m.end(), [&](int axis) { return ((load.axes >> axis) & 1u) != 0; });
+  return *stride == 0 && depends ? std::nullopt : stride;
+}
+
 /// Of rows in memory whose fragments a matrix can be loaded from: they are whole, lie side by side along k and begin at
-/// multiples of 16 bytes. 0 where that is not so.
-std::int64_t CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const {
+/// multiples of 16 bytes. What depends on k alone is one such row, 0 elements from the next.
+std::optional<std::int64_t> CooperativeAttentionEmitter::stride_of_fragments(ValueId id) const {
   const Value& load = loops_.values[id];
   const DType type = dtype_of(load);
-  if (tile_.axes.m.empty() || options_.hoist_sizes) return 0;  // a text that serves several sizes knows no stride
+  if (tile_.axes.m.empty() || options_.hoist_sizes)
+    return std::nullopt;  // a text that serves several sizes knows no stride
   const int last_m = tile_.axes.m.back();
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
   const std::int64_t positions = count(tile_.axes.k);
-  if (!is_loaded_as_matrix(type) || !load.predicates.empty() || tile_.axes.k.size() != 1) return 0;
-  if (positions % tile_.tile_k() != 0 || count(tile_.axes.m) % tile_.tile_m() != 0 || rows % fragment_.m != 0) return 0;
-  const auto stride = index::stride_of(load.offset, last_m);
-  if (!stride || *stride <= 0 || index::stride_of(load.offset, tile_.axes.k.back()) != 1) return 0;
+  if (!is_loaded_as_matrix(type) || !load.predicates.empty() || tile_.axes.k.size() != 1) return std::nullopt;
+  if (positions % tile_.tile_k() != 0 || count(tile_.axes.m) % tile_.tile_m() != 0 || rows % fragment_.m != 0)
+    return std::nullopt;
+  const auto stride = row_stride(load);
+  if (!stride) return std::nullopt;
   const std::int64_t aligned = 16 / size_of(type);
   const index::Expr corner = index::substitute(
       load.offset,
       {{last_m, index::Expr::axis(last_m, rows / fragment_.m) * fragment_.m},
        {tile_.axes.k.back(), index::Expr::axis(tile_.axes.k.back(), positions / fragment_.n) * fragment_.n}});
-  return *stride % aligned == 0 && index::alignment_of(corner, aligned) >= aligned ? *stride : 0;
+  const bool begins = *stride % aligned == 0 && index::alignment_of(corner, aligned) >= aligned;
+  return begins ? stride : std::nullopt;
 }
 
 /// What is loaded element by element: a function that gives one.
 Result<void> CooperativeAttentionEmitter::beside_function(Beside& beside, const Code& where) {
-  if (beside.stride != 0) return {};
+  if (beside.stride) return {};
   return of_element(beside.matrices + "_at", "const in float before, " + where, [&]() -> Result<void> {
     locate_element();
     use_chunks_of(beside.part);

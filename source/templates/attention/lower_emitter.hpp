@@ -19,6 +19,9 @@ class AttentionBase : public OperandEmitter {
     return expression(ops::row(op), DType::f32, dialect_, operands);
   }
   [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
+  [[nodiscard]] bool has_softmax() const { return tile_.values.has_softmax; }
+  /// Of a position beyond the last one.
+  [[nodiscard]] const char* score_beyond() const { return has_softmax() ? "uintBitsToFloat(0xff800000u)" : "0.0"; }
   /// `batch` and `tile_m` of the workgroup.
   void locate_tile();
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.
@@ -50,7 +53,11 @@ class AttentionBase : public OperandEmitter {
   /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
   /// its own, loaded before the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
-  std::optional<TileOperand> first_, second_;
+  /// What is multiplied for scores: `first` has m, `second` k.
+  struct Product {
+    TileOperand first, second;
+  };
+  std::vector<Product> products_;
   TileOperand third_;
   Part score_, weight_, results_;
   Code sums_, most_, total_;
@@ -70,8 +77,7 @@ class AttentionBase : public OperandEmitter {
   void leave_where_negligible(const Flags& flags);
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);
-  /// `known` is the contraction that the score is computed from, if there is one.
-  void make_parts(std::vector<ValueId> known);
+  void make_parts();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

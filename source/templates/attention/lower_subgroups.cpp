@@ -41,6 +41,9 @@ class AttentionBySubgroups : public AttentionBase {
   Result<void> store_results();
   void find_low_rows(const Code& number) override;
 
+  TileOperand& first() { return products_[0].first; }
+  TileOperand& second() { return products_[0].second; }
+
   /// Elements of an operand that a lane has of one position, as vec4s.
   [[nodiscard]] int vec4s_of(const TileOperand& tile_operand) const {
     return chunks_of(tile_operand) * groups_of(tile_operand);
@@ -84,8 +87,8 @@ class AttentionBySubgroups : public AttentionBase {
 
 AttentionBySubgroups::AttentionBySubgroups(const LoweringInput& in)
     : AttentionBase(in), mapping_(*tile_.by_subgroups()) {
-  first_->staging.prefetched = first_->staging.unrolled = false;
-  first_->staging.iterations = 1;
+  first().staging.prefetched = first().staging.unrolled = false;
+  first().staging.iterations = 1;
   scores_ = unique("scores");
   query_ = unique("query");
   joined_ = unique("joined");
@@ -110,7 +113,7 @@ void AttentionBySubgroups::declare() {
   main_.line("float {}[{}];", most_, mapping_.rows);
   main_.line("float {}[{}];", total_, mapping_.rows);
   main_.line("float {}[{}];", scores_, mapping_.rows * mapping_.keys);
-  main_.line("vec4 {}[{}];", query_, mapping_.rows * vec4s_of(*first_));
+  main_.line("vec4 {}[{}];", query_, mapping_.rows * vec4s_of(first()));
   main_.line("vec4 {}[{}];", sums_, mapping_.rows * vec4s_of(third_));
   open_each("i", mapping_.rows);
   main_.line("{}[i] = uintBitsToFloat(0xff800000u);", most_);
@@ -126,20 +129,20 @@ Result<void> AttentionBySubgroups::main_function() {
   declare();
   VKF_CHECK_OK(load_query());
   VKF_TRY(walk, find_blocks());
-  for (const TileOperand* tile_operand : {&*second_, &third_}) {
+  for (const TileOperand* tile_operand : {&second(), &third_}) {
     if (tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
   }
-  if (second_->staging.prefetched) {
+  if (second().staging.prefetched) {
     main_.line("uint first_block = {};", walk.begin.is_zero() ? Code("0u") : first_block(walk));
-    VKF_CHECK_OK(fetch_block(*second_, "first_block"));
+    VKF_CHECK_OK(fetch_block(second(), "first_block"));
   }
   open_blocks(walk, "[[dont_unroll]] ", {joined_, "1.0", "0.0"});
   if (third_.staging.prefetched) VKF_CHECK_OK(fetch_block(third_, "block"));
   VKF_CHECK_OK(multiply_scores());
-  if (second_->staging.prefetched) {
+  if (second().staging.prefetched) {
     main_.line("// The next keys are in flight while scores become weights.");
     main_.line("uint next_block = {};", block_after(walk, "1u", walk.end));
-    VKF_CHECK_OK(fetch_block(*second_, "next_block"));
+    VKF_CHECK_OK(fetch_block(second(), "next_block"));
   }
   add_across_lanes();
   VKF_CHECK_OK(finish_scores());
@@ -155,16 +158,16 @@ Result<void> AttentionBySubgroups::main_function() {
 
 /// The lane's chunks of all rows.
 Result<void> AttentionBySubgroups::load_query() {
-  use_chunks_of(first_->part);
+  use_chunks_of(first().part);
   open_each("i", mapping_.rows);
   main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
-  open_each("c", chunks_of(*first_));
+  open_each("c", chunks_of(first()));
   main_.line("uint chunk = c * {}u + lane;", mapping_.lanes);
-  Scope scope = part_scope(first_->part);
-  VKF_CHECK_OK(load_staged_chunk(*first_, scope));
-  for (int g = 0; g < groups_of(*first_); ++g) {
-    const Code value = tile_operand_group(*first_, scope, g);
-    main_.line("{}[i * {}u + c * {}u + {}u] = {};", query_, vec4s_of(*first_), groups_of(*first_), g, value);
+  Scope scope = part_scope(first().part);
+  VKF_CHECK_OK(load_staged_chunk(first(), scope));
+  for (int g = 0; g < groups_of(first()); ++g) {
+    const Code value = tile_operand_group(first(), scope, g);
+    main_.line("{}[i * {}u + c * {}u + {}u] = {};", query_, vec4s_of(first()), groups_of(first()), g, value);
   }
   main_.close();
   main_.close();
@@ -210,11 +213,11 @@ Result<std::vector<Code>> AttentionBySubgroups::open_chunks(const TileOperand& t
 
 /// What the lane has of the products that scores are computed from.
 Result<void> AttentionBySubgroups::multiply_scores() {
-  const int groups = groups_of(*second_);
+  const int groups = groups_of(second());
   each("u", mapping_.rows * mapping_.keys, code("{}[u] = 0.0;", scores_));
-  VKF_TRY(keys, open_chunks(*second_, false));
+  VKF_TRY(keys, open_chunks(second(), false));
   for (int g = 0; g < groups; ++g) {
-    main_.line("vec4 row{} = {}[i * {}u + c + {}u];", groups == 1 ? Code() : code("_{}", g), query_, vec4s_of(*first_),
+    main_.line("vec4 row{} = {}[i * {}u + c + {}u];", groups == 1 ? Code() : code("_{}", g), query_, vec4s_of(first()),
                g);
   }
   for (int g = 0; g < groups; ++g) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "schedule/operands.hpp"
 #include "templates/attention/mask_conditions.hpp"
@@ -38,6 +39,11 @@ class MaskSearch {
     visit(score, {});
     return std::move(found_);
   }
+  /// The same of a weight that is not a softmax's: where it is 0.
+  MaskBounds run_weight(ValueId weight) {
+    visit_weight(weight);
+    return std::move(found_);
+  }
 
  private:
   static segment::AxisSet batch_of(const AttentionAxes& axes) {
@@ -53,6 +59,10 @@ class MaskSearch {
     bool added = false;         ///< to something that is data
   };
 
+  void visit_weight(ValueId id);
+  void visit_chosen_weight(const Value& value);
+  void visit_power(ValueId exponent);
+  void leave(const Necessary& left, bool added);
   void visit(ValueId id, Path path);
   void visit_choice(const Value& value, Path path);
   void visit_maximum(const Value& maximum, Path path);
@@ -78,14 +88,57 @@ class MaskSearch {
   MaskBounds found_;
 };
 
+/// Beyond the bounds nothing counts.
+void MaskSearch::leave(const Necessary& left, bool added) {
+  const Necessary all = both({.bounds = found_}, left);
+  found_.upper = all.bounds.upper;
+  found_.lower = all.bounds.lower;
+  found_.added = found_.added || added;
+}
+
+/// What a weight is multiplied with may be an infinity where it is 0: bounds count as those of something added.
+void MaskSearch::visit_weight(ValueId id) {
+  const Value& value = loops_.values[id];
+  const ops::Role role = conditions_.role_of(id);
+  if (value.kind == Value::Kind::choose || role == ops::Role::select) return visit_chosen_weight(value);
+  switch (role) {
+    case ops::Role::cast:
+      if (is_float(graph_.node(value.node).type.dtype)) visit_weight(value.operands[0]);
+      return;
+    case ops::Role::neg:
+    case ops::Role::div: return visit_weight(value.operands[0]);
+    case ops::Role::mul: visit_weight(value.operands[0]); return visit_weight(value.operands[1]);
+    case ops::Role::exp: return visit_power(value.operands[0]);
+    default: return;
+  }
+}
+
+void MaskSearch::visit_chosen_weight(const Value& value) {
+  const bool chooses = value.kind == Value::Kind::choose;
+  const std::size_t first = chooses ? 0 : 1;
+  for (const bool truth : {true, false}) {
+    const auto number = number_of_operand(value, first + (truth ? 0 : 1));
+    if (number != 0.0) continue;
+    const Necessary left =
+        chooses ? conditions_.where_chosen(value, !truth) : conditions_.where(value.operands[0], !truth);
+    if (!left.bounds.empty()) leave(left, true);
+    return visit_weight(value.operands[first + (truth ? 1 : 0)]);
+  }
+}
+
+/// Of a score less a number that the row has. Only -infinity leaves nothing whatever that number is.
+void MaskSearch::visit_power(ValueId exponent) {
+  MaskBounds before = std::exchange(found_, {});
+  visit(exponent, {});
+  const MaskBounds here = std::exchange(found_, std::move(before));
+  if (!here.negligible_below && !here.empty()) leave({.bounds = here}, true);
+}
+
 /// Scores are `number`, or have it added, wherever the bounds do not hold.
 void MaskSearch::mask(const Necessary& left, double number, const Path& path) {
   const double scaled = std::max(number * path.scale, path.floor);
   if (!(scaled <= kMasked) || left.bounds.empty()) return;
-  const Necessary all = both({.bounds = found_}, left);
-  found_.upper = all.bounds.upper;
-  found_.lower = all.bounds.lower;
-  found_.added = found_.added || path.added;
+  leave(left, path.added);
   if (std::isinf(scaled)) return;
   const double apart = path.added ? std::max(scaled * kShareOfAdded, path.floor + kApart) : scaled + kApart;
   found_.negligible_below = std::max(found_.negligible_below.value_or(-kLargest), apart);
@@ -169,7 +222,8 @@ void MaskSearch::visit_product(const Value& product, Path path) {
 }  // namespace
 
 void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  tile.mask = MaskSearch(graph, loops, tile.axes).run(tile.values.score);
+  MaskSearch search(graph, loops, tile.axes);
+  tile.mask = tile.values.has_softmax ? search.run(tile.values.score) : search.run_weight(tile.values.weight);
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {

@@ -19,16 +19,23 @@ bool is_op(const ir::Graph& graph, const Value& value, ops::Role role) {
   return value.kind == Value::Kind::compute && graph.node(value.node).op->role == role;
 }
 
-/// The reductions: one maximum, the sum of exponentials below it, one contraction.
+/// What is contracted at every row and column; whether nothing is scanned, sorted or reduced there.
+bool find_products(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
+    if (value.kind != Value::Kind::nested) continue;
+    if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
+    tile.products.push_back({.sum = id, .d = axes_in(loops, value.over)});
+  }
+  return true;
+}
+
+/// The reductions: one contraction and, where there is a softmax, one maximum and the sum of exponentials below it.
 bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
   int most = 0, total = 0, sums = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
-    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
-    if (value.kind == Value::Kind::nested) {
-      if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
-      tile.values.contract = id;
-    }
     if (value.kind != Value::Kind::reduction) continue;
     if (value.online == Value::Online::softmax) {
       tile.values.total = id;
@@ -44,7 +51,10 @@ bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams
       return false;
     }
   }
-  return most == 1 && total == 1 && sums == 1 && loops.values[tile.values.total].partner == tile.values.most;
+  tile.values.has_softmax = most + total > 0;
+  if (!tile.values.has_softmax) return sums == 1 && !tile.products.empty();
+  return most == 1 && total == 1 && sums == 1 && tile.products.size() <= 1 &&
+         loops.values[tile.values.total].partner == tile.values.most;
 }
 
 bool contains(const std::vector<ValueId>& backward_slice, ValueId id) {
@@ -74,6 +84,21 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
   if (op != ops::Role::select || made_of_it(0)) return false;
   if (number_of(graph, loops.values[value.operands[2]]) == 0.0) return through(1);
   return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
+}
+
+/// Without a softmax: the factor that is computed from products. The other one is multiplied with it.
+bool find_computed_weight(const Loops& loops, AttentionParams& tile) {
+  const Value& product = loops.values[loops.values[tile.values.sum].operands[0]];
+  const auto is_computed = [&](ValueId id) {
+    const std::vector<ValueId> slice = backward_slice_of(loops, id);
+    return std::any_of(slice.begin(), slice.end(),
+                       [&](ValueId one) { return loops.values[one].kind == Value::Kind::nested; });
+  };
+  if (is_computed(product.operands[0]) == is_computed(product.operands[1])) return false;
+  const std::size_t side = is_computed(product.operands[0]) ? 0 : 1;
+  tile.values.score = tile.values.exponential = tile.values.weight = product.operands[side];
+  tile.value.value = product.operands[1 - side];
+  return loops.values[tile.values.weight].level == 0;
 }
 
 /// The exponential of the score less its maximum, which one operand of the products is computed from.
@@ -116,19 +141,33 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& ti
          loops.values[tile.values.score].level == 0;
 }
 
-/// The operands of the contraction that the score is computed from: the one along k is the second.
-bool find_contraction(const ir::Graph& graph, const Loops& loops, AxisSet m, AxisSet n, AttentionParams& tile) {
-  const Value& product = loops.values[loops.values[*tile.values.contract].operands[0]];
+/// Axes of rows: of the weights alone, and of what they are multiplied with alone.
+struct RowAxes {
+  AxisSet m = 0, n = 0;
+};
+
+/// The operands of a contraction that the score is computed from: the one along k is the second.
+bool find_operands(const ir::Graph& graph, const Loops& loops, const RowAxes& rows, const AttentionParams& tile,
+                   ScoreProduct& found) {
+  const Value& product = loops.values[loops.values[found.sum].operands[0]];
   const auto reduced = [&](std::size_t side) {
     return (loops.values[product.operands[side]].axes & loops.columns()) != 0;
   };
   if (reduced(0) == reduced(1) || !has_vectors(graph.node(product.node).type.dtype) ||
       !is_float(graph.node(product.node).type.dtype))
     return false;
-  tile.query.value = product.operands[reduced(0) ? 1 : 0];
-  tile.key.value = product.operands[reduced(0) ? 0 : 1];
-  return contains(backward_slice_of(loops, tile.values.score), *tile.values.contract) &&
-         (loops.values[tile.query.value].axes & n) == 0 && (loops.values[tile.key.value].axes & (n | m)) == 0;
+  found.query.value = product.operands[reduced(0) ? 1 : 0];
+  found.key.value = product.operands[reduced(0) ? 0 : 1];
+  AxisSet others = loops.inner();
+  for (const int axis : found.d) others &= ~(AxisSet{1} << axis);
+  const auto stays_apart = [&](ValueId id, AxisSet axes) {
+    const std::vector<ValueId> slice = backward_slice_of(loops, id);
+    return (loops.values[id].axes & (axes | others)) == 0 && std::none_of(slice.begin(), slice.end(), [&](ValueId one) {
+             return loops.values[one].kind == Value::Kind::nested || loops.values[one].kind == Value::Kind::reduction;
+           });
+  };
+  return contains(backward_slice_of(loops, tile.values.score), found.sum) && stays_apart(found.query.value, rows.n) &&
+         stays_apart(found.key.value, rows.n | rows.m);
 }
 
 bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
@@ -145,20 +184,27 @@ bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile
   tile.axes.m = axes_in(loops, m);
   tile.axes.n = axes_in(loops, n);
   tile.axes.k = axes_in(loops, columns);
-  tile.axes.d = axes_in(loops, inner);
-  if (count_along(loops, tile.axes.n) > kMostElements || count_along(loops, tile.axes.d) > kMostElements) return false;
+  const auto is_long = [&](const std::vector<int>& axes) { return count_along(loops, axes) > kMostElements; };
+  if (is_long(tile.axes.n) || std::any_of(tile.products.begin(), tile.products.end(),
+                                          [&](const ScoreProduct& product) { return is_long(product.d); }))
+    return false;
   if (std::any_of(loops.stores.begin(), loops.stores.end(),
                   [&](const segment::Store& store) { return (store.axes & columns) != 0; }))
     return false;
-  return tile.values.contract ? find_contraction(graph, loops, m, n, tile) : inner == 0;
+  if (tile.products.empty()) return inner == 0;
+  return std::all_of(tile.products.begin(), tile.products.end(), [&](ScoreProduct& product) {
+    return find_operands(graph, loops, {m, n}, tile, product);
+  });
 }
 
 }  // namespace
 
 std::optional<AttentionParams> match_attention(const ir::Graph& graph, const Loops& loops) {
   AttentionParams tile;
-  if (!find_reductions(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
-    return std::nullopt;
+  if (!find_products(graph, loops, tile) || !find_reductions(graph, loops, tile)) return std::nullopt;
+  const bool is_weighted =
+      tile.values.has_softmax ? find_weight(graph, loops, tile) : find_computed_weight(loops, tile);
+  if (!is_weighted || !find_axes(graph, loops, tile)) return std::nullopt;
   return tile;
 }
 

@@ -43,6 +43,8 @@ struct CooperativeAttention {
   int subtile = 0;                ///< columns of a subgroup's results that are staged in shared memory at a time
   bool pipelined_scores = false;  ///< a block's products are found while scores of the one before it become weights
   ElementAccess elements = ElementAccess::functions;
+  /// The product whose keys are the values, too, and so are in shared memory once.
+  std::optional<std::size_t> keys_are_values = std::nullopt;
   /// Sums are rescaled only where a row's largest score has risen a lot: what they are relative to is not the largest
   /// of all, which results do not ask for.
   bool lazy_rescaling = false;
@@ -53,22 +55,35 @@ struct CooperativeAttention {
 
 /// Loop axes, counted as one for each letter, outermost first.
 struct AttentionAxes {
-  std::vector<int> batch, m, n, k, d;
+  std::vector<int> batch, m, n, k;
 };
 
 /// What the values of the loops are to the template.
 struct AttentionValues {
-  segment::ValueId score = 0;                     ///< the softmax is over it
-  segment::ValueId exponential = 0;               ///< of the score less the largest one
-  segment::ValueId weight = 0;                    ///< what it becomes before it is multiplied
-  segment::ValueId most = 0, total = 0, sum = 0;  ///< the reductions: maximum, sum of exponentials, result
-  std::optional<segment::ValueId> contract;       ///< what the score is computed from
+  segment::ValueId score = 0;            ///< the softmax is over it
+  segment::ValueId exponential = 0;      ///< of the score less the largest one
+  segment::ValueId weight = 0;           ///< what it becomes before it is multiplied
+  segment::ValueId sum = 0;              ///< the reduction that is the result
+  bool has_softmax = true;               ///< else score, exponential and weight are one value
+  segment::ValueId most = 0, total = 0;  ///< with it, the other reductions: maximum, sum of exponentials
+
+  /// The reductions, as results know them.
+  [[nodiscard]] std::vector<segment::ValueId> reductions() const {
+    return has_softmax ? std::vector{most, total, sum} : std::vector{sum};
+  }
 };
 
 struct AttentionOperand {
   segment::ValueId value = 0;
   bool along_k = false;  ///< chunks lie along d (of the value: along k), else along m, k or n
   int elements = 1;
+};
+
+/// A product at every (m, k) that the score is computed from.
+struct ScoreProduct {
+  segment::ValueId sum = 0;
+  std::vector<int> d;           ///< the loop axes that it adds up over, outermost first
+  AttentionOperand query, key;  ///< what has m, and what has k
 };
 
 /// At position p of the innermost axis of m: position slope * p + constant of k; with data, as the length of a cache,
@@ -96,11 +111,13 @@ struct MaskBounds {
 };
 
 /// For each position of (batch, m), the softmax over k of a score, and the sum over k of its weights times an operand
-/// at (batch, n, k). The score may be computed from a sum over d of products.
+/// at (batch, n, k). The score may be computed from products, of which there is at most one; without a softmax, where
+/// the score is the weight, one or two.
 struct AttentionParams {
   AttentionAxes axes;
   AttentionValues values;
-  AttentionOperand query, key, value;  ///< the first two are multiplied in `contract`, the third with the weights
+  std::vector<ScoreProduct> products;
+  AttentionOperand value;  ///< multiplied with the weights
   MaskBounds mask;
   std::variant<SimtAttention, CooperativeAttention, SubgroupAttention> mapping;
   int elements = 1;  ///< neighbours along n that are stored together
@@ -110,11 +127,13 @@ struct AttentionParams {
   [[nodiscard]] const SubgroupAttention* by_subgroups() const { return std::get_if<SubgroupAttention>(&mapping); }
   [[nodiscard]] int tile_m() const;
   [[nodiscard]] int tile_k() const;
-  /// All of n and of d, with what stands out.
+  /// What the score is computed from, in order.
+  [[nodiscard]] std::vector<segment::ValueId> contractions() const;
+  /// All of n, and of a product's d, with what stands out.
   [[nodiscard]] int extent_n(const segment::Loops& loops) const;
-  [[nodiscard]] int extent_d(const segment::Loops& loops) const;
+  [[nodiscard]] int extent_d(const segment::Loops& loops, const ScoreProduct& product) const;
   /// Of these and of a block's keys, what is in shared memory at a time.
-  [[nodiscard]] int staged_d(const segment::Loops& loops) const;
+  [[nodiscard]] int staged_d(const segment::Loops& loops, const ScoreProduct& product) const;
   [[nodiscard]] int staged_k() const;
 };
 

@@ -24,8 +24,9 @@ constexpr std::int64_t kMostRowWords =
     1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
 constexpr int kWordsBesideRow = 24;  // of a thread
 
+/// Up to the largest that an int has: of more rows or columns no workgroup asks.
 int power_of_two_at_least(std::int64_t n) {
-  return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(n, 1, 1 << 30))));
 }
 
 /// Bytes of an element of the largest load along the reduction axes.

@@ -139,7 +139,7 @@ TEST(DeviceRows, TheH200HasTheNumbersThatWereFittedThere) {
   EXPECT_EQ(row.packed_gemv.first_us.value, 3);
   EXPECT_EQ(row.attention.threads.value, 128);
   EXPECT_EQ(row.attention.exponential.value, 20);
-  EXPECT_EQ(row.attention.cooperative_matrix_speedup.value, 12);
+  EXPECT_EQ(row.attention.cooperative_matrix_speedup.value, 16);
   EXPECT_EQ(row.matrices.step.latency.value, 326);
   EXPECT_EQ(row.matrices.kernels.matmul_registers.value, 232);
   EXPECT_EQ(row.matrices.kernels.attention_registers.value, 240);

@@ -1,0 +1,166 @@
+// Products that are computed where they are multiplied: what attention's gradients are made of, and chains of products
+// without a softmax. No kernel stores anything of the size of the scores.
+#include <gtest/gtest.h>
+
+#include "support/compare.hpp"
+#include "vkfuse/contractions.hpp"
+#include "vkfuse/gradients.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+constexpr std::int64_t kScoreRows = 70, kScoreColumns = 101;
+
+/// Memory that is slow enough for no kernel to store what it can compute again.
+constexpr CostModel kSlowMemory{.copy_gb_per_s = 0.02, .launch_us = 5, .gflops = 500, .accesses_per_us = 50e3};
+
+Tensor operand(const char* name, DType dtype, const Shape& shape) { return Tensor::input(name, dtype, shape); }
+
+struct HeadsForm {
+  std::int64_t d = 16, n = 16;
+  std::int64_t key_heads = 4;
+  AttentionOptions options = {};
+};
+
+/// The results of attention, and its gradients with respect to queries, keys and values.
+std::vector<Tensor> attention_and_gradients(DType dtype, const HeadsForm& form) {
+  const std::vector<Tensor> wrt = {operand("q", dtype, {2, 4, kScoreRows, form.d}),
+                                   operand("k", dtype, {2, form.key_heads, kScoreColumns, form.d}),
+                                   operand("v", dtype, {2, form.key_heads, kScoreColumns, form.n})};
+  const Tensor y = attention(wrt[0], wrt[1], wrt[2], form.options);
+  const Tensor cotangent = operand("cotangent", dtype, {2, 4, kScoreRows, form.n});
+  std::vector<Tensor> all = gradients(std::span(&y, 1), wrt, std::span(&cotangent, 1));
+  all.insert(all.begin(), y);
+  return all;
+}
+
+AttentionOptions with_bias(DType dtype) {
+  AttentionOptions options;
+  options.bias = operand("bias", dtype, {4, kScoreRows, kScoreColumns});
+  return options;
+}
+
+AttentionOptions with_mask() {
+  AttentionOptions options;
+  // Every query sees the key at 20.
+  const Tensor data = operand("allowed", DType::boolean, {2, 1, kScoreRows, kScoreColumns});
+  options.mask = logical_or(data, eq(Tensor::iota(DType::i32, {kScoreColumns}, 0), Tensor::scalar_int(DType::i32, 20)));
+  return options;
+}
+
+/// The weight is a product of two products, as of gated networks.
+Tensor two_products(DType t) {
+  const Tensor x = operand("x", t, {3, kScoreRows, 24}), a = operand("a", t, {3, kScoreColumns, 24}),
+               b = operand("b", t, {3, kScoreColumns, 24}), c = operand("c", t, {3, kScoreColumns, 20});
+  const DotAxes rows{.contract_a = {2}, .contract_b = {2}, .batch_a = {0}, .batch_b = {0}};
+  const Tensor weights = silu(dot_general(x, a, rows)) * dot_general(x, b, rows);
+  return dot_general(weights, c, {.contract_a = {2}, .contract_b = {1}, .batch_a = {0}, .batch_b = {0}});
+}
+
+/// Linear attention, whose keys fade with their distance.
+Tensor decaying(DType t) {
+  const Tensor q = operand("q", t, {2, kScoreRows, 12}), k = operand("k", t, {2, kScoreColumns, 12}),
+               v = operand("v", t, {2, kScoreColumns, 28});
+  const Tensor apart = (Tensor::iota(DType::i32, {kScoreRows, 1}, 0) + Tensor::scalar_int(DType::i32, 31)) -
+                       Tensor::iota(DType::i32, {1, kScoreColumns}, 1);
+  const Tensor scores = dot_general(q, k, {.contract_a = {2}, .contract_b = {2}, .batch_a = {0}, .batch_b = {0}}) *
+                        exp(apart.cast(t) * -0.05);
+  const Tensor weights = select(ge(apart, Tensor::scalar_int(DType::i32, 0)), scores, Tensor::scalar(t, 0));
+  return dot_general(weights, v, {.contract_a = {2}, .contract_b = {1}, .batch_a = {0}, .batch_b = {0}});
+}
+
+struct ProductsCase {
+  const char* name;
+  std::vector<Tensor> (*outputs)(DType dtype);
+  std::size_t most_kernels;
+};
+
+const ProductsCase kProductsCases[] = {
+    {"plain", [](DType t) { return attention_and_gradients(t, {}); }, 6},
+    {"causal", [](DType t) { return attention_and_gradients(t, {.options = {.causal = true, .first_query = 31}}); }, 6},
+    {"window",
+     [](DType t) {
+       return attention_and_gradients(
+           t, {.d = 24, .n = 8, .options = {.causal = true, .window_before = 20, .first_query = 31}});
+     },
+     6},
+    {"grouped", [](DType t) { return attention_and_gradients(t, {.key_heads = 2, .options = {.causal = true}}); }, 6},
+    {"one_head_of_keys", [](DType t) { return attention_and_gradients(t, {.d = 8, .n = 24, .key_heads = 1}); }, 6},
+    {"softcap", [](DType t) { return attention_and_gradients(t, {.options = {.softcap = 5}}); }, 6},
+    {"bias", [](DType t) { return attention_and_gradients(t, {.options = with_bias(t)}); }, 6},
+    {"mask", [](DType t) { return attention_and_gradients(t, {.options = with_mask()}); }, 6},
+    {"two_products", [](DType t) { return std::vector{two_products(t)}; }, 1},
+    {"decaying", [](DType t) { return std::vector{decaying(t)}; }, 1},
+};
+
+/// Elements of the largest value that a kernel stores.
+std::int64_t largest_stored(const Executable& program) {
+  std::int64_t most = 0;
+  for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
+    for (const segment::Store& store : step.loops.stores) most = std::max(most, store.buffer_elements);
+  }
+  return most;
+}
+
+/// In one dtype each: kernels take seconds to compile.
+DType dtype_of_case(std::size_t which) {
+  constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
+  return kTypes[which % std::size(kTypes)];
+}
+
+class RecomputedProducts : public testing::TestWithParam<std::size_t> {
+ protected:
+  const ProductsCase& case_ = kProductsCases[GetParam()];
+  const ir::Graph graph_ = graph_of(case_.outputs(dtype_of_case(GetParam())));
+};
+
+TEST_P(RecomputedProducts, AreNotStored) {
+  const Executable program = compile_graph(graph_, {.tuning = {.matmul = true}, .costs = kSlowMemory});
+  EXPECT_TRUE(are_kernels_at_most(program.kernel_count(), case_.most_kernels));
+  EXPECT_LT(largest_stored(program), 4 * kScoreRows * kScoreColumns) << "of 8 heads";
+  compare_with_reference(program, graph_, data_for({graph_, {}, 71, false}), case_.name);
+}
+
+std::string name_of_products(const testing::TestParamInfo<std::size_t>& info) {
+  return kProductsCases[info.param].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RecomputedProducts, testing::Range(std::size_t{0}, std::size(kProductsCases)),
+                         name_of_products);
+
+/// Tiles of threads that no CPU driver is planned with: of two products and of one, in slices and whole.
+TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
+  const std::tuple<const char*, Tensor, schedule::AttentionShape> all[] = {
+      {"f16, in slices",
+       two_products(DType::f16),
+       {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true}},
+      {"f32, few keys",
+       two_products(DType::f32),
+       {.threads_m = 8, .threads_k = 4, .rows = 8, .keys = 4, .slices = true}},
+      {"bf16, one product",
+       decaying(DType::bf16),
+       {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 8, .slices = true}},
+      {"f16, whole",
+       two_products(DType::f16),
+       {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = false}}};
+  const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
+  for (const auto& one : all) {
+    const char* const name = std::get<0>(one);
+    const schedule::AttentionShape& asked = std::get<2>(one);
+    const ir::Graph graph = graph_of({std::get<1>(one)});
+    const Executable program = compile_graph(
+        graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}, .costs = kSlowMemory});
+    const auto steps = specialization_of(program)->steps;
+    const bool is_asked = std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
+      const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+      return params != nullptr && !params->values.has_softmax && params->simt() != nullptr &&
+             params->simt()->rows == asked.rows && params->simt()->keys == asked.keys &&
+             (params->simt()->slice != 0) == asked.slices;
+    });
+    EXPECT_TRUE(!has_registers || is_asked) << name;
+    compare_with_reference(program, graph, data_for({graph, {}, 72, false}), name);
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
