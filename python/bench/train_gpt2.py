@@ -1,6 +1,7 @@
 """What a training step of GPT-2 takes, in ms: forward, backward and AdamW, products in float16, parameters in float32.
 
     python train_gpt2.py ours|torch|eager [--layers 12] [--width 768] [--batch 8] [--length 1024] [--words 50257]
+        [--without PASS]...
 
 Prints the loss of the first and the last step, the median of the steps, and for ours the sum of the kernels and those
 that take longest. The defaults are GPT-2 of 124 million parameters. `torch` is torch.compile on a CUDA device.
@@ -86,7 +87,7 @@ def ours(sizes, batches):
 
     optimizer = vkfuse.optimizers.AdamW()
 
-    @vkfuse.jit(donate=(0, 1))
+    @vkfuse.jit(donate=(0, 1), without=sizes.without)
     def step(params, state, tokens):
         loss, slopes = vkfuse.value_and_grad(loss_of)(params, tokens)
         slopes = mapped(slopes, lambda one: one * (1 / SCALE))
@@ -166,6 +167,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--kernels", type=int, default=10, help="how many of the longest are printed")
+    parser.add_argument("--without", action="append", default=[], help="a pass of the planner that ours does without")
     sizes = parser.parse_args()
     rng = np.random.default_rng(2)
     batches = [rng.integers(0, sizes.words, (sizes.batch, sizes.length + 1)).astype(np.int32) for _ in range(4)]

@@ -101,13 +101,13 @@ Weights weights_of(const Tensor& scores, const Tensor* sink) {
   return {exp(scores - rows.largest) / rows.total, *rows.of_sink / rows.total};
 }
 
-/// The same in `wide`, from the logarithm of each row's total, which is all that a backward pass keeps of a softmax: a
-/// weight is computed from its score and one number of its row.
+/// The same in `wide`, from two numbers of each row, which are all that a backward pass keeps of a softmax: the largest
+/// score and the logarithm of the total. They stay apart: where the largest is as far from 0 as what hides all keys of
+/// a row, their sum is the largest itself.
 Weights weights_again(const Tensor& scores, const Tensor* sink, DType wide) {
   const RowTotals rows = totals_of(scores, sink);
   const Tensor total = rows.total.cast(wide);
-  const Tensor logarithm = rows.largest.cast(wide) + log(total);
-  Weights weights{exp(scores.cast(wide) - logarithm), std::nullopt};
+  Weights weights{exp((scores.cast(wide) - rows.largest.cast(wide)) - log(total)), std::nullopt};
   if (rows.of_sink) weights.sink = rows.of_sink->cast(wide) / total;
   return weights;
 }

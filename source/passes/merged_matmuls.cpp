@@ -52,7 +52,8 @@ class MatmulFinder {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
       const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
-      if (dot == nullptr || node.op->role != ops::Role::dot || node.operands[0] == node.operands[1]) continue;
+      if (dot == nullptr || node.op->role != ops::Role::dot || node.operands[0] == node.operands[1] || is_copied(id))
+        continue;
       for (const std::size_t shared : {std::size_t{0}, std::size_t{1}}) {
         const Node& other = graph_.node(node.operands[1 - shared]);
         const auto axis = shared == 0 ? own_axis(other, dot->batch_b, dot->contract_b)
@@ -83,6 +84,16 @@ class MatmulFinder {
   }
 
  private:
+  /// Whether another product is of the same values: it is there to be computed again.
+  bool is_copied(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const std::vector<NodeId>& others = users_[node.operands[0]];
+    return std::any_of(others.begin(), others.end(), [&](NodeId other) {
+      return other != id && graph_.node(other).op == node.op && graph_.node(other).operands == node.operands &&
+             graph_.node(other).payload == node.payload;
+    });
+  }
+
   /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets
   /// another one element by element, as the halves of a gated pair do: one tile has both of these.
   bool are_apart(const Group& group) const {

@@ -17,9 +17,9 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
-/// A product that is computed again has this many times the elements of both its factors: below, to store it moves
-/// little.
-constexpr double kLeastGrowth = 1;
+/// Of the sum that an element of such a product is: longer ones are in no kernel that multiplies them on
+/// (templates/attention).
+constexpr std::int64_t kLongestSum = 256;
 
 /// Elements where all sizes are known; else nothing.
 std::optional<double> elements_of(const Node& node) {
@@ -57,7 +57,16 @@ class Recomputer {
     const Node& node = graph_.node(id);
     const auto all = elements_of(node);
     const auto first = elements_of(graph_.node(node.operands[0])), second = elements_of(graph_.node(node.operands[1]));
-    return all && first && second && *all > kLeastGrowth * (*first + *second);
+    return all && first && second && *all > *first + *second && is_short_sum(node);
+  }
+
+  [[nodiscard]] bool is_short_sum(const Node& product) const {
+    const auto* dot = std::get_if<ir::DotPayload>(&product.payload);
+    if (dot == nullptr) return false;
+    std::int64_t elements = 1;
+    for (const int axis : dot->contract_a)
+      elements *= graph_.node(product.operands[0]).type.shape[static_cast<std::size_t>(axis)].size();
+    return elements <= kLongestSum;
   }
 
   /// Whether elements of a value are those of its operands, computed or moved.

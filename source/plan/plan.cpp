@@ -66,16 +66,16 @@ class PlanChoice {
     const bool may_rewrite = options_.fusion && options_.policy == partition::Policy::bytes &&
                              options_.has(partition::PlannerPass::recomputed_products);
     if (!made && made.error().code == ErrorCode::out_of_memory && may_rewrite) {
-      auto rewritten = passes::recompute_products(graph);
+      const auto rewritten = passes::recompute_products(graph);
       partition::Options without_large = options_;
       without_large.largest_value = static_cast<std::int64_t>(
           std::min(target_.caps.memory.storage_buffer_range, target_.caps.memory.max_allocation));
-      if (rewritten && *rewritten) {
-        auto other = make_plan_as_is(std::move((*rewritten)->graph), target_, without_large, cost_cache_);
-        if (other) {
-          made = std::move(other);
-          options_.largest_value = without_large.largest_value;
-        }
+      // One that leads to one product alone is there once.
+      auto other = make_plan_as_is(rewritten && *rewritten ? (*rewritten)->graph : std::move(graph), target_,
+                                   without_large, cost_cache_);
+      if (other) {
+        made = std::move(other);
+        options_.largest_value = without_large.largest_value;
       }
     }
     if (!made) return std::move(made).error();

@@ -245,6 +245,9 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   planning.sizes = VKF_PLANT(plan_of_representative_sizes, symbols, SymbolValues{});
   // These make another graph, and values are known by those of this one.
   planning.without.insert(partition::kGraphRewrites.begin(), partition::kGraphRewrites.end());
+  const bool spares_memory = std::any_of(plan_.rewrites.begin(), plan_.rewrites.end(),
+                                         [](const plan::GraphRewrite& rewrite) { return rewrite.spared_bytes > 0; });
+  if (spares_memory) planning.largest_value = plan::kLargeProduct;
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;

@@ -2,6 +2,8 @@
 // without a softmax. No kernel stores anything of the size of the scores.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/gradients.hpp"
@@ -128,6 +130,25 @@ std::string name_of_products(const testing::TestParamInfo<std::size_t>& info) {
 INSTANTIATE_TEST_SUITE_P(All, RecomputedProducts, testing::Range(std::size_t{0}, std::size(kProductsCases)),
                          name_of_products);
 
+/// The largest score is then so far from 0 that the logarithm of a total is nothing beside it.
+TEST(AttentionGradients, OfRowsThatANumberHidesAltogetherWeighAllKeysAlike) {
+  AttentionOptions options;
+  options.bias = Tensor::scalar(DType::f32, std::numeric_limits<float>::lowest()).reshape({1, 1, 1, 1});
+  const std::vector<Tensor> wrt = {operand("q", DType::f32, {1, 1, kScoreRows, 8}),
+                                   operand("k", DType::f32, {1, 1, kScoreColumns, 8}),
+                                   operand("v", DType::f32, {1, 1, kScoreColumns, 8})};
+  const Tensor y = attention(wrt[0], wrt[1], wrt[2], options);
+  const ir::Graph graph = graph_of({gradients({y}, {wrt[2]})[0], y});
+  const Executable program = compile_graph(graph, {.costs = kSlowMemory});
+  std::vector<float> q(kScoreRows * 8), k(kScoreColumns * 8), v(kScoreColumns * 8);
+  for (std::vector<float>* all : {&q, &k, &v}) {
+    for (std::size_t i = 0; i < all->size(); ++i) (*all)[i] = static_cast<float>(i % 7) - 3;
+  }
+  const Outputs outputs = must(program.run({{"q", HostView(q)}, {"k", HostView(k)}, {"v", HostView(v)}}));
+  const float expected = static_cast<float>(kScoreRows) / kScoreColumns;  // each row leaves each key its share
+  for (const float gradient : outputs.at("y").as<float>()) EXPECT_NEAR(gradient, expected, 1e-5);
+}
+
 /// Tiles of threads that no CPU driver is planned with: of two products and of one, in slices and whole.
 TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
   const std::tuple<const char*, Tensor, schedule::AttentionShape> all[] = {
@@ -157,7 +178,9 @@ TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
              params->simt()->rows == asked.rows && params->simt()->keys == asked.keys &&
              (params->simt()->slice != 0) == asked.slices;
     });
-    EXPECT_TRUE(!has_registers || is_asked) << name;
+    // Of a GPU's thread, sums of two products that are staged whole may be more than it has.
+    const bool may_be = has_registers && (asked.slices || target(false).type == DeviceType::cpu);
+    EXPECT_TRUE(!may_be || is_asked) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 72, false}), name);
   }
 }

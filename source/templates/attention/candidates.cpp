@@ -335,15 +335,17 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
 
-ElementAccess element_access(const Problem& problem, const MatrixShape& mma) {
+/// The bits of a bf16 pass as those of an f16 where weights are at most 1: as others, NaN among them, they may be none.
+ElementAccess element_access(const Problem& problem, const MatrixShape& mma, bool at_most_one) {
   const ElementAccess first = problem.tuning.elements.value_or(ElementAccess::functions);
   if (first == ElementAccess::functions && problem.target.has(FeatureTier::cooperative_matrix2)) return first;
   const auto& shapes = problem.target.caps.matrix.shapes;
   const bool has_narrow_sums = std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) {
     return shape.m == mma.m && shape.n == mma.n && shape.c == DType::f16 && shape.result == DType::f16;
   });
-  return has_narrow_sums && first != ElementAccess::shared_memory_rounded ? ElementAccess::shared_memory
-                                                                          : ElementAccess::shared_memory_rounded;
+  const bool may_pass = has_narrow_sums && (at_most_one || mma.a != DType::bf16);
+  return may_pass && first != ElementAccess::shared_memory_rounded ? ElementAccess::shared_memory
+                                                                   : ElementAccess::shared_memory_rounded;
 }
 
 /// Whether results do not ask what sums are relative to, and the subgroup can agree on whether to rescale.
@@ -402,7 +404,7 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
              .subgroups = form.subgroups,
              .key_fragments = form.key_fragments,
              .pipelined_scores = form.pipelined_scores,
-             .elements = element_access(problem, mma)};
+             .elements = element_access(problem, mma, tile.values.has_softmax)};
   mapping.lazy_rescaling = may_rescale_lazily(problem, tile);
   // Keys of pipelined scores are those of the next block.
   if (!form.pipelined_scores && tile.extent_n(problem.loops) % static_cast<int>(mma.k) == 0)

@@ -65,6 +65,11 @@ Result<void> CooperativeAttentionEmitter::rounding_function() {
   functions_.line(
       "// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
   return value_function("rounded", "const in float weight", [&]() -> Result<void> {
+    if (!has_softmax()) {
+      main_.line("if (f32_magnitude_bits(weight) > 0x7f800000u) return uintBitsToFloat(0x7fc00000u);");
+      main_.line("return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);");
+      return {};
+    }
     main_.line(
         "return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
     return {};
