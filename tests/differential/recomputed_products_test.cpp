@@ -104,6 +104,10 @@ std::int64_t largest_stored(const Executable& program) {
   return most;
 }
 
+/// Whether a kernel may read all that a gradient of attention is computed from: where devices have four buffers
+/// (VKFUSE_TEST_LIMITS=least), scores are stored.
+bool has_buffers() { return target(false).caps.memory.storage_buffers >= 9; }
+
 /// In one dtype each: kernels take seconds to compile.
 DType dtype_of_case(std::size_t which) {
   constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
@@ -119,7 +123,7 @@ class RecomputedProducts : public testing::TestWithParam<std::size_t> {
 TEST_P(RecomputedProducts, AreNotStored) {
   const Executable program = compile_graph(graph_, {.tuning = {.matmul = true}, .costs = kSlowMemory});
   EXPECT_TRUE(are_kernels_at_most(program.kernel_count(), case_.most_kernels));
-  EXPECT_LT(largest_stored(program), 4 * kScoreRows * kScoreColumns) << "of 8 heads";
+  EXPECT_TRUE(!has_buffers() || largest_stored(program) < 4 * kScoreRows * kScoreColumns) << largest_stored(program);
   compare_with_reference(program, graph_, data_for({graph_, {}, 71, false}), case_.name);
 }
 
@@ -179,7 +183,7 @@ TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
              (params->simt()->slice != 0) == asked.slices;
     });
     // Of a GPU's thread, sums of two products that are staged whole may be more than it has.
-    const bool may_be = has_registers && (asked.slices || target(false).type == DeviceType::cpu);
+    const bool may_be = has_registers && has_buffers() && (asked.slices || target(false).type == DeviceType::cpu);
     EXPECT_TRUE(!may_be || is_asked) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 72, false}), name);
   }
