@@ -306,10 +306,14 @@ void RowRun::State::file() {
     result.framework_is = Framework::own;
     result.own_framework = result.fused;
   }
+}
+
+void RowRun::put_beside_peaks() {
+  RowResult& result = state_->result;
   result.peak.reset();
   for (const Instruction instruction : result.instructions) {
-    const auto known = session.peaks.find(instruction);
-    if (known != session.peaks.end() && (!result.peak || known->second > result.peak->gops))
+    const auto known = state_->session.peaks.find(instruction);
+    if (known != state_->session.peaks.end() && (!result.peak || known->second > result.peak->gops))
       result.peak = Peak{instruction, known->second};
   }
 }
@@ -337,6 +341,7 @@ void RowRun::visit() {
   const Result<void> ran = api::guarded([&] { return result.visits == 0 ? state_->first() : state_->again(); });
   state_->programs.release();
   result.seconds += seconds_since(start);
+  put_beside_peaks();
   if (ran.ok()) return;
   result.outcome = memory_is_short(ran.error()) ? Outcome::skipped : Outcome::failed;
   result.detail = ran.error().message;

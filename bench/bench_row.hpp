@@ -113,6 +113,8 @@ class RowRun {
   /// Not where the row is wrong, failed, or is not timed.
   [[nodiscard]] bool wants_more() const;
   [[nodiscard]] const RowResult& result() const;
+  /// Beside the session's peaks as they are now: they may be measured again after the row is.
+  void put_beside_peaks();
 
  private:
   struct State;

@@ -248,6 +248,11 @@ class Suite {
     std::size_t done = 0, printed = 0;
     for (int visit = 0; visit < visits && !interrupted(); ++visit) {
       visit_peaks(session, peaks, printed_peaks);
+      for (Entry& entry : entries) {
+        if (!entry.run || entry.filed.is_null()) continue;
+        entry.run->put_beside_peaks();
+        entry.filed.update(to_json(entry.run->result()));
+      }
       for (std::size_t i = 0; i < entries.size() && !interrupted(); ++i) {
         Entry& entry = entries[i];
         if (!entry.run) continue;
