@@ -168,6 +168,10 @@ class Device {
   /// outermost axis. Larger tensors than that are bound to such buffers. ErrorCode::out_of_memory beyond the device's
   /// memory.
   [[nodiscard]] Result<Buffer> allocate(DType dtype, std::span<const std::int64_t> sizes) const;
+  /// The same with elements of the host, row-major and little-endian, as many bytes as the tensor has: runs that are
+  /// submitted from now on see them. Nothing that was submitted before is waited for, as Buffer::write() does.
+  [[nodiscard]] Result<Buffer> upload(DType dtype, std::span<const std::int64_t> sizes,
+                                      std::span<const std::byte> elements) const;
   /// Device memory that another interface of the machine can map (Buffer::export_memory). To allocate it and to import
   /// it takes far longer than a run, so keep it. It lives until both the Buffer and what was imported are gone. Who
   /// reads it and who writes it wait for each other by a Timeline, or on the host. ErrorCode::unsupported where the

@@ -25,9 +25,9 @@ std::unique_ptr<Array> Array::allocate(const Device& device, DType dtype, std::v
 }
 
 std::unique_ptr<Array> Array::upload(const Device& device, const HostArray& elements) {
-  auto array = allocate(device, elements.dtype(), elements.sizes());
-  array->write(elements);
-  return array;
+  Buffer buffer =
+      value_of(without_gil([&] { return device.upload(elements.dtype(), elements.sizes(), elements.bytes()); }));
+  return std::make_unique<Array>(device, std::move(buffer), elements.dtype(), elements.sizes());
 }
 
 std::unique_ptr<Array> Array::allocate_shared(const Device& device, std::int64_t bytes) {

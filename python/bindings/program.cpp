@@ -2,6 +2,7 @@
 #include "vkfuse/executable.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "api/tensor_node.hpp"
 #include "base/shape.hpp"
@@ -51,13 +52,14 @@ std::vector<std::pair<const Port*, nb::handle>> match_inputs(const std::vector<P
   }
   std::size_t at = 0;
   for (const nb::handle one : positional) matched.emplace_back(&ports[at++], one);
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < ports.size(); ++i) places.emplace(ports[i].name, i);
   for (const auto& [key, value] : by_name) {
     const auto name = nb::cast<std::string>(key);
-    const auto found = std::ranges::find(ports, name, &Port::name);
-    if (found == ports.end()) throw Failure(invalid("The program has no input '{}'.", name));
-    if (static_cast<std::size_t>(found - ports.begin()) < at)
-      throw Failure(invalid("The input '{}' is given twice.", name));
-    matched.emplace_back(&*found, value);
+    const auto found = places.find(name);
+    if (found == places.end()) throw Failure(invalid("The program has no input '{}'.", name));
+    if (found->second < at) throw Failure(invalid("The input '{}' is given twice.", name));
+    matched.emplace_back(&ports[found->second], value);
   }
   if (matched.size() == ports.size()) return matched;
   for (const Port& port : ports) {

@@ -22,6 +22,14 @@ def _is_array(x: Any) -> bool:
 
 def _flatten(x: Any, leaves: list) -> Any:
     """Arrays go into `leaves`; the rest is a key that says how they were nested, and what was static."""
+    cls = type(x)
+    if cls is _core.Array:  # most often, of the hundreds that a model has
+        leaves.append(x)
+        return _LEAF
+    if cls is dict:
+        return ("dict", cls, tuple([(key, _flatten(value, leaves)) for key, value in x.items()]))
+    if cls is list or cls is tuple:
+        return ("list", cls, tuple([_flatten(one, leaves) for one in x]))
     if isinstance(x, _core.Tensor):
         leaves.append(x)
         return _LEAF
@@ -87,13 +95,13 @@ class Traced:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        program, form, given, leaves = self._find(args, kwargs)
+        program, form, read, given, leaves = self._find(args, kwargs)
         if program is _INLINE:
             return self._function(*args, **kwargs)
         if program is None:  # nothing is computed
             return _unflatten(form, iter(()))
-        inputs = _inputs_of(program, leaves)
-        donated = [name for name in given if isinstance(inputs.get(name), _core.Array)]
+        inputs = {name: leaves[at] for name, at in read.items()}
+        donated = [name for name in given if isinstance(inputs[name], _core.Array)]
         results = program.submit(inputs, donate=donated).outputs if donated else program(**inputs)
         return _unflatten(form, iter(results.values()))
 
@@ -107,8 +115,8 @@ class Traced:
 
     def profile(self, *args: Any, **kwargs: Any) -> list:
         """Runs the program for these arguments, and gives the times of its kernels, as Program.profile() does."""
-        program, leaves = self._program(args, kwargs)
-        return program.profile(**_inputs_of(program, leaves))
+        program, inputs = self._program(args, kwargs)
+        return program.profile(**inputs)
 
     @property
     def cached(self) -> int:
@@ -124,13 +132,13 @@ class Traced:
         return self if instance is None else functools.partial(self, instance)
 
     def _program(self, args: tuple, kwargs: dict) -> tuple:
-        """The program and the leaves of the arguments, where there is a program."""
-        program, _, _, leaves = self._find(args, kwargs)
+        """The program and its inputs, where there is a program."""
+        program, _, read, _, leaves = self._find(args, kwargs)
         if program is _INLINE:
             raise TypeError("Only arrays have a program, and an argument is a tensor.")
         if program is None:
             raise _errors.InvalidArgument("The function returns no tensor: there is nothing to compile.")
-        return program, leaves
+        return program, {name: leaves[at] for name, at in read.items()}
 
     def _find(self, args: tuple, kwargs: dict) -> tuple:
         leaves: list = []
@@ -138,7 +146,7 @@ class Traced:
             args, kwargs = self._mark_static(args, kwargs)
         key = _flatten((args, kwargs), leaves)
         if any(isinstance(one, _core.Tensor) for one in leaves):
-            return _INLINE, None, (), leaves
+            return _INLINE, None, {}, (), leaves
         device = self._device
         if device is None:
             device = next((x.device for x in leaves if isinstance(x, _core.Array)), None) or _default.default_device()
@@ -177,13 +185,15 @@ class Traced:
         outputs: list = []
         form = _flatten(self._function(*args, **kwargs), outputs)
         if not outputs:
-            return None, form, ()
+            return None, form, {}, ()
         tensors = [x if isinstance(x, _core.Tensor) else _core.constant(x) for x in outputs]
         name = getattr(self._function, "__name__", "function").strip("<>")
         program = _core.compile(
             {f"y{i}": x for i, x in enumerate(tensors)}, device, **{"name": name, **self._options}
         )
-        return program, form, self._given(key)
+        used = program_inputs(program)
+        read = {f"x{i}": i for i in range(len(types)) if f"x{i}" in used}
+        return program, form, read, tuple(name for name in self._given(key) if name in read)
 
     def _given(self, key: Any) -> tuple:
         """Names of the inputs that are leaves of donated arguments."""
@@ -218,11 +228,6 @@ def _names(program: Any) -> frozenset:
 def program_inputs(program: Any) -> frozenset:
     """Names of the inputs that are read: what a function does not use is no input of its program."""
     return _names(program)
-
-
-def _inputs_of(program: Any, leaves: list) -> dict:
-    names = program_inputs(program)
-    return {f"x{i}": leaf for i, leaf in enumerate(leaves) if f"x{i}" in names}
 
 
 def jit(

@@ -118,6 +118,16 @@ Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, s
   return Buffer(std::make_shared<Buffer::State>(context, std::move(buffer), bytes));
 }
 
+/// Memory for a tensor of these sizes.
+Result<Buffer> allocate_tensor(const std::shared_ptr<runtime::Context>& context, DType dtype,
+                               std::span<const std::int64_t> sizes) {
+  VKF_CHECK_OK(check_dtype(dtype));
+  const auto negative = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; });
+  if (negative != sizes.end()) return invalid("A buffer is asked for a tensor with the size {}.", *negative);
+  VKF_TRY(bytes, byte_count(dtype, sizes));
+  return allocate_rows(context, static_cast<std::uint64_t>(bytes), size_of(dtype), sizes);
+}
+
 }  // namespace
 
 Result<Buffer> Device::allocate(std::uint64_t bytes) const {
@@ -128,12 +138,19 @@ Result<Buffer> Device::allocate(std::uint64_t bytes) const {
 }
 
 Result<Buffer> Device::allocate(DType dtype, std::span<const std::int64_t> sizes) const {
+  return api::guarded([&]() -> Result<Buffer> { return allocate_tensor(state_->context, dtype, sizes); });
+}
+
+Result<Buffer> Device::upload(DType dtype, std::span<const std::int64_t> sizes,
+                              std::span<const std::byte> elements) const {
   return api::guarded([&]() -> Result<Buffer> {
-    VKF_CHECK_OK(check_dtype(dtype));
-    const auto negative = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; });
-    if (negative != sizes.end()) return invalid("A buffer is asked for a tensor with the size {}.", *negative);
-    VKF_TRY(bytes, byte_count(dtype, sizes));
-    return allocate_rows(state_->context, static_cast<std::uint64_t>(bytes), size_of(dtype), sizes);
+    VKF_TRY(buffer, allocate_tensor(state_->context, dtype, sizes));
+    if (elements.size() != buffer.size())
+      return invalid("A tensor of type {} takes {} bytes, and {} were given.",
+                     to_text(TensorType{dtype, Shape(sizes.begin(), sizes.end())}), buffer.size(), elements.size());
+    Buffer::State& made = *buffer.state();
+    VKF_CHECK_OK(state_->context->transfer().fill(made.buffer, made.offset, elements, made.filled));
+    return buffer;
   });
 }
 

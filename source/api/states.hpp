@@ -20,13 +20,16 @@ struct Buffer::State {
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;                ///< where they begin, in a host's buffer or in another one
   std::shared_ptr<Buffer::State> whole{};  ///< of a part
+  vulkan::Submission filled{};             ///< the copy that brought its first bytes
 
   State(std::shared_ptr<runtime::Context> on, vulkan::Buffer memory, std::uint64_t used, std::uint64_t from = 0)
       : context(std::move(on)), buffer(std::move(memory)), bytes(used), offset(from) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   /// Whoever used it last is done with it.
-  ~State() { context->memory().spares()->keep(std::move(buffer)); }
+  ~State() {
+    if (filled.wait().ok()) context->memory().spares()->keep(std::move(buffer));
+  }
 };
 
 struct Device::State {
@@ -44,11 +47,17 @@ struct Submission::State {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Specialization> specialization;
   std::vector<std::shared_ptr<const Timeline::State>> timelines;  ///< that it waits for and signals
+  std::vector<runtime::BoundMemory> bound;                        ///< to the program's ports
+  std::set<std::string, std::less<>> given_away;                  ///< inputs
+  std::map<std::string, Buffer> results;                          ///< outputs in memory that the run allocated
   std::shared_ptr<const plan::Memory> donated;                    ///< the memory of a run that inputs are given away to
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;
   std::shared_ptr<runtime::SpentRuns> spent;  ///< where the arena and the commands go afterwards, if set
   std::map<std::string, Buffer, std::less<>> outputs;
+  /// Whether the commands may be submitted again: what is cut into parts may be cut otherwise next time, and what reads
+  /// the clock writes to timestamps that end with this run.
+  bool may_repeat = false;
   std::optional<vulkan::TimestampPool> clock;  ///< at the start and the end, where nobody knows how long the run takes
   std::once_flag read_clock;
 

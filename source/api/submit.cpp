@@ -1,6 +1,7 @@
 // Runs on the caller's device buffers.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "api/states.hpp"
 #include "vkfuse/interop.hpp"
@@ -8,6 +9,9 @@
 namespace vkfuse {
 
 namespace {
+
+/// Of a run, recorded and submitted before the rest is.
+constexpr std::size_t kFirstKernels = 64;
 
 /// What one submission is made of, until it is recorded.
 class Recorder {
@@ -21,40 +25,63 @@ class Recorder {
     state_->program = program_;
   }
 
-  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
-  /// What was recorded for a run on the same buffers that has ended is that run again.
-  Result<std::shared_ptr<Submission::State>> record(void* host_commands = nullptr) {
+  /// Buffers for everything, then the commands, each part submitted as soon as it is recorded. What was recorded for a
+  /// run on the same buffers that has ended is that run again.
+  Result<std::shared_ptr<Submission::State>> submit() {
+    VKF_TRY(points, points_of_bindings());
     VKF_CHECK_OK(bind());
-    VKF_TRY(specialization, program_->specialization(bindings_.symbols));
-    state_->specialization = std::move(specialization);
-    if (host_commands == nullptr && bindings_.donated.empty() && !program_->context()->self_checks() && replay())
+    if (!program_->context()->self_checks() && replay()) {
+      VKF_TRY(submission, runtime::submit_all(*program_->context()->device(), state_->commands, points));
+      state_->submission = std::move(submission);
       return state_;
-    VKF_CHECK_OK(prepare());
-    if (host_commands != nullptr) {
-      VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
-    } else {
-      VKF_CHECK_OK(record_parts());
     }
+    VKF_CHECK_OK(prepare());
+    VKF_CHECK_OK(submit_parts(points));
+    return state_;
+  }
+
+  /// The same as commands that are appended to a host's.
+  Result<std::shared_ptr<Submission::State>> record(void* host_commands) {
+    VKF_CHECK_OK(bind());
+    VKF_CHECK_OK(prepare());
+    // Where the host submits them, no copy of ours comes before.
+    for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->filled.wait());
+    VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
     return state_;
   }
 
   /// Device times of the kernels on these buffers.
   Result<std::vector<runtime::StepTime>> profile() {
     VKF_CHECK_OK(bind());
-    VKF_TRY(specialization, program_->specialization(bindings_.symbols));
-    state_->specialization = std::move(specialization);
     VKF_CHECK_OK(prepare());
     return runtime::profile_runs(*program_, *state_->specialization, ranges_);
   }
 
  private:
   bool replay() {
-    auto run = spent_->take(*state_->specialization, {state_->buffers.begin(), state_->buffers.end()});
+    auto run = spent_->take(*state_->specialization, state_->bound, bindings_.donated);
     if (!run) return false;
     state_->arena = std::move(run->arena);
-    state_->commands.push_back(*std::move(run->commands));
+    state_->commands = std::move(run->commands);
+    state_->may_repeat = true;
     state_->spent = spent_;
+    state_->donated = std::move(run->donated);
+    for (const auto& [name, result] : run->results) {
+      auto buffer = std::static_pointer_cast<Buffer::State>(result);
+      state_->buffers.push_back(buffer);
+      state_->outputs[name] = state_->results[name] = Buffer(std::move(buffer));
+    }
+    if (state_->donated) name_results_in_inputs(*state_->donated);
     return true;
+  }
+
+  /// Of a run that inputs are given away to: which outputs are where those were.
+  void name_results_in_inputs(const plan::Memory& memory) {
+    for (const ir::Output& output : graph_.outputs()) {
+      const auto in_input = memory.in_inputs.find(output.value);
+      if (in_input != memory.in_inputs.end())
+        state_->outputs[output.name] = bindings_.inputs.find(api::input_name(graph_, in_input->second))->second;
+    }
   }
 
   Result<void> prepare() {
@@ -67,7 +94,14 @@ class Recorder {
       state_->donated = std::move(planned);
     }
     VKF_CHECK_OK(place(state_->donated ? *state_->donated : specialization.memory, donations));
-    return program_->check_sharing(specialization, ranges_);
+    return has_shared_buffers() ? program_->check_sharing(specialization, ranges_) : Result<void>();
+  }
+
+  /// Whether two ports may lie in the same memory, but for outputs in inputs that were given away, as planned.
+  [[nodiscard]] bool has_shared_buffers() const {
+    std::unordered_set<std::uint64_t> seen;
+    return !std::all_of(state_->buffers.begin(), state_->buffers.end(),
+                        [&](const auto& buffer) { return seen.insert(buffer->buffer.number()).second; });
   }
 
   /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
@@ -118,15 +152,14 @@ class Recorder {
 
   /// A name that the program does not have is a mistake: what was meant by it would be left out without a word.
   Result<void> check_names() const {
+    std::unordered_set<std::string_view> inputs, outputs;
+    for (const ir::NodeId id : program_->inputs()) inputs.insert(api::input_name(graph_, id));
+    for (const ir::Output& output : graph_.outputs()) outputs.insert(output.name);
     for (const auto& one : bindings_.inputs) {
-      const auto is_it = [&](ir::NodeId id) { return api::input_name(graph_, id) == one.first; };
-      if (std::none_of(program_->inputs().begin(), program_->inputs().end(), is_it))
-        return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
+      if (inputs.count(one.first) == 0) return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
     }
     for (const auto& one : bindings_.outputs) {
-      const auto is_it = [&](const ir::Output& output) { return output.name == one.first; };
-      if (std::none_of(graph_.outputs().begin(), graph_.outputs().end(), is_it))
-        return invalid("The program '{}' has no output '{}'.", graph_.name, one.first);
+      if (outputs.count(one.first) == 0) return invalid("The program '{}' has no output '{}'.", graph_.name, one.first);
     }
     return {};
   }
@@ -137,16 +170,29 @@ class Recorder {
     if (bindings_.inputs.size() > program_->inputs().size() || bindings_.outputs.size() > graph_.outputs().size() ||
         !bindings_.donated.empty())
       VKF_CHECK_OK(check_names());
-    for (ir::NodeId id : program_->inputs())
-      VKF_CHECK_OK(
-          bind_one("input", api::input_name(graph_, id), id, buffer_of(bindings_.inputs, api::input_name(graph_, id))));
+    for (ir::NodeId id : program_->inputs()) {
+      const Buffer given = buffer_of(bindings_.inputs, api::input_name(graph_, id));
+      VKF_CHECK_OK(bind_one("input", api::input_name(graph_, id), id, given));
+      note_bound(given);
+    }
     for (const ir::Output& output : graph_.outputs()) {
       const Buffer given = buffer_of(bindings_.outputs, output.name);
       const bool free = given.state() == nullptr && !bindings_.donated.empty();
       if (ranges_.count(output.value) == 0 && !free) VKF_CHECK_OK(bind_one("output", output.name, output.value, given));
       if (given.state() != nullptr) state_->outputs[output.name] = given;
+      note_bound(given);
     }
+    state_->given_away = bindings_.donated;
+    VKF_TRY(specialization, program_->specialization(bindings_.symbols));
+    state_->specialization = std::move(specialization);
     return {};
+  }
+
+  void note_bound(const Buffer& given) {
+    const Buffer::State* const buffer = given.state().get();
+    state_->bound.push_back(buffer == nullptr
+                                ? runtime::BoundMemory()
+                                : runtime::BoundMemory{buffer->buffer.serial(), buffer->offset, buffer->bytes});
   }
 
   /// How many inputs and outputs are bound to each buffer.
@@ -204,12 +250,22 @@ class Recorder {
       VKF_CHECK_OK(bind_one("output", "", value, made[value]));
     }
     for (const ir::Output& output : graph_.outputs()) {
-      if (made.count(output.value) != 0) state_->outputs[output.name] = made[output.value];
+      const auto found = made.find(output.value);
+      if (found == made.end()) continue;
+      state_->outputs[output.name] = found->second;
+      if (memory.in_inputs.count(output.value) == 0) state_->results[output.name] = found->second;
     }
     return {};
   }
 
-  Result<void> record_parts() {
+  /// The first kernels of many as a part of their own: the device has something to do while the others are recorded.
+  static std::vector<runtime::Part> begun_early(runtime::Part run) {
+    if (run.size() < 2 * kFirstKernels) return {std::move(run)};
+    const auto rest = run.begin() + static_cast<std::ptrdiff_t>(kFirstKernels);
+    return {runtime::Part(run.begin(), rest), runtime::Part(rest, run.end())};
+  }
+
+  Result<void> submit_parts(const vulkan::SubmissionPoints& points) {
     const runtime::Specialization& specialization = *state_->specialization;
     const double limit = program_->options().longest_submission_us;
     // Measured once, and as long as it is too long: then two timestamps are no matter.
@@ -219,9 +275,20 @@ class Recorder {
       VKF_TRY(clock, vulkan::TimestampPool::create(device, 2));
       state_->clock = std::move(clock);
     }
-    const std::vector<runtime::Part> parts = program_->parts(specialization);
-    for (const runtime::Part& part : parts)
-      VKF_CHECK_OK(record_part(&part, &part == &parts.front(), &part == &parts.back()));
+    std::vector<runtime::Part> parts = program_->parts(specialization);
+    const bool is_whole = parts.size() == 1;
+    if (is_whole) parts = begun_early(std::move(parts[0]));
+    for (const runtime::Part& part : parts) {
+      const bool first = &part == &parts.front(), last = &part == &parts.back();
+      VKF_CHECK_OK(record_part(&part, first, last));
+      vulkan::SubmissionPoints of_part;
+      if (first) of_part.wait_for = points.wait_for;
+      if (last) of_part.signal = points.signal;
+      const vulkan::CommandBuffer* one = &state_->commands.back();
+      VKF_TRY(submission, device->submit(std::span(&one, 1), of_part));
+      state_->submission = std::move(submission);  // waited for, whatever becomes of the parts behind it
+    }
+    state_->may_repeat = is_whole && !state_->clock;
     return {};
   }
 
@@ -232,7 +299,7 @@ class Recorder {
     VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands)
                                                : vulkan::CommandBuffer::create(device));
     VKF_CHECK_OK(commands.begin());
-    // What an earlier submission wrote may be read here, and what it reads may be written.
+    // What an earlier submission or part wrote may be read here, and what it reads may be written.
     commands.barrier(Access::compute | Access::transfer, Access::compute);
     if (first && program_->context()->self_checks())
       runtime::record_poison(commands, state_->arena, program_->context()->next_poison());
@@ -251,6 +318,30 @@ class Recorder {
     return {};
   }
 
+  Result<vulkan::SubmissionPoints> points_of_bindings() {
+    vulkan::SubmissionPoints points;
+    VKF_TRY(waits, values_of(bindings_.wait_for));
+    VKF_TRY(signals, values_of(bindings_.signal));
+    points.wait_for = std::move(waits);
+    points.signal = std::move(signals);
+    return points;
+  }
+
+  /// The timelines of the device that these points name, which the submission keeps.
+  Result<std::vector<vulkan::TimelineValue>> values_of(const std::vector<TimelinePoint>& points) {
+    const vulkan::Device& device = *program_->context()->device();
+    std::vector<vulkan::TimelineValue> values;
+    for (const TimelinePoint& point : points) {
+      const std::shared_ptr<const Timeline::State>& state = point.timeline.state();
+      if (state->timeline.device().get() != &device)
+        return invalid("A run names a timeline of '{}', which is another device than the program's.",
+                       state->timeline.device()->info().name);
+      state_->timelines.push_back(state);
+      values.push_back({state->timeline.handle(), point.value});
+    }
+    return values;
+  }
+
   std::shared_ptr<runtime::Program> program_;
   std::shared_ptr<runtime::SpentRuns> spent_;
   const ir::Graph& graph_;
@@ -259,34 +350,8 @@ class Recorder {
   runtime::Ranges ranges_;
 };
 
-/// The timelines of the device that these points name, which the submission keeps.
-Result<std::vector<vulkan::TimelineValue>> values_of(const std::vector<TimelinePoint>& points,
-                                                     const vulkan::Device& device, Submission::State& submission) {
-  std::vector<vulkan::TimelineValue> values;
-  for (const TimelinePoint& point : points) {
-    const std::shared_ptr<const Timeline::State>& state = point.timeline.state();
-    if (state->timeline.device().get() != &device)
-      return invalid("A run names a timeline of '{}', which is another device than the program's.",
-                     state->timeline.device()->info().name);
-    submission.timelines.push_back(state);
-    values.push_back({state->timeline.handle(), point.value});
-  }
-  return values;
-}
-
-/// Records and submits.
-Result<std::shared_ptr<Submission::State>> submit_now(const Executable::State& executable, const Bindings& bindings) {
-  vulkan::Device& device = *executable.program->context()->device();
-  VKF_TRY(state, Recorder(executable, bindings).record());
-  vulkan::SubmissionPoints points;
-  VKF_TRY(waits, values_of(bindings.wait_for, device, *state));
-  VKF_TRY(signals, values_of(bindings.signal, device, *state));
-  points.wait_for = std::move(waits);
-  points.signal = std::move(signals);
-  VKF_TRY(submission, runtime::submit_all(device, state->commands, points));
-  state->submission = std::move(submission);
-  return state;
-}
+/// Bytes of results that a run keeps for the next: of training, a loss and what is counted.
+constexpr std::uint64_t kMostKeptResults = 1 << 16;
 
 }  // namespace
 
@@ -295,14 +360,19 @@ Submission::State::~State() {
   if (!done) return;
   note_time();
   if (!spent) return;
-  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}};
-  // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with
-  // this run; and what writes over inputs is no run of those that keep them.
-  if (commands.size() == 1 && submission.value() > 0 && !clock && !donated) {
-    run.bound.assign(buffers.begin(), buffers.end());
-    run.commands = std::move(commands.front());
+  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}, {}, {}};
+  std::uint64_t kept = 0;
+  for (const auto& [name, result] : results) kept += result.size();
+  if (may_repeat && submission.value() > 0 && kept <= kMostKeptResults) {
+    outputs.clear();  // so that results are kept by nobody but whoever asked for them
+    buffers.clear();
+    run.bound = std::move(bound);
+    run.given_away = std::move(given_away);
+    for (auto& [name, result] : results) run.results.emplace(name, result.state());
+    run.commands = std::move(commands);
   }
-  if (!run.arena.empty() || run.commands) spent->give_back(std::move(run));
+  results.clear();
+  if (!run.arena.empty() || !run.commands.empty()) spent->give_back(std::move(run));
 }
 
 void Submission::State::note_time() {
@@ -330,7 +400,7 @@ const std::map<std::string, Buffer, std::less<>>& Submission::outputs() const { 
 
 Result<Submission> Executable::submit(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Submission> {
-    VKF_TRY(state, submit_now(*state_, bindings));
+    VKF_TRY(state, Recorder(*state_, bindings).submit());
     state_->tune_later(state->specialization->symbols);
     return Submission(std::move(state));
   });

@@ -58,6 +58,8 @@
   X(lost_device_forgotten, unit, "LostTest.*")                                               \
   X(mask_bound_too_far, differential, "Attention.WalksThrough*")                             \
   X(masked_rows_forgotten, differential, "*Masks.Rows*")                                     \
+  X(padding_is_seen, differential, "PaddedRows.*")                                           \
+  X(weights_beyond_keys, differential, "ChainsOfProducts.*")                                 \
   X(subgroups_joined_unscaled, differential, "Attention.BySubgroups*")                       \
   X(float_zero_point_lost, differential, "OfBytes/Fields.*/u4_less_eight_as_floats")         \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                         \

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/mutations.hpp"
+#include "ir/large_products.hpp"
 #include "ir/structured.hpp"
 #include "schedule/budget.hpp"
 #include "schedule/dispatch_split.hpp"
@@ -74,7 +75,7 @@ CostCache::~CostCache() = default;
 
 namespace {
 
-/// What storing a value over Options::largest_value counts as.
+/// What storing a value over Options::largest_product counts as.
 constexpr std::int64_t kBytesOfTooLarge = std::int64_t{1} << 46;
 constexpr double kMicrosecondsOfTooLarge = 1e11;
 
@@ -87,7 +88,6 @@ KernelCostModel::KernelCostModel(const GraphAnalysis& analysis, const Target& ta
       roomy_(with_large_buffers(target)),
       memo_(options.has(PlannerPass::memo)),
       alone_(options.alone),
-      largest_value_(options.largest_value),
       apart_(sizes_apart(analysis.graph)),
       stored_(analysis.graph.size(), false),
       visited_(analysis.graph.size()),
@@ -99,6 +99,8 @@ KernelCostModel::KernelCostModel(const GraphAnalysis& analysis, const Target& ta
   const auto number = [&](std::string text) {
     return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second;
   };
+  const bool is_limited = options.largest_product != Options().largest_product;
+  const std::vector<bool> products = is_limited ? ir::large_products(analysis.graph) : std::vector<bool>();
   for (NodeId id = 0; id < analysis.graph.size(); ++id) {
     const bool literal = segment::is_literal(analysis.graph, id);
     kinds_.push_back(number(description(analysis.graph, id)));
@@ -107,6 +109,7 @@ KernelCostModel::KernelCostModel(const GraphAnalysis& analysis, const Target& ta
     const auto bytes = sizes ? byte_count(type.dtype, *sizes) : Result<std::int64_t>(kUnknown);
     bytes_.push_back(bytes ? *bytes : kUnknown);
     statements_.push_back(schedule::statements_of(analysis.graph, id));
+    too_large_.push_back(is_limited && products[id] && bytes_.back() > options.largest_product);
     types_.push_back(literal ? kinds_.back() : number("of " + to_text(analysis.graph.node(id).type)));
   }
 }
@@ -264,9 +267,8 @@ KernelCostModel::Outcome KernelCostModel::cached_outcome(Key key, const std::vec
 }
 
 KernelCostModel::Surcharge KernelCostModel::surcharge(const segment::Segment& segment) const {
-  const auto too_large = std::count_if(segment.stores.begin(), segment.stores.end(), [&](NodeId id) {
-    return bytes_[id] > largest_value_ && !analysis_.is_output[id];
-  });
+  const auto too_large = std::count_if(segment.stores.begin(), segment.stores.end(),
+                                       [&](NodeId id) { return too_large_[id] && !analysis_.is_output[id]; });
   return {too_large * kBytesOfTooLarge, static_cast<double>(too_large) * kMicrosecondsOfTooLarge};
 }
 

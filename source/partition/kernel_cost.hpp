@@ -48,7 +48,7 @@ class KernelCostModel {
   OrRefusal<KernelCost> operator()(const std::vector<ir::NodeId>& members,
                                    const std::function<bool(ir::NodeId)>& stored);
 
-  /// Of the costs of a kernel that stores this, the part that is for values over Options::largest_value.
+  /// Of the costs of a kernel that stores this, the part that is for values over Options::largest_product.
   struct Surcharge {
     std::int64_t bytes = 0;
     double microseconds = 0;
@@ -90,11 +90,11 @@ class KernelCostModel {
   const Target roomy_;
   const bool memo_;
   const std::set<ir::NodeId>& alone_;  ///< see Options::alone
-  const std::int64_t largest_value_;
-  const SymbolValues apart_;          ///< sizes at which no two symbols have the same
-  std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
-  std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
+  const SymbolValues apart_;           ///< sizes at which no two symbols have the same
+  std::vector<std::uint32_t> kinds_;   ///< equal for nodes of equal op, type and payload
+  std::vector<std::uint32_t> types_;   ///< equal for values that kernels read alike
   std::vector<bool> stored_;
+  std::vector<bool> too_large_;                ///< values over Options::largest_product
   VisitedSet visited_;                         ///< of nodes
   std::vector<std::uint32_t> numbers_in_key_;  ///< in a key, of nodes that are marked
   std::vector<std::int64_t> bytes_;            ///< of each value

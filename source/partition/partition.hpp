@@ -30,10 +30,11 @@ enum class PlannerPass : std::uint8_t {
                         ///< faster
   recomputed_products,  ///< products larger than their factors are computed in every kernel that multiplies them,
                         ///< where that is modelled faster
+  padded_rows,          ///< rows of large products become multiples of 16 bytes where that is modelled faster
   rematerialization,    ///< a value is computed where it is read instead of being stored
   memo,                 ///< kernels of equal structure are costed once; plans are the same without
 };
-inline constexpr std::array<PlannerPass, 13> kPlannerPasses = {PlannerPass::vertical,
+inline constexpr std::array<PlannerPass, 14> kPlannerPasses = {PlannerPass::vertical,
                                                                PlannerPass::triples,
                                                                PlannerPass::siblings,
                                                                PlannerPass::horizontal,
@@ -44,11 +45,13 @@ inline constexpr std::array<PlannerPass, 13> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::merged_matmuls,
                                                                PlannerPass::partial_statistics,
                                                                PlannerPass::recomputed_products,
+                                                               PlannerPass::padded_rows,
                                                                PlannerPass::rematerialization,
                                                                PlannerPass::memo};
 /// Those that plan another form of the graph, in this order.
-inline constexpr std::array<PlannerPass, 3> kGraphRewrites = {
-    PlannerPass::recomputed_products, PlannerPass::merged_matmuls, PlannerPass::partial_statistics};
+inline constexpr std::array<PlannerPass, 4> kGraphRewrites = {
+    PlannerPass::recomputed_products, PlannerPass::merged_matmuls, PlannerPass::partial_statistics,
+    PlannerPass::padded_rows};
 constexpr std::string_view name_of(PlannerPass planner_pass) {
   constexpr std::string_view names[] = {"vertical",
                                         "triples",
@@ -61,6 +64,7 @@ constexpr std::string_view name_of(PlannerPass planner_pass) {
                                         "merged-matmuls",
                                         "partial-statistics",
                                         "recomputed-products",
+                                        "padded-rows",
                                         "rematerialization",
                                         "memo"};
   return names[static_cast<int>(planner_pass)];
@@ -90,9 +94,9 @@ struct Options {
   std::set<ir::NodeId>
       alone;           ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
   SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the representative one
-  /// Of a value that kernels pass on, in bytes: a larger one counts as more than any kernel takes, so that what can be
-  /// computed without it is.
-  std::int64_t largest_value = std::numeric_limits<std::int64_t>::max();
+  /// Of what large products (ir::large_products) lead to, in bytes: to pass on a larger one counts as more than any
+  /// kernel takes, so that what can be computed without it is.
+  std::int64_t largest_product = std::numeric_limits<std::int64_t>::max();
   [[nodiscard]] bool has(PlannerPass planner_pass) const { return without.count(planner_pass) == 0; }
 };
 

@@ -42,7 +42,11 @@ std::optional<int> own_axis(const Node& operand, const std::vector<int>& batch, 
 
 class MatmulFinder {
  public:
-  explicit MatmulFinder(const Graph& graph) : graph_(graph), users_(graph.users()) {}
+  explicit MatmulFinder(const Graph& graph) : graph_(graph), users_(graph.users()) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (graph.node(id).op->role == ops::Role::dot) products_of_[graph.node(id).operands].push_back(id);
+    }
+  }
 
   std::vector<Group> groups() const {
     // What products have in common but for the other operand's own axis.
@@ -87,11 +91,9 @@ class MatmulFinder {
   /// Whether another product is of the same values: it is there to be computed again.
   bool is_copied(NodeId id) const {
     const Node& node = graph_.node(id);
-    const std::vector<NodeId>& others = users_[node.operands[0]];
-    return std::any_of(others.begin(), others.end(), [&](NodeId other) {
-      return other != id && graph_.node(other).op == node.op && graph_.node(other).operands == node.operands &&
-             graph_.node(other).payload == node.payload;
-    });
+    const std::vector<NodeId>& others = products_of_.at(node.operands);
+    return std::any_of(others.begin(), others.end(),
+                       [&](NodeId other) { return other != id && graph_.node(other).payload == node.payload; });
   }
 
   /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets
@@ -130,6 +132,7 @@ class MatmulFinder {
 
   const Graph& graph_;
   std::vector<std::vector<NodeId>> users_;
+  std::map<std::vector<NodeId>, std::vector<NodeId>> products_of_;  ///< by their operands
 };
 
 class Joiner {

@@ -83,16 +83,27 @@ Result<std::optional<Rewritten>> split_softmax(const ir::Graph& graph);
 /// side by side. Nothing where there are none. Not of run_pipeline(): the plan tries it.
 Result<std::optional<Rewritten>> merge_matmuls(const ir::Graph& graph);
 
-/// Products larger than their factors, as the scores of attention, once for each product that they lead to, whose
-/// kernel may compute them as it goes. Nothing where none leads to two. Not of run_pipeline(): the plan tries it.
+/// What large products (ir/large_products.hpp) lead to, once for each contraction that reads it. Nothing where none
+/// leads to two. Not of run_pipeline(): the plan tries it.
 Result<std::optional<Rewritten>> recompute_products(const ir::Graph& graph);
+
+/// Which rows pad_chosen_rows makes longer, and pad_rows as these are.
+struct RowsToPad {
+  double least_multiplications = 1 << 26;  ///< of the product: planning once more takes time
+  double most_padding = 1.0 / 64;          ///< what is added, as a part of the row
+};
+
+/// Rows of large products, and what products and reductions make of them, as multiples of 16 bytes: padded with
+/// elements that no result depends on. Nothing where all are. Not of run_pipeline(): the plan tries it.
+Result<std::optional<Rewritten>> pad_chosen_rows(const ir::Graph& graph, const RowsToPad& which);
+Result<std::optional<Rewritten>> pad_rows(const ir::Graph& graph);
 
 /// partial_statistics and split_softmax.
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
 /// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with any of
-/// recompute_products, merge_matmuls and split_rows, in this order. What cannot be made is left out, as the plan leaves
-/// it.
+/// recompute_products, merge_matmuls, split_rows and pad_rows, in this order. What cannot be made is left out, as the
+/// plan leaves it.
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {

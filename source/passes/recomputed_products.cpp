@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ir/large_products.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -17,27 +18,21 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
-/// Of the sum that an element of such a product is: longer ones are in no kernel that multiplies them on
-/// (templates/attention).
-constexpr std::int64_t kLongestSum = 256;
-
-/// Elements where all sizes are known; else nothing.
-std::optional<double> elements_of(const Node& node) {
-  double count = 1;
-  for (const Dim& dim : node.type.shape) {
-    if (dim.is_symbol()) return std::nullopt;
-    count *= static_cast<double>(dim.size());
-  }
-  return count;
-}
+bool is_contraction(const Node& node) { return node.op->cls == ops::OpClass::contraction; }
 
 class Recomputer {
  public:
   explicit Recomputer(const Graph& graph)
-      : graph_(graph), rewriter_(graph), leads_(graph.size()), readers_(graph.size()), owner_(graph.size(), 0) {}
+      : graph_(graph),
+        rewriter_(graph),
+        leads_(ir::large_products(graph)),
+        readers_(graph.size()),
+        owner_(graph.size(), 0) {}
 
   Result<std::optional<Rewritten>> run() {
-    find();
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (is_reader(id)) note_reader(id);
+    }
     if (std::none_of(readers_.begin(), readers_.end(), [](const auto& readers) { return readers.size() > 1; }))
       return std::optional<Rewritten>();
     for (NodeId id = 0; id < graph_.size(); ++id) VKF_CHECK_OK(make(id));
@@ -50,41 +45,9 @@ class Recomputer {
   }
 
  private:
-  [[nodiscard]] bool is_contraction(NodeId id) const { return graph_.node(id).op->cls == ops::OpClass::contraction; }
-
-  [[nodiscard]] bool is_large_product(NodeId id) const {
-    if (!is_contraction(id)) return false;
-    const Node& node = graph_.node(id);
-    const auto all = elements_of(node);
-    const auto first = elements_of(graph_.node(node.operands[0])), second = elements_of(graph_.node(node.operands[1]));
-    return all && first && second && *all > *first + *second && is_short_sum(node);
-  }
-
-  [[nodiscard]] bool is_short_sum(const Node& product) const {
-    const auto* dot = std::get_if<ir::DotPayload>(&product.payload);
-    if (dot == nullptr) return false;
-    std::int64_t elements = 1;
-    for (const int axis : dot->contract_a)
-      elements *= graph_.node(product.operands[0]).type.shape[static_cast<std::size_t>(axis)].size();
-    return elements <= kLongestSum;
-  }
-
-  /// Whether elements of a value are those of its operands, computed or moved.
-  [[nodiscard]] bool passes_on(NodeId id) const {
-    const Node& node = graph_.node(id);
-    const ops::Role role = node.op->role;
-    return is_elementwise(node) || role == ops::Role::reshape || role == ops::Role::permute ||
-           role == ops::Role::broadcast;
-  }
-
-  /// What large products lead to element by element, and which contractions read each such value, near or far.
-  void find() {
-    for (NodeId id = 0; id < graph_.size(); ++id) {
-      const std::vector<NodeId>& operands = graph_.node(id).operands;
-      const bool reads = std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return leads_[operand]; });
-      leads_[id] = is_large_product(id) || (passes_on(id) && reads);
-      if (is_contraction(id) && reads && !leads_[id]) note_reader(id);
-    }
+  /// A contraction with another result, of what large products lead to.
+  [[nodiscard]] bool is_reader(NodeId id) const {
+    return !leads_[id] && is_contraction(graph_.node(id)) && ir::reads_any(graph_.node(id), leads_);
   }
 
   void note_reader(NodeId reader) {
@@ -96,7 +59,7 @@ class Recomputer {
       if (!leads_[id] || !seen.insert(id).second) continue;
       if (readers_[id].empty()) owner_[id] = reader;
       readers_[id].push_back(reader);
-      if (!is_contraction(id))
+      if (!is_contraction(graph_.node(id)))
         open.insert(open.end(), graph_.node(id).operands.begin(), graph_.node(id).operands.end());
     }
   }
@@ -114,7 +77,7 @@ class Recomputer {
   }
 
   Result<void> make(NodeId id) {
-    if (is_contraction(id) && !leads_[id]) {
+    if (is_contraction(graph_.node(id)) && !leads_[id]) {
       VKF_TRY(made, copy_for(id, id));
       rewriter_.alias(id, made);
       return {};

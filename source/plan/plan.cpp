@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/mutations.hpp"
+#include "ir/large_products.hpp"
 #include "ir/structured.hpp"
 #include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
@@ -38,17 +39,17 @@ Result<CostedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
   return made;
 }
 
-/// The most bytes of a value that kernels pass on.
-std::int64_t largest_value(const CostedPlan& made, const SymbolValues& sizes) {
-  std::vector<bool> is_output(made.plan.graph.size(), false);
-  for (const ir::Output& output : made.plan.graph.outputs()) is_output[output.value] = true;
+/// The most bytes that kernels pass on of what large products lead to.
+std::int64_t largest_product(const CostedPlan& made, const SymbolValues& sizes) {
+  std::vector<bool> counts = ir::large_products(made.plan.graph);
+  for (const ir::Output& output : made.plan.graph.outputs()) counts[output.value] = false;
   std::int64_t most = 0;
   for (const PlannedKernel& step : made.plan.steps) {
     for (const ir::NodeId id : step.segment.stores) {
       const TensorType& type = made.plan.graph.node(id).type;
       const auto shape = resolve(type.shape, sizes);
       const auto bytes = shape ? byte_count(type.dtype, *shape) : Result<std::int64_t>(0);
-      if (!is_output[id] && bytes) most = std::max(most, *bytes);
+      if (counts[id] && bytes) most = std::max(most, *bytes);
     }
   }
   return most;
@@ -68,14 +69,14 @@ class PlanChoice {
     if (!made && made.error().code == ErrorCode::out_of_memory && may_rewrite) {
       const auto rewritten = passes::recompute_products(graph);
       partition::Options without_large = options_;
-      without_large.largest_value = static_cast<std::int64_t>(
+      without_large.largest_product = static_cast<std::int64_t>(
           std::min(target_.caps.memory.storage_buffer_range, target_.caps.memory.max_allocation));
       // One that leads to one product alone is there once.
       auto other = make_plan_as_is(rewritten && *rewritten ? (*rewritten)->graph : std::move(graph), target_,
                                    without_large, cost_cache_);
       if (other) {
         made = std::move(other);
-        options_.largest_value = without_large.largest_value;
+        options_.largest_product = without_large.largest_product;
       }
     }
     if (!made) return std::move(made).error();
@@ -99,7 +100,7 @@ class PlanChoice {
       return;
     }
     weighed.with = {other->bytes, other->microseconds};
-    weighed.taken = other->microseconds < made_.microseconds * (other->bytes > made_.bytes ? kTimeForMoreBytes : 1);
+    weighed.taken = other->microseconds < made_.microseconds * (1 - asked_speedup(weighed.before, *weighed.with));
     if (!weighed.taken && planner_pass == partition::PlannerPass::recomputed_products)
       weigh_memory(**rewritten, weighed, other);
     if (weighed.taken) made_ = *std::move(other);
@@ -121,18 +122,18 @@ class PlanChoice {
 
   /// Whether the plan is to pass on no large product, though that is not the fastest.
   void weigh_memory(const passes::Rewritten& rewritten, GraphRewrite& weighed, Result<CostedPlan>& other) {
-    const std::int64_t large = largest_value(made_, options_.sizes);
+    const std::int64_t large = largest_product(made_, options_.sizes);
     if (large <= kLargeProduct) return;
     partition::Options without_large = options_;
-    without_large.largest_value = kLargeProduct;
+    without_large.largest_product = kLargeProduct;
     auto small = plan_of(rewritten, without_large);
-    if (!small || largest_value(*small, options_.sizes) > kLargeProduct ||
+    if (!small || largest_product(*small, options_.sizes) > kLargeProduct ||
         small->microseconds > made_.microseconds * kTimeForMemory)
       return;
     weighed.with = {small->bytes, small->microseconds};
     weighed.taken = true;
     weighed.spared_bytes = large;
-    options_.largest_value = kLargeProduct;
+    options_.largest_product = kLargeProduct;
     other = std::move(small);
   }
 
@@ -144,6 +145,11 @@ class PlanChoice {
 };
 
 }  // namespace
+
+double asked_speedup(const Cost& before, const Cost& with) {
+  const auto more = static_cast<double>(with.bytes - before.bytes);
+  return std::clamp(10 * more / std::max(static_cast<double>(before.bytes), 1.0), 0.0, 0.13);
+}
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::limit_concats(graph, target.caps.memory.storage_buffers));
@@ -159,6 +165,7 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
     choice.consider(partition::PlannerPass::recomputed_products, passes::recompute_products);
     choice.consider(partition::PlannerPass::merged_matmuls, passes::merge_matmuls);
     choice.consider(partition::PlannerPass::partial_statistics, passes::split_rows);
+    choice.consider(partition::PlannerPass::padded_rows, passes::pad_rows);
   }
   return std::move(choice).finish();
 }

@@ -100,7 +100,7 @@ std::string verdict(const GraphRewrite& rewrite) {
   if (faster < 0) return fmt::format("It is modelled to take {} longer.", percent(-faster));
   if (rewrite.with->bytes <= rewrite.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
   return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster),
-                     percent(1 - kTimeForMoreBytes));
+                     percent(asked_speedup(rewrite.before, *rewrite.with)));
 }
 
 /// What was weighed, as the totals are printed.
@@ -268,6 +268,7 @@ std::string_view rewrite_text(partition::PlannerPass planner_pass) {
   switch (planner_pass) {
     case partition::PlannerPass::merged_matmuls: return "products of one value with several others as one product";
     case partition::PlannerPass::recomputed_products: return "products are computed again where they are multiplied";
+    case partition::PlannerPass::padded_rows: return "rows of products are padded to multiples of 16 bytes";
     case partition::PlannerPass::partial_statistics: return "norms and softmax combine partial statistics";
     default: return "";
   }

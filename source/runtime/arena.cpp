@@ -39,16 +39,14 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
   commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
 }
 
-std::optional<SpentRun> SpentRuns::take(const Specialization& specialization,
-                                        const std::vector<std::shared_ptr<const void>>& bound) {
-  // By owner: a buffer that is gone is none of those that are there, wherever they lie.
-  const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) {
-    return !a.owner_before(b) && !b.owner_before(a);
-  };
+std::optional<SpentRun> SpentRuns::take(const Specialization& specialization, const std::vector<BoundMemory>& bound,
+                                        const std::set<std::string, std::less<>>& given_away) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const SpentRun& one) {
-    return one.commands && one.specialization.get() == &specialization &&
-           std::equal(one.bound.begin(), one.bound.end(), bound.begin(), bound.end(), same);
+    return !one.commands.empty() && one.specialization.get() == &specialization && one.bound == bound &&
+           one.given_away == given_away && std::all_of(one.results.begin(), one.results.end(), [](const auto& result) {
+             return result.second.use_count() == 1;
+           });
   });
   if (found == idle_.end()) return std::nullopt;
   SpentRun run = std::move(*found);
@@ -60,9 +58,7 @@ bool SpentRuns::may_give_arena(const SpentRun& run) const {
   if (run.arena.empty()) return false;
   std::uint64_t bytes = 0;
   for (const vulkan::Buffer& piece : run.arena) bytes += piece.size();
-  const bool again = run.commands && std::none_of(run.bound.begin(), run.bound.end(),
-                                                  [](const auto& buffer) { return buffer.expired(); });
-  return !again || bytes > kSmallBytes || idle_.size() >= kMostIdle;
+  return run.commands.empty() || bytes > kSmallBytes || idle_.size() >= kMostIdle;
 }
 
 std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {

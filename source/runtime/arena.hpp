@@ -2,6 +2,9 @@
 #pragma once
 
 #include <list>
+#include <map>
+#include <set>
+#include <string>
 
 #include "runtime/program.hpp"
 
@@ -19,25 +22,36 @@ void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, 
 /// Fills intermediate values and scratch memory with a word; kernels recorded afterwards see it.
 void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word);
 
+/// What a port is bound to.
+struct BoundMemory {
+  std::uint64_t serial = 0;  ///< vulkan::Buffer::serial(); 0: nothing
+  std::uint64_t offset = 0, bytes = 0;
+  friend bool operator==(const BoundMemory&, const BoundMemory&) = default;
+};
+
 /// What a run leaves behind when it has ended.
 struct SpentRun {
   Arena arena;
   std::shared_ptr<const Specialization> specialization;
   std::shared_ptr<const plan::Memory> donated;  ///< what the arena is for, if not for the variant's memory
   [[nodiscard]] const plan::Memory& memory() const { return donated ? *donated : specialization->memory; }
-  /// Where the commands can be submitted again: the buffers that they are recorded on, in the order of the program's
-  /// ports. Nobody keeps these; commands on buffers that are gone are never asked for.
-  std::vector<std::weak_ptr<const void>> bound;
-  std::optional<vulkan::CommandBuffer> commands;
+  /// Where the commands can be submitted again: what they are recorded on, in the order of the program's ports, and the
+  /// inputs that were given away. Nobody keeps these buffers; commands on some that are gone are never asked for.
+  std::vector<BoundMemory> bound;
+  std::set<std::string, std::less<>> given_away;
+  /// Results in memory that the run allocated, by output: it is a result again once nobody else has it.
+  std::map<std::string, std::shared_ptr<void>> results;
+  std::vector<vulkan::CommandBuffer> commands;
 };
 
 /// What runs that have ended leave for the next ones: to allocate takes longer than to run, and to record longer than
 /// to submit. Four are kept. Thread-safe.
 class SpentRuns {
  public:
-  /// The run that was recorded for this variant on these buffers, the most recent one.
-  std::optional<SpentRun> take(const Specialization& specialization,
-                               const std::vector<std::shared_ptr<const void>>& bound);
+  /// The run that was recorded for this variant on these buffers, of which these inputs were given away, the most
+  /// recent one whose results are nobody's.
+  std::optional<SpentRun> take(const Specialization& specialization, const std::vector<BoundMemory>& bound,
+                               const std::set<std::string, std::less<>>& given_away);
   /// An arena for such memory, of a run that cannot be submitted again. A small one that can keeps its arena until
   /// there are many; large ones are shared by all runs, and the commands of the oldest are forgotten.
   std::optional<Arena> take_arena(const plan::Memory& memory);

@@ -247,7 +247,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   planning.without.insert(partition::kGraphRewrites.begin(), partition::kGraphRewrites.end());
   const bool spares_memory = std::any_of(plan_.rewrites.begin(), plan_.rewrites.end(),
                                          [](const plan::GraphRewrite& rewrite) { return rewrite.spared_bytes > 0; });
-  if (spares_memory) planning.largest_value = plan::kLargeProduct;
+  if (spares_memory) planning.largest_product = plan::kLargeProduct;
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;

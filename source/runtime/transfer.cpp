@@ -61,11 +61,25 @@ Result<void> Transfer::upload(const vulkan::Buffer& to, std::uint64_t offset, st
   return done;
 }
 
+Result<void> Transfer::fill(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes,
+                            vulkan::Submission& filled) {
+  if (bytes.empty()) return {};
+  if (to.is_mapped()) {
+    to.write(offset, bytes);
+    return {};
+  }
+  const std::scoped_lock lock(upload_);
+  VKF_CHECK_OK(upload_staged(to, offset, bytes));
+  filled = up_[1 - turn_].submission;  // copies of a device end in their order
+  return {};
+}
+
 Result<void> Transfer::upload_staged(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::size_t most = block_bytes(bytes.size());
-  for (std::size_t first = 0, turn = 0; first < bytes.size(); first += most, turn = 1 - turn) {
+  for (std::size_t first = 0; first < bytes.size(); first += most) {
     const std::span<const std::byte> piece = bytes.subspan(first, std::min(most, bytes.size() - first));
-    Block& block = up_[turn];
+    Block& block = up_[turn_];
+    turn_ = 1 - turn_;
     VKF_CHECK_OK(prepare(block, most, vulkan::BufferKind::upload));
     copy_bytes(piece, block.memory->mapped());
     VKF_CHECK_OK(submit(block, {&*block.memory, 0, piece.size()}, {&to, offset + first, piece.size()}));

@@ -24,6 +24,10 @@ class Transfer {
   /// Returns when the bytes are there. What was submitted before is over when they are written, but for a buffer that
   /// the host sees: there it must not use these bytes any more.
   Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
+  /// The same of memory that nothing submitted uses, without waiting: `filled` is the copy, before whose end neither
+  /// the host nor another queue may use these bytes.
+  Result<void> fill(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes,
+                    vulkan::Submission& filled);
   /// What was submitted before is waited for.
   Result<void> download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes);
 
@@ -43,6 +47,7 @@ class Transfer {
   std::shared_ptr<vulkan::Device> device_;
   std::mutex upload_, download_;
   std::array<Block, 2> up_, down_;
+  std::size_t turn_ = 0;  ///< the block of the next piece that goes up
 };
 
 }  // namespace vkfuse::runtime

@@ -3,6 +3,7 @@
 #include "os/files.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace vkfuse::vulkan {
@@ -83,6 +84,11 @@ Placement expected_placement(const Device& device, BufferKind kind) {
       (type.propertyFlags & kMappable) == kMappable && (kind != BufferKind::device || device.maps_device_memory());
   placement.host_cached = placement.mapped && (type.propertyFlags & kCached) != 0;
   return placement;
+}
+
+std::uint64_t Buffer::next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
 }
 
 Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {

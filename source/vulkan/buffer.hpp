@@ -97,6 +97,9 @@ class Buffer {
   [[nodiscard]] std::uint64_t exported_bytes() const { return exported_bytes_; }
 
   [[nodiscard]] VkBuffer handle() const { return handle_; }
+  /// Counts the buffers of this process from 1, wherever they are moved to: what was recorded on one of a number can be
+  /// submitted again as long as it is there, and no other has it.
+  [[nodiscard]] std::uint64_t serial() const { return serial_; }
   /// The same as a number: which memory this is, for buffers that wrap one VkBuffer too.
   [[nodiscard]] std::uint64_t number() const { return (std::uint64_t)handle_; }  // a pointer or an integer, by platform
 
@@ -117,6 +120,9 @@ class Buffer {
                       std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
 
+  static std::uint64_t next_serial();
+
+  std::uint64_t serial_ = next_serial();
   HeapShare share_;
   Memory memory_;                                // declared first: freed after the buffer is gone
   std::shared_ptr<const ExternalMemory> block_;  // or the host's, given back likewise

@@ -360,13 +360,7 @@ TEST(Attention, OfAnyTileOfThreadsIsRight) {
     const ir::Graph graph = graph_of({std::get<1>(one)});
     const Executable program =
         compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}});
-    const auto steps = specialization_of(program)->steps;
-    const bool is_asked = std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
-      const auto* params = step.schedule.get_if<schedule::AttentionParams>();
-      return params != nullptr && params->simt() != nullptr && params->simt()->rows == asked.rows &&
-             params->simt()->keys == asked.keys && (params->simt()->slice != 0) == asked.slices;
-    });
-    EXPECT_TRUE(!has_registers || is_asked) << name;
+    EXPECT_TRUE(!has_registers || has_tile_of_threads(program, asked)) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
   }
 }

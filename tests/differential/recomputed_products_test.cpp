@@ -175,16 +175,9 @@ TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
     const ir::Graph graph = graph_of({std::get<1>(one)});
     const Executable program = compile_graph(
         graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}, .costs = kSlowMemory});
-    const auto steps = specialization_of(program)->steps;
-    const bool is_asked = std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
-      const auto* params = step.schedule.get_if<schedule::AttentionParams>();
-      return params != nullptr && !params->values.has_softmax && params->simt() != nullptr &&
-             params->simt()->rows == asked.rows && params->simt()->keys == asked.keys &&
-             (params->simt()->slice != 0) == asked.slices;
-    });
     // Of a GPU's thread, sums of two products that are staged whole may be more than it has.
     const bool may_be = has_registers && has_buffers() && (asked.slices || target(false).type == DeviceType::cpu);
-    EXPECT_TRUE(!may_be || is_asked) << name;
+    EXPECT_TRUE(!may_be || has_tile_of_threads(program, asked)) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 72, false}), name);
   }
 }

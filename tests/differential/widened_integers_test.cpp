@@ -5,7 +5,9 @@
 #include <functional>
 #include <limits>
 
+#include "support/device.hpp"
 #include "support/environment.hpp"
+#include "vkfuse/executable.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {

@@ -102,6 +102,7 @@ const Golden kGoldens[] = {
     {"attention_exported", "gpu", gpu, 1},
     {"attention_heads", "gpu", gpu, 1},
     {"attention_sums", "gpu", gpu, 1},
+    {"attention_gradient", "gpu", gpu, 1},
     // Lanes of few registers; of the kernels whose tiles spill there (scripts/portability.sh).
     {"matmul_bytes", "mali", mali, 1},
     {"matmul_bias_silu", "mali", mali, 1},
@@ -311,7 +312,11 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     const schedule::TileOperand* tile_operand = factor_of(loops, schedule, i);
     // An element of memory may be several of the item.
     const int elements = (tile_operand != nullptr ? tile_operand->elements : schedule.chunk_size) / plan.repeat;
-    int count = plan.kind == schedule::AccessKind::vector ? vectors(elements, size(value.node), plan.vector_bytes) : 1;
+    // What attention's scores are computed from is loaded score by score, or as one vector of neighbours.
+    const bool of_scores = schedule.kind() == schedule::Template::attention && tile_operand == nullptr;
+    int count = plan.kind == schedule::AccessKind::vector && !of_scores
+                    ? vectors(elements, size(value.node), plan.vector_bytes)
+                    : 1;
     if (const auto* params = schedule.get_if<schedule::TransposeParams>()) {
       for (const schedule::TransposedLoad& load : params->loads) count = load.value == i ? load.packed : count;
     }
@@ -417,11 +422,14 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"attention_causal", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_sums", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_sums", "products", discrete_gpu_with_matrix_products, 1},
+                               {"attention_gradient", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_gradient", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_exported", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_exported", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1},
                                {"matmul_edges", "whole", discrete_gpu_with_whole_tiles, 1},
+                               {"matmul_shared_tiles", "whole", discrete_gpu_with_whole_tiles, 2},
                                {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
                                {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
 

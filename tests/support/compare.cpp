@@ -79,6 +79,15 @@ testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t mo
   return testing::AssertionFailure() << counted << " kernels where at most " << most << " are expected; ";
 }
 
+bool has_tile_of_threads(const Executable& program, const schedule::AttentionShape& asked) {
+  const auto steps = specialization_of(program)->steps;
+  return std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
+    const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+    return params != nullptr && params->simt() != nullptr && params->simt()->rows == asked.rows &&
+           params->simt()->keys == asked.keys && (params->simt()->slice != 0) == asked.slices;
+  });
+}
+
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
   std::int64_t bytes = 0;
   for (const plan::ScheduledKernel& step : specialization_of(program, symbols)->steps)

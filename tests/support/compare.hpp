@@ -45,6 +45,9 @@ testing::AssertionResult are_kernels(std::size_t counted, std::size_t expected);
 /// The same of a number that there must not be more of.
 testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t most);
 
+/// Whether a kernel of attention by threads has so many rows and keys of each, in slices or not.
+bool has_tile_of_threads(const Executable& program, const schedule::AttentionShape& asked);
+
 /// Bytes that the kernels of a program move.
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols = {});
 

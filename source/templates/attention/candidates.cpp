@@ -1,7 +1,6 @@
 // The attention template: a workgroup owns some rows of m and walks along k in blocks. What has been added up so far is
 // rescaled whenever a larger score turns up, so neither scores nor weights are ever stored.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "device_model/device_model.hpp"
@@ -356,45 +355,6 @@ bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
          results_do_not_depend_on_base(problem.graph, problem.loops, tile.values);
 }
 
-/// Whether two values are one but for the axes that their positions are along.
-bool is_same_along(const Loops& loops, ValueId a, ValueId b, const std::map<index::AxisId, index::Expr>& of_a) {
-  const Value& one = loops.values[a];
-  const Value& other = loops.values[b];
-  if (a == b && std::none_of(of_a.begin(), of_a.end(),
-                             [&](const auto& renamed) { return ((one.axes >> renamed.first) & 1u) != 0; }))
-    return true;
-  if (one.kind != other.kind || one.node != other.node || !one.data.empty() || !other.data.empty() ||
-      one.predicates.size() != other.predicates.size() || one.operands.size() != other.operands.size() ||
-      !(index::substitute(one.offset, of_a) == other.offset))
-    return false;
-  for (std::size_t i = 0; i < one.predicates.size(); ++i) {
-    segment::Predicate renamed = one.predicates[i];
-    for (segment::Predicate::Range& range : renamed.ranges) range.value = index::substitute(range.value, of_a);
-    if (!(renamed == other.predicates[i])) return false;
-  }
-  return std::equal(one.operands.begin(), one.operands.end(), other.operands.begin(),
-                    [&](ValueId x, ValueId y) { return is_same_along(loops, x, y, of_a); });
-}
-
-/// The product whose keys, along d, are the values, along n, both as rows.
-std::optional<std::size_t> keys_that_are_values(const Loops& loops, const AttentionParams& tile) {
-  for (std::size_t which = 0; which < tile.products.size(); ++which) {
-    const ScoreProduct& product = tile.products[which];
-    const auto same_size = [&](int d, int n) {
-      return loops.axes[static_cast<std::size_t>(d)].size == loops.axes[static_cast<std::size_t>(n)].size;
-    };
-    if (!product.key.along_k || tile.value.along_k ||
-        !std::equal(product.d.begin(), product.d.end(), tile.axes.n.begin(), tile.axes.n.end(), same_size))
-      continue;
-    std::map<index::AxisId, index::Expr> to_n;
-    for (std::size_t i = 0; i < product.d.size(); ++i)
-      to_n.emplace(product.d[i],
-                   index::Expr::axis(tile.axes.n[i], loops.axes[static_cast<std::size_t>(tile.axes.n[i])].size));
-    if (is_same_along(loops, product.key.value, tile.value.value, to_n)) return which;
-  }
-  return std::nullopt;
-}
-
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
@@ -444,54 +404,6 @@ std::vector<AttentionShape> cooperative_attention_shapes() {
     }
   }
   return all;
-}
-
-int CooperativeAttention::scratch_words() const {
-  const auto m = static_cast<int>(mma.m), n = static_cast<int>(mma.n);
-  if (elements == ElementAccess::functions) return 0;
-  const int sums = m * sum_row_words(n), operand = m * operand_row_words(n);
-  const int largest = m / 4;  // scores of rows
-  return elements == ElementAccess::shared_memory ? std::max(sums + largest, 2 * operand)
-                                                  : sums + std::max(largest, operand);
-}
-
-int AttentionParams::tile_m() const {
-  if (by_subgroups() != nullptr) return by_subgroups()->rows;
-  return cooperative() != nullptr ? cooperative()->subgroups * static_cast<int>(cooperative()->mma.m)
-                                  : simt()->rows * simt()->threads_m;
-}
-
-int AttentionParams::tile_k() const {
-  if (by_subgroups() != nullptr) return by_subgroups()->subgroups * by_subgroups()->sharing * by_subgroups()->keys;
-  return cooperative() != nullptr ? cooperative()->key_fragments * static_cast<int>(cooperative()->mma.n)
-                                  : simt()->keys * simt()->threads_k;
-}
-
-int AttentionParams::extent_n(const Loops& loops) const {
-  if (by_subgroups() != nullptr) return static_cast<int>(count_along(loops, axes.n));
-  return round_up(count_along(loops, axes.n),
-                  cooperative() ? static_cast<int>(cooperative()->mma.n) : 4 * simt()->threads_k);
-}
-
-std::vector<ValueId> AttentionParams::contractions() const {
-  std::vector<ValueId> all;
-  for (const ScoreProduct& product : products) all.push_back(product.sum);
-  return all;
-}
-
-int AttentionParams::extent_d(const Loops& loops, const ScoreProduct& product) const {
-  return round_up(count_along(loops, product.d),
-                  cooperative() ? static_cast<int>(cooperative()->mma.k) : staged_d(loops, product));
-}
-
-int AttentionParams::staged_d(const Loops& loops, const ScoreProduct& product) const {
-  if (cooperative()) return extent_d(loops, product);
-  const auto all = static_cast<int>(count_along(loops, product.d));
-  return simt() == nullptr || simt()->slice == 0 ? all : std::min(simt()->slice, round_up(all, 4));
-}
-
-int AttentionParams::staged_k() const {
-  return simt() == nullptr || simt()->slice == 0 ? tile_k() : std::min(simt()->slice, tile_k());
 }
 
 namespace {

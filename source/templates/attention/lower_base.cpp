@@ -114,6 +114,11 @@ Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const cha
                           {code("out float {}_result", result)});
 }
 
+const char* AttentionBase::score_beyond() const {
+  return has_softmax() ? "uintBitsToFloat(0xff800000u)"
+                       : VKF_PLANT(weights_beyond_keys, "0.0", "uintBitsToFloat(0x7f800000u)");
+}
+
 void AttentionBase::locate_tile() {
   locate_workgroup();
   const std::int64_t tiles_m = schedule::ceil_div(count(tile_.axes.m), tile_.tile_m());

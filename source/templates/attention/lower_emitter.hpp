@@ -21,7 +21,7 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
   [[nodiscard]] bool has_softmax() const { return tile_.values.has_softmax; }
   /// Of a position beyond the last one.
-  [[nodiscard]] const char* score_beyond() const { return has_softmax() ? "uintBitsToFloat(0xff800000u)" : "0.0"; }
+  [[nodiscard]] const char* score_beyond() const;
   /// `batch` and `tile_m` of the workgroup.
   void locate_tile();
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.

@@ -22,6 +22,9 @@ inline int weight_words(const AttentionParams& tile) {
 /// The tiles of attention that cooperative matrices may fill.
 std::vector<AttentionShape> cooperative_attention_shapes();
 
+/// The product whose keys, along d, are the values, along n, both as rows.
+std::optional<std::size_t> keys_that_are_values(const segment::Loops& loops, const AttentionParams& tile);
+
 /// Fills in what masks of positions leave: `tile.mask`.
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionParams& tile);
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "base/numerics.hpp"
@@ -119,6 +120,9 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& t
   return false;
 }
 
+/// Workgroups that share a tile, as they are tried.
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
 /// What partial sums take in device memory, in vec4s.
 std::int64_t partial_vec4s(const Loops& loops, const MatmulParams& tile) {
   return static_cast<std::int64_t>(tile.sums.size()) * count_along(loops, tile.batch) * count_along(loops, tile.m) *
@@ -146,16 +150,30 @@ bool keeps_row_chains_short(const Loops& loops, const MatmulParams& tile) {
   });
 }
 
+/// Whether workgroups may share a tile that each of them multiplies as one. All have as many steps, of a number that
+/// compilers like, and factors lie along the sum: where they lie across it, as for the gradients of weights, subgroups
+/// are as fast (bench/results/h200-parts-of-tiles.txt).
+bool may_split_workgroup_tile(const Loops& loops, const MatmulParams& tile, int splits) {
+  const bool along_k = std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(),
+                                   [](const TileOperand& tile_operand) { return tile_operand.along_k; });
+  return along_k && count_along(loops, tile.k) % (std::int64_t{tile.shape.k} * splits * kStepsOfWorkgroupTiles) == 0;
+}
+
+/// False where no workgroup multiplies a tile of this shape as one.
+bool take_workgroup_products(const Problem& problem, int splits, MatmulParams& tile) {
+  const bool forced = problem.tuning.cooperative_matrix.value_or(false);
+  auto products = workgroup_products(problem.graph, problem.loops, problem.target, tile, forced);
+  if (!products || (splits > 1 && !may_split_workgroup_tile(problem.loops, tile, splits))) return false;
+  if (splits > 1) products->beside.clear();  // results are computed where parts are joined
+  tile.products = *std::move(products);
+  if (splits == 1) tile.elements = 1;
+  return true;
+}
+
 /// Gives the tile a shape, and chunks of operands that fit it; false where the device or the loops forbid that.
 bool take_shape(const Problem& problem, const TileShape& shape, int splits, MatmulParams& tile) {
   tile.shape = shape;
-  if (tile.workgroup_scope()) {
-    const bool forced = problem.tuning.cooperative_matrix.value_or(false);
-    auto products = workgroup_products(problem.graph, problem.loops, problem.target, tile, forced);
-    if (splits > 1 || !products) return false;
-    tile.products = *std::move(products);
-    tile.elements = 1;
-  }
+  if (tile.workgroup_scope() && !take_workgroup_products(problem, splits, tile)) return false;
   // Every thread has something to bring.
   for (TileOperand& tile_operand : tile.tile_operands) tile_operand.elements = elements_in_tile(tile_operand, shape);
   const bool whole = std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(),
@@ -204,7 +222,7 @@ std::optional<Schedule> with_shape(const Problem& problem, PlannedAccesses& plan
   choose_launch(problem, tile, schedule);
   const MatmulParams& params = schedule.params.emplace<MatmulParams>(std::move(tile));
   plan_all(problem.graph, problem.loops, problem.tuning, planned, schedule);
-  if (const WorkgroupMatrixProducts* products = params.workgroup()) {
+  if (const WorkgroupMatrixProducts* products = params.workgroup(); products != nullptr && splits == 1) {
     schedule.stores[0] = {AccessKind::vector, 16};
     for (ValueId id : products->beside) schedule.loads[id] = {AccessKind::vector, 16};
     schedule.reads_of_others = true;
@@ -366,7 +384,10 @@ class TileSearch {
       return;
     MatmulParams of_workgroup = tile_;
     of_workgroup.products = WorkgroupMatrixProducts{{mma}};
-    consider(with_shape(problem_, planned_, std::move(of_workgroup), shape));
+    for (const int splits : kSplits) {
+      if (splits > 1 && problem_.tuning.splits.value_or(splits) != splits) continue;
+      consider(with_shape(problem_, planned_, of_workgroup, shape, splits));
+    }
   }
 
   [[nodiscard]] bool uses_integer_dot() const {
@@ -421,7 +442,7 @@ class TileSearch {
     const std::int64_t tiles = whole->launch.workgroups;
     consider(std::move(whole));
     if (tuning.splits || problem_.target.type == DeviceType::cpu) return;
-    for (const int splits : {2, 3, 4, 6, 8, 12, 16}) {
+    for (const int splits : std::span(kSplits).subspan(1)) {
       if (static_cast<double>(tiles * (splits - 1)) >= 2 * device_model(problem_.target).units.count ||
           steps < kFewestSteps * splits)
         break;

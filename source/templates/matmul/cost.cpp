@@ -214,7 +214,7 @@ class MatmulModel {
   double cooperative_us() {
     const MatrixKernels& kernels = model_.matrices.kernels;
     // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
-    const double hidden = tile_.workgroup_scope() ? visible_at_workgroup_scope()
+    const double hidden = tile_.workgroup_scope() && schedule_.splits == 1 ? visible_at_workgroup_scope()
                           : tile_.epilogues.empty()
                               ? kernels.visible_epilogue
                               : std::max<double>(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);

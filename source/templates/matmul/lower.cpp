@@ -86,20 +86,14 @@ Result<RelocatableKernel> MatmulEmitter::run() {
                                         : "tiles of all matrices");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x, 1)),
                  "workgroups in one row of the dispatch");
-  find_products();
-  if (dispatch_ == 0) {
-    join_functions();
-    for (TileOperand& tile_operand : tile_operands_) {
-      if (!tile_.workgroup_scope()) VKF_CHECK_OK(tile_operand_function(tile_operand));
-    }
-  }
-  if (dispatch_ == 0) VKF_CHECK_OK(reduction_functions());
-  if (!leaves_parts()) VKF_CHECK_OK(result_function(results_, [&](std::size_t store) { return !is_of_block(store); }));
-  if (tile_.workgroup_scope()) {
-    VKF_CHECK_OK(result_of_workgroup_tile());
+  VKF_CHECK_OK(write_functions());
+  const Code shared =
+      schedule_.splits > 1 ? code("; {} workgroups share a tile, dispatch 1 of 2", schedule_.splits) : "";
+  if (tile_.workgroup_scope() && dispatch_ == 0) {
+    if (!leaves_parts()) VKF_CHECK_OK(result_of_workgroup_tile());
     VKF_CHECK_OK(workgroup_tile_main());
-    return finish(code("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one", shape_.m,
-                       shape_.n, shape_.k),
+    return finish(code("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one{}",
+                       shape_.m, shape_.n, shape_.k, shared),
                   workgroups, workgroups_x);
   }
   VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
@@ -108,11 +102,22 @@ Result<RelocatableKernel> MatmulEmitter::run() {
   const Code owner = tile_.mma() ? code("subgroup of {}, in products of {} x {} x {}", shape_.threads, tile_.mma()->m,
                                         tile_.mma()->n, tile_.mma()->k)
                                  : "thread";
-  const Code shared =
-      schedule_.splits > 1 ? code("; {} workgroups share a tile, dispatch 1 of 2", schedule_.splits) : "";
   return finish(code("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n, shape_.k,
                      shape_.thread_m, shape_.thread_n, owner, shared),
                 workgroups, workgroups_x);
+}
+
+Result<void> MatmulEmitter::write_functions() {
+  find_products();
+  if (dispatch_ == 0) {
+    join_functions();
+    for (TileOperand& tile_operand : tile_operands_) {
+      if (!tile_.workgroup_scope()) VKF_CHECK_OK(tile_operand_function(tile_operand));
+    }
+    VKF_CHECK_OK(reduction_functions());
+  }
+  if (leaves_parts()) return {};
+  return result_function(results_, [&](std::size_t store) { return !is_of_block(store); });
 }
 
 void MatmulEmitter::join_functions() {

@@ -40,6 +40,7 @@ class MatmulEmitter : public OperandEmitter {
   };
   Steps locate_steps();
   Result<bool> fetch_first(const Steps& steps);
+  Result<void> write_functions();
   Result<void> main_function();
   Result<void> joining_main();
   [[nodiscard]] std::int64_t results_in_chunks() const {
@@ -47,6 +48,7 @@ class MatmulEmitter : public OperandEmitter {
   }
   /// Of a part of sum `sum`: where the vec4 at (batch, m, chunk / `per_vec4`) is in device memory.
   Code partial_at(const Code& part, std::size_t sum, int per_vec4);
+  Code partial_position(const Code& part, std::size_t sum, int per_vec4);
   Result<void> leave_partial(const std::function<Code(std::size_t sum)>& vec4_of);
   /// Whether a store is of what a block of results leaves.
   [[nodiscard]] bool is_of_block(std::size_t store) const;
@@ -185,6 +187,9 @@ class MatmulEmitter : public OperandEmitter {
   Code bring_beside(ValueId id);
   void locate_first(const Code& first, const Code& tile, int piece, const std::vector<int>& axes);
   void store_workgroup_tile();
+  void leave_workgroup_tile();
+  [[nodiscard]] std::int64_t depth_of_part() const;
+  Code first_k(int elements);
 
   const schedule::MatmulParams& tile_;
   const schedule::TileShape& shape_;

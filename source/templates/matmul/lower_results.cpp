@@ -54,6 +54,10 @@ Result<void> MatmulEmitter::store_one(const std::function<Code(ValueId known, in
 }
 
 Code MatmulEmitter::partial_at(const Code& part, std::size_t sum, int per_vec4) {
+  return code("partials.w[{}]", partial_position(part, sum, per_vec4));
+}
+
+Code MatmulEmitter::partial_position(const Code& part, std::size_t sum, int per_vec4) {
   const std::int64_t vec4s = schedule::ceil_div(count(tile_.n), 4);
   const std::int64_t matrix = count(tile_.m) * vec4s;
   Code at = code("m * {} + chunk{}", numbers_.size(vec4s), per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
@@ -62,7 +66,7 @@ Code MatmulEmitter::partial_at(const Code& part, std::size_t sum, int per_vec4) 
   const Code number = sums == 1  ? part
                       : sum == 0 ? code("{} * {}u", part, sums)
                                  : code("({} * {}u + {}u)", part, sums, sum);
-  return code("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
+  return code("{} * {} + {}", number, numbers_.size(count(tile_.batch) * matrix), at);
 }
 
 /// `m` and `chunk`, of four elements, are known.

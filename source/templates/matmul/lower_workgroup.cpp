@@ -51,6 +51,12 @@ void MatmulEmitter::layout_of(const Code& name, const Code& rows, const Code& co
   main_.line("{0} = setTensorLayoutStrideNV({0}, {1}, 1u);", name, numbers_.size(stride));
 }
 
+/// Of the sum, what a workgroup adds up, and where that begins, in chunks of so many elements.
+std::int64_t MatmulEmitter::depth_of_part() const { return count(tile_.k) / (leaves_parts() ? schedule_.splits : 1); }
+Code MatmulEmitter::first_k(int elements) {
+  return leaves_parts() ? code("part * {}", numbers_.size(depth_of_part() / elements)) : "0u";
+}
+
 /// Names the layout of an operand's rows in memory, and where a tile's begin.
 MatmulEmitter::TensorLoad MatmulEmitter::locate_rows(const TileOperand& tile_operand,
                                                      const schedule::TileOperand& planned) {
@@ -66,14 +72,14 @@ MatmulEmitter::TensorLoad MatmulEmitter::locate_rows(const TileOperand& tile_ope
                       .found_by_step = rows->found_by_step,
                       .turned = along_k == second};  // a first operand is (m, k), a second one (k, n)
   layout_of_piece(piece, piece.rows, false);
-  if (!piece.found_by_step) find_piece(piece, "0u");
+  if (!piece.found_by_step) find_piece(piece, first_k(along_k ? tile_operand.part.elements : 1));
   return piece;
 }
 
 void MatmulEmitter::layout_of_piece(const TensorLoad& piece, const Code& name, bool clamped) {
   const bool along_k = piece.tile_operand->along_k();
   const Code own = code("{}u", piece.tile_operand->extent);
-  const Code depth = piece.found_by_step ? code("{}u", shape_.k) : numbers_.size(count(tile_.k));
+  const Code depth = piece.found_by_step ? code("{}u", shape_.k) : numbers_.size(depth_of_part());
   layout_of(name, along_k ? own : depth, along_k ? depth : own, piece.stride, clamped);
 }
 
@@ -110,7 +116,7 @@ void MatmulEmitter::multiply_step(const std::vector<TensorLoad>& pieces, const s
                second ? workgroup_matrix(tile_.mma()->a, shape_.k, shape_.n, "B")
                       : workgroup_matrix(tile_.mma()->a, shape_.m, shape_.k, "A"),
                tile_operand.part.name);
-    if (piece.found_by_step) find_piece(piece, "k");
+    if (piece.found_by_step) find_piece(piece, leaves_parts() ? code("({} + k)", first_k(1)) : "k");
     const Code k = piece.found_by_step ? "0u" : "k";
     const Code slice = tile_operand.along_k() ? code("0u, {}u, {}, {}u", tile_operand.extent, k, shape_.k)
                                               : code("{}, {}u, 0u, {}u", k, shape_.k, tile_operand.extent);
@@ -126,6 +132,12 @@ void MatmulEmitter::multiply_workgroup_tile(const std::vector<TensorLoad>& piece
   const bool whole = divides(shape_.k, all);
   std::vector<Code> layouts;
   for (const TensorLoad& piece : pieces) layouts.push_back(piece.rows);
+  if (leaves_parts()) {
+    main_.open("for (uint k = 0u; k < {}; k += {}u) {{", numbers_.size(depth_of_part()), shape_.k);
+    multiply_step(pieces, layouts);
+    main_.close();
+    return;
+  }
   const std::int64_t steps = all.count / shape_.k;
   const std::int64_t decided = all.decided / shape_.k;
   Code end = numbers_.size(steps * shape_.k);
@@ -165,6 +177,16 @@ Code MatmulEmitter::bring_beside(ValueId id) {
              shape_.n);
   return type == DType::f32 ? name
                             : code("{}({})", workgroup_matrix(DType::f32, shape_.m, shape_.n, "Accumulator"), name);
+}
+
+/// As leave_partial does, all elements of the tile at once.
+void MatmulEmitter::leave_workgroup_tile() {
+  main_.line("uint m = first_m;");
+  main_.line("uint chunk = first_n / 4u;");
+  const std::int64_t row = schedule::ceil_div(count(tile_.n), 4);
+  layout_of("partial_rows", code("{}u", shape_.m), code("{}u", shape_.n), 4 * row, false);
+  main_.line("coopMatStoreTensorNV({}, partials.w, {}, sliceTensorLayoutNV(partial_rows, 0u, {}u, 0u, {}u));", sums_[0],
+             partial_position("part", 0, 1), shape_.m, shape_.n);
 }
 
 void MatmulEmitter::store_workgroup_tile() {
@@ -213,7 +235,11 @@ Result<void> MatmulEmitter::workgroup_tile_main() {
   if (std::any_of(pieces.begin(), pieces.end(), [](const TensorLoad& piece) { return piece.turned; }))
     main_.line("tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);");
   multiply_workgroup_tile(pieces);
-  store_workgroup_tile();
+  if (leaves_parts()) {
+    leave_workgroup_tile();
+  } else {
+    store_workgroup_tile();
+  }
   main_.close();
   return {};
 }

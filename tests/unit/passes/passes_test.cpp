@@ -308,6 +308,12 @@ TEST(Passes, FactorsStayWhereTheyGainNothing) {
   stays(graph_of({matmul(x, w), dot_general(z, w, {.contract_a = {1}, .contract_b = {1}})}));
 }
 
+/// However short they are.
+Result<ir::Graph> rows_padded(const ir::Graph& graph) {
+  VKF_TRY(made, passes::pad_chosen_rows(graph, {0, 100}));
+  return made ? std::move(made->graph) : graph;
+}
+
 TEST(Passes, ChangeNoValueOfRandomGraphs) {
   const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},
                                               {"decompose", scatters_compared},
@@ -317,6 +323,7 @@ TEST(Passes, ChangeNoValueOfRandomGraphs) {
                                               {"canonicalize", in_one_order},
                                               {"canonicalize where it is", once_each},
                                               {"separate_outputs", passes::separate_outputs},
+                                              {"pad_rows", rows_padded},
                                               {"write_out_updates", passes::write_out_updates}};
   CaseOptions options;
   options.caps.arithmetic.int64 = options.caps.arithmetic.float64 = true;

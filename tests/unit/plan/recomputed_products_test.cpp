@@ -41,6 +41,25 @@ TEST(AttentionGradients, TakeMemoryInProportionToPositions) {
   }
 }
 
+/// Other large values, which have to be stored, do not keep scores from being computed again.
+TEST(AttentionGradients, SpareScoresBesideOtherLargeValues) {
+  const auto input = [](const char* name, const Shape& shape) { return Tensor::input(name, DType::f32, shape); };
+  const std::vector<Tensor> wrt = {input("q", {1, 2, 16384, 64}), input("k", {1, 2, 16384, 64}),
+                                   input("v", {1, 2, 16384, 64})};
+  const Tensor y = attention(wrt[0], wrt[1], wrt[2]), cotangent = input("cotangent", {1, 2, 16384, 64});
+  std::vector<Tensor> all = gradients(std::span(&y, 1), wrt, std::span(&cotangent, 1));
+  const Tensor logits = matmul(input("x", {16384, 512}), input("words", {512, 8192}));  // 512 MiB
+  all.push_back(logits.sum({0}));
+  all.push_back(logits.max({1}));
+  const ir::Graph graph = must(passes::run_pipeline(graph_of(all)));
+  const plan::Plan plan = must(plan::make_plan(graph, discrete_gpu(), {}));
+  std::int64_t largest = 0;
+  for (const plan::ScheduledKernel& step : must(plan::schedule_all(plan, {}))) {
+    for (const segment::Store& store : step.loops.stores) largest = std::max(largest, store.buffer_elements);
+  }
+  EXPECT_EQ(largest, 16384 * 8192);
+}
+
 /// Scores that no buffer holds are computed again, whatever that is modelled at.
 TEST(AttentionGradients, AreThereWhereScoresAreTooLarge) {
   Target target = cpu_driver();

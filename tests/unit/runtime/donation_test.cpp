@@ -2,6 +2,7 @@
 // written over.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "support/cases.hpp"
@@ -153,6 +154,71 @@ TEST(Donations, ResultsStayInBuffersOfTheirSize) {
   for (const char* name : {"w_after", "x_after"}) taken.insert(submission.outputs().at(name).state().get());
   EXPECT_EQ(taken, given);
   EXPECT_EQ(submission.outputs().at("loss").size(), 4U);
+}
+
+/// A step of training with one parameter: w becomes w - x, and the loss is the sum of what is then w * x.
+Executable small_step(const Device& device) {
+  const Tensor w = Tensor::input("w", DType::f32, {64}), x = Tensor::input("x", DType::f32, {64});
+  CompileOptions options;
+  options.output_names = {"w_after", "loss"};
+  options.fusion = false;  // so that w is written over where it was
+  const Tensor after = w - x;
+  return must(compile(device, {after, (after * x).sum({0})}, options));
+}
+
+/// Steps, each on what the one before left; the losses that they gave, of which all, or the last alone, are kept.
+struct Steps {
+  explicit Steps(const Device& on)
+      : device(on), program(small_step(on)), w(filled(on, std::as_bytes(std::span(data)))) {}
+
+  void step(bool keep) {
+    Bindings bindings;
+    bindings.inputs["w"] = w;
+    const std::int64_t sizes[] = {64};
+    bindings.inputs["x"] = must(device.upload(DType::f32, sizes, std::as_bytes(std::span(ones))));
+    bindings.donated = {"w"};
+    const Submission submission = must(program.submit(bindings));
+    w = submission.outputs().at("w_after");
+    if (!keep) losses.clear();
+    losses.push_back(submission.outputs().at("loss"));
+    before = submission;
+  }
+  [[nodiscard]] float loss(std::size_t i) const {
+    float value = 0;
+    must(losses[i].read(std::as_writable_bytes(std::span(&value, 1))));
+    return value;
+  }
+
+  const Device& device;
+  std::vector<float> data = std::vector<float>(64, 100.0F), ones = std::vector<float>(64, 1.0F);
+  Executable program;
+  Buffer w;
+  std::vector<Buffer> losses;
+  std::optional<Submission> before;  ///< as whoever holds its results holds it
+};
+
+TEST(Donations, StepsOnTheSameMemoryAreRecordedNoMore) {
+  for (const Memory memory : {Memory::as_it_is, Memory::apart}) {
+    const WatchedDevice watched({}, memory);
+    Steps steps(watched.device());
+    for (int i = 0; i < 10; ++i) {
+      WatchedDevice::counts().clear();
+      steps.step(false);
+      // The first reads the clock; then two take turns.
+      if (i >= 5) {
+        EXPECT_EQ(WatchedDevice::counts().dispatches, 0) << i;
+      }
+      EXPECT_EQ(steps.loss(0), 64.0F * (99.0F - static_cast<float>(i)));
+    }
+  }
+}
+
+TEST(Donations, ResultsThatAreKeptAreWrittenOverByNoLaterStep) {
+  const WatchedDevice watched;
+  Steps steps(watched.device());
+  for (int i = 0; i < 10; ++i) steps.step(true);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(steps.loss(static_cast<std::size_t>(i)), 64.0F * (99.0F - static_cast<float>(i))) << i;
 }
 
 TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
