@@ -58,6 +58,7 @@ Result<void> Transfer::upload(const vulkan::Buffer& to, std::uint64_t offset, st
     const Result<void> waited = std::exchange(block.submission, {}).wait();
     if (done && !waited) done = waited;
   }
+  turn_ = 0;  // a small one after it needs no second block
   return done;
 }
 
