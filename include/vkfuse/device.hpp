@@ -169,7 +169,8 @@ class Device {
   /// memory.
   [[nodiscard]] Result<Buffer> allocate(DType dtype, std::span<const std::int64_t> sizes) const;
   /// The same with elements of the host, row-major and little-endian, as many bytes as the tensor has: runs that are
-  /// submitted from now on see them. Nothing that was submitted before is waited for, as Buffer::write() does.
+  /// submitted from now on see them. What was submitted before is not waited for, as Buffer::write() does, unless eight
+  /// such copies (of 4 MiB each, or less) are behind it already.
   [[nodiscard]] Result<Buffer> upload(DType dtype, std::span<const std::int64_t> sizes,
                                       std::span<const std::byte> elements) const;
   /// Device memory that another interface of the machine can map (Buffer::export_memory). To allocate it and to import

@@ -151,6 +151,8 @@ Result<int> Timeline::export_fd() const {
 }
 
 std::uint64_t Buffer::vulkan_handle() const {
+  // Whoever asks may use it on a queue of their own.
+  if (state_ && !state_->wait_until_filled()) return 0;
   return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0;
 }
 

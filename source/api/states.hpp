@@ -28,8 +28,14 @@ struct Buffer::State {
   State& operator=(const State&) = delete;
   /// Whoever used it last is done with it.
   ~State() {
-    if (filled.wait().ok()) context->memory().spares()->keep(std::move(buffer));
+    const auto is_filled = filled.done();
+    if (!is_filled || *is_filled)
+      context->memory().spares()->keep(std::move(buffer));
+    else
+      context->transfer().free_after(std::move(buffer), std::move(filled));
   }
+  /// Of the memory, be it a part of another's: what the host and other queues wait for.
+  [[nodiscard]] Result<void> wait_until_filled() const { return whole ? whole->wait_until_filled() : filled.wait(); }
 };
 
 struct Device::State {

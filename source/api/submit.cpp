@@ -45,7 +45,7 @@ class Recorder {
     VKF_CHECK_OK(bind());
     VKF_CHECK_OK(prepare());
     // Where the host submits them, no copy of ours comes before.
-    for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->filled.wait());
+    for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->wait_until_filled());
     VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
     return state_;
   }
@@ -277,7 +277,8 @@ class Recorder {
     }
     std::vector<runtime::Part> parts = program_->parts(specialization);
     const bool is_whole = parts.size() == 1;
-    if (is_whole) parts = begun_early(std::move(parts[0]));
+    // What has run before fails no more while it is recorded; and what waits for somebody may wait long.
+    if (is_whole && measured > 0 && points.wait_for.empty()) parts = begun_early(std::move(parts[0]));
     for (const runtime::Part& part : parts) {
       const bool first = &part == &parts.front(), last = &part == &parts.back();
       VKF_CHECK_OK(record_part(&part, first, last));
@@ -360,10 +361,11 @@ Submission::State::~State() {
   if (!done) return;
   note_time();
   if (!spent) return;
-  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}, {}, {}};
+  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}, {}, {}, {}};
   std::uint64_t kept = 0;
   for (const auto& [name, result] : results) kept += result.size();
   if (may_repeat && submission.value() > 0 && kept <= kMostKeptResults) {
+    run.buffers.assign(buffers.begin(), buffers.end());
     outputs.clear();  // so that results are kept by nobody but whoever asked for them
     buffers.clear();
     run.bound = std::move(bound);

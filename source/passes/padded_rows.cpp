@@ -198,11 +198,17 @@ class RowPadding {
 
   /// Without what is made of it.
   void mark_back(NodeId id, int axis) {
-    if (axis == kNone || axis_[id] != kNone) return;
+    if (axis == kNone || axis_[id] != kNone || has_opaque_reader(id)) return;
     const Node& one = node(id);
     const bool follows = is_elementwise_or_moved(one) &&
                          (one.op->role != ops::Role::reshape || axis_of_operand(graph_, one, 0, axis) != kNone);
     if (follows || one.op->role == ops::Role::iota) mark(id, axis);
+  }
+
+  /// A kernel of the user's reads buffers as they are, and no slices of them.
+  [[nodiscard]] bool has_opaque_reader(NodeId id) const {
+    return std::any_of(users_[id].begin(), users_[id].end(),
+                       [&](NodeId user) { return node(user).op->cls == ops::OpClass::opaque; });
   }
 
   void mark(NodeId id, int axis) {
@@ -213,7 +219,7 @@ class RowPadding {
 
   /// With what is made of it, as long as rows are what is padded.
   void mark_onwards(NodeId id, int axis) {
-    if (axis_[id] != kNone || contracted_[id] != kNone) return;
+    if (axis_[id] != kNone || contracted_[id] != kNone || has_opaque_reader(id)) return;
     mark(id, axis);
     if (!is_innermost(node(id), axis)) return;
     for (const NodeId user : users_[id]) go_on(user, id, axis);

@@ -58,7 +58,9 @@ bool SpentRuns::may_give_arena(const SpentRun& run) const {
   if (run.arena.empty()) return false;
   std::uint64_t bytes = 0;
   for (const vulkan::Buffer& piece : run.arena) bytes += piece.size();
-  return run.commands.empty() || bytes > kSmallBytes || idle_.size() >= kMostIdle;
+  const bool again = !run.commands.empty() && std::none_of(run.buffers.begin(), run.buffers.end(),
+                                                           [](const auto& buffer) { return buffer.expired(); });
+  return !again || bytes > kSmallBytes || idle_.size() >= kMostIdle;
 }
 
 std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {

@@ -36,8 +36,10 @@ struct SpentRun {
   std::shared_ptr<const plan::Memory> donated;  ///< what the arena is for, if not for the variant's memory
   [[nodiscard]] const plan::Memory& memory() const { return donated ? *donated : specialization->memory; }
   /// Where the commands can be submitted again: what they are recorded on, in the order of the program's ports, and the
-  /// inputs that were given away. Nobody keeps these buffers; commands on some that are gone are never asked for.
+  /// inputs that were given away. Nobody keeps these buffers; commands on some that are gone are asked for no more,
+  /// unless others come to lie in the same memory.
   std::vector<BoundMemory> bound;
+  std::vector<std::weak_ptr<const void>> buffers;
   std::set<std::string, std::less<>> given_away;
   /// Results in memory that the run allocated, by output: it is a result again once nobody else has it.
   std::map<std::string, std::shared_ptr<void>> results;

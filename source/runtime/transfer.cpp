@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t kLeastBlock = std::size_t{1} << 16;
 constexpr std::size_t kMostBlock = std::size_t{1} << 25;
+constexpr std::size_t kMostFilled = std::size_t{1} << 22;  // at a time, by a copy that nobody waits for
+
+bool has_ended(const vulkan::Submission& copy) {
+  const auto done = copy.done();
+  return !done || *done;  // nothing is in flight on a device that is lost
+}
 
 }  // namespace
 
@@ -58,8 +64,12 @@ Result<void> Transfer::upload(const vulkan::Buffer& to, std::uint64_t offset, st
     const Result<void> waited = std::exchange(block.submission, {}).wait();
     if (done && !waited) done = waited;
   }
-  turn_ = 0;  // a small one after it needs no second block
   return done;
+}
+
+Transfer::~Transfer() {
+  for (const Block& block : fills_) static_cast<void>(block.submission.wait());
+  for (const auto& dropped : dropped_) static_cast<void>(dropped.second.wait());
 }
 
 Result<void> Transfer::fill(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes,
@@ -70,17 +80,29 @@ Result<void> Transfer::fill(const vulkan::Buffer& to, std::uint64_t offset, std:
     return {};
   }
   const std::scoped_lock lock(upload_);
-  VKF_CHECK_OK(upload_staged(to, offset, bytes));
-  filled = up_[1 - turn_].submission;  // copies of a device end in their order
+  for (std::size_t first = 0; first < bytes.size(); first += kMostFilled) {
+    const std::span<const std::byte> piece = bytes.subspan(first, std::min(kMostFilled, bytes.size() - first));
+    Block& block = fills_[turn_];
+    turn_ = (turn_ + 1) % fills_.size();
+    VKF_CHECK_OK(prepare(block, block_bytes(piece.size()), vulkan::BufferKind::upload));
+    copy_bytes(piece, block.memory->mapped());
+    VKF_CHECK_OK(submit(block, {&*block.memory, 0, piece.size()}, {&to, offset + first, piece.size()}));
+    filled = block.submission;
+  }
   return {};
+}
+
+void Transfer::free_after(vulkan::Buffer buffer, vulkan::Submission filled) {
+  const std::scoped_lock lock(dropping_);
+  std::erase_if(dropped_, [](const auto& dropped) { return has_ended(dropped.second); });
+  if (!has_ended(filled)) dropped_.emplace_back(std::move(buffer), std::move(filled));
 }
 
 Result<void> Transfer::upload_staged(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::size_t most = block_bytes(bytes.size());
-  for (std::size_t first = 0; first < bytes.size(); first += most) {
+  for (std::size_t first = 0, turn = 0; first < bytes.size(); first += most, turn = 1 - turn) {
     const std::span<const std::byte> piece = bytes.subspan(first, std::min(most, bytes.size() - first));
-    Block& block = up_[turn_];
-    turn_ = 1 - turn_;
+    Block& block = up_[turn];
     VKF_CHECK_OK(prepare(block, most, vulkan::BufferKind::upload));
     copy_bytes(piece, block.memory->mapped());
     VKF_CHECK_OK(submit(block, {&*block.memory, 0, piece.size()}, {&to, offset + first, piece.size()}));

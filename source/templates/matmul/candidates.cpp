@@ -122,6 +122,8 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& t
 
 /// Workgroups that share a tile, as they are tried.
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+/// Of a tile that they multiply as one: with more, parts cost what they gain (bench/results/h200-parts-of-tiles.txt).
+constexpr int kMostOfWorkgroupTile = 4;
 
 /// What partial sums take in device memory, in vec4s.
 std::int64_t partial_vec4s(const Loops& loops, const MatmulParams& tile) {
@@ -385,6 +387,7 @@ class TileSearch {
     MatmulParams of_workgroup = tile_;
     of_workgroup.products = WorkgroupMatrixProducts{{mma}};
     for (const int splits : kSplits) {
+      if (splits > kMostOfWorkgroupTile) break;
       if (splits > 1 && problem_.tuning.splits.value_or(splits) != splits) continue;
       consider(with_shape(problem_, planned_, of_workgroup, shape, splits));
     }
