@@ -287,7 +287,7 @@ class Recorder {
       if (last) of_part.signal = points.signal;
       const vulkan::CommandBuffer* one = &state_->commands.back();
       VKF_TRY(submission, device->submit(std::span(&one, 1), of_part));
-      state_->submission = std::move(submission);  // waited for, whatever becomes of the parts behind it
+      state_->submission = std::move(submission);  // waited for, whatever becomes of the next parts
     }
     state_->may_repeat = is_whole && !state_->clock;
     return {};

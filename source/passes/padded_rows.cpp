@@ -268,7 +268,8 @@ class RowPadding {
 
   /// The value as it was.
   Result<NodeId> whole(NodeId id) {
-    if (axis_[id] == kNone || sliced_.count(id) != 0) return axis_[id] == kNone ? rewriter_.at(id) : sliced_.at(id);
+    if (axis_[id] == kNone) return rewriter_.at(id);
+    if (const auto known = sliced_.find(id); known != sliced_.end()) return known->second;
     const std::size_t rank = node(id).type.shape.size();
     ir::SlicePayload first{std::vector<std::int64_t>(rank, 0), std::vector<std::int64_t>(rank, 1)};
     VKF_TRY(slice,
@@ -308,10 +309,8 @@ class RowPadding {
     row[0] = type.shape[static_cast<std::size_t>(axis)];
     VKF_TRY(at, to.add_iota({DType::i32, row}, 0));
     VKF_TRY(inside, rewriter_.op("lt", {at, to.add_scalar(DType::i32, static_cast<double>(size))}));
-    const double infinity = std::numeric_limits<double>::infinity();
-    const NodeId other = to.add_scalar(type.dtype, wanted == Padding::zero             ? 0
-                                                   : wanted == Padding::minus_infinity ? -infinity
-                                                                                       : infinity);
+    const double end = wanted == Padding::zero ? 0 : -std::numeric_limits<double>::infinity();
+    const NodeId other = to.add_scalar(type.dtype, end);
     return VKF_PLANT(padding_is_seen, rewriter_.op("select", {inside, value, other}), Result<NodeId>(value));
   }
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <map>
 #include <set>
-#include <span>
 #include <tuple>
 
 #include "base/numerics.hpp"
@@ -120,9 +119,8 @@ bool fits_fragment(const Target& target, const TileShape& shape, MatmulParams& t
   return false;
 }
 
-/// Workgroups that share a tile, as they are tried.
-constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
-/// Of a tile that they multiply as one: with more, parts cost what they gain (bench/results/h200-parts-of-tiles.txt).
+/// Workgroups that share a tile which they multiply as one: with more, parts cost what they gain
+/// (bench/results/h200-parts-of-tiles.txt).
 constexpr int kMostOfWorkgroupTile = 4;
 
 /// What partial sums take in device memory, in vec4s.
@@ -386,8 +384,7 @@ class TileSearch {
       return;
     MatmulParams of_workgroup = tile_;
     of_workgroup.products = WorkgroupMatrixProducts{{mma}};
-    for (const int splits : kSplits) {
-      if (splits > kMostOfWorkgroupTile) break;
+    for (int splits = 1; splits <= kMostOfWorkgroupTile; ++splits) {
       if (splits > 1 && problem_.tuning.splits.value_or(splits) != splits) continue;
       consider(with_shape(problem_, planned_, of_workgroup, shape, splits));
     }
@@ -445,7 +442,7 @@ class TileSearch {
     const std::int64_t tiles = whole->launch.workgroups;
     consider(std::move(whole));
     if (tuning.splits || problem_.target.type == DeviceType::cpu) return;
-    for (const int splits : std::span(kSplits).subspan(1)) {
+    for (const int splits : {2, 3, 4, 6, 8, 12, 16}) {
       if (static_cast<double>(tiles * (splits - 1)) >= 2 * device_model(problem_.target).units.count ||
           steps < kFewestSteps * splits)
         break;

@@ -51,7 +51,7 @@ TEST(Upload, DoesNotWaitForWhatWasSubmittedBefore) {
   EXPECT_FALSE(running.done());
   std::vector<float> read(1000);
   must(buffer.read(std::as_writable_bytes(std::span(read))));
-  EXPECT_TRUE(running.done()) << "the copy is behind it";
+  EXPECT_TRUE(running.done()) << "the copy comes after it";
   EXPECT_EQ(read, std::vector<float>(1000, 7.0F));
 }
 
