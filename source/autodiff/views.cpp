@@ -177,6 +177,68 @@ Tensor side_by_side(const Tensor& g, const Window& window) {
   return resized(apart.reshape(std::move(joined)), window.axis, window.whole);
 }
 
+/// Windows whose elements are taken as sums of so many terms: of more, a sum along an axis is faster.
+constexpr std::int64_t kMostTerms = 4;
+
+/// How windows lie over an axis whose elements are in rows of `phases`: element phases * j + phase of window o is
+/// element `phase` of row o * `spread` + j * `step`.
+struct WindowRows {
+  std::int64_t terms = 1;   ///< rows that a window reaches
+  std::int64_t step = 1;    ///< from one to the next
+  std::int64_t phases = 1;  ///< elements of a row
+  std::int64_t spread = 1;  ///< rows from one window to the next
+  std::int64_t rows = 1;    ///< of the axis; the last may be longer than what is left of that
+};
+WindowRows rows_of(const Window& window) {
+  const auto divided = [&](std::int64_t size) { return (size + window.stride - 1) / window.stride; };
+  if (window.dilation == 1) return {divided(window.size), 1, window.stride, 1, divided(window.whole)};
+  return {window.size, window.dilation, 1, window.stride, window.whole};
+}
+
+/// A sum that shifted_sums has just rounded, as it was before.
+Tensor unrounded(const Call& c, const Tensor& g) {
+  if (c.is_forward(g) || g.node()->op->role != ops::Role::cast) return g;
+  const Tensor& sum = g.node()->operands[0];
+  const ops::Role role = sum.node()->op->role;
+  const bool is_put_together = role == ops::Role::reshape || role == ops::Role::slice || role == ops::Role::pad;
+  return !c.is_forward(sum) && sum.dtype() == DType::f32 && is_put_together ? sum : g;
+}
+
+/// What all windows have of each element, as a sum of a few terms: those of each row of elements in turn, moved to
+/// where they belong. 16-bit floats are added up in f32.
+Tensor shifted_sums(const Call& c, const Tensor& g, const Window& window, const WindowRows& rows) {
+  const bool is_narrow = size_of(g.dtype()) == 2;
+  Tensor apart = is_narrow ? unrounded(c, g) : g;
+  if (is_narrow && apart.dtype() != DType::f32) apart = apart.cast(DType::f32);
+  const int last = static_cast<int>(g.shape().size()) - 1;
+  const auto at = static_cast<std::size_t>(window.axis);
+  apart = spread(resized(apart, last, rows.terms * rows.phases), window.axis, rows.spread);
+  if (!apart.valid()) return apart;
+  const std::int64_t windows = apart.shape()[at].size();
+  Shape split = apart.shape();
+  split.back() = Dim(rows.terms);
+  split.emplace_back(rows.phases);
+  apart = apart.reshape(split);
+  std::vector<int> order;  // [..., windows, phases, ...]
+  for (int axis = 0; axis < last; ++axis) {
+    order.push_back(axis);
+    if (axis == window.axis) order.push_back(last);
+  }
+  const auto term = [&](std::int64_t j) {
+    std::vector<std::int64_t> low(order.size()), high(order.size());
+    low[at] = j * rows.step;
+    high[at] = rows.rows - windows - low[at];
+    return apart.slice(last, j, j + 1).squeeze(last).permute(order).pad(low, high);
+  };
+  Tensor sum = term(0);
+  for (std::int64_t j = 1; j < rows.terms; ++j) sum = sum + term(j);
+  if (!sum.valid()) return sum;
+  Shape joined(g.shape().begin(), g.shape().end() - 1);
+  joined[at] = Dim(rows.rows * rows.phases);
+  sum = resized(sum.reshape(std::move(joined)), window.axis, window.whole);
+  return is_narrow ? sum.cast(g.dtype()) : sum;
+}
+
 /// The sums of what all windows have of each element. Element o of the windows' axis is `stride` * o elements from the
 /// first one's, so with zeros between them, row w of [windows' elements, axis] is to be moved on by w * `dilation`:
 /// rows that are longer by that much than the axis are, read one after the other as rows of the axis. No table of
@@ -241,8 +303,9 @@ std::optional<WindowProduct> window_product(const Tensor& g, const Window& windo
   const Tensor::Node* node = g.node().get();
   WindowProduct made;
   for (int axis = 0; axis < static_cast<int>(g.shape().size()); ++axis) made.order.push_back(axis);
-  if (node->op->role == ops::Role::permute) {
-    made.order = std::get<ir::AxesPayload>(node->payload).axes;
+  while (node->op->role == ops::Role::permute) {
+    const std::vector<int>& axes = std::get<ir::AxesPayload>(node->payload).axes;
+    for (int& axis : made.order) axis = axes[static_cast<std::size_t>(axis)];
     node = node->operands[0].node().get();
   }
   if (node->op->role != ops::Role::dot || node->gradient != nullptr) return std::nullopt;
@@ -256,29 +319,49 @@ std::optional<WindowProduct> window_product(const Tensor& g, const Window& windo
   return made;
 }
 
-/// The sum over the windows' elements of a product is a product that contracts them too: each element of the axis with
-/// the windows that it is in, of which the elements run backwards. No product is stored for each element of a window.
-Tensor correlated(const WindowProduct& product, const Window& window) {
+/// The elements of windows as rows of phases, of which a product contracts the rows: zeros fill the last one.
+Tensor elements_in_rows(const Tensor& elements, int axis, const WindowRows& rows) {
+  const Tensor whole = resized(elements, axis, rows.terms * rows.phases);
+  if (!whole.valid() || rows.phases == 1) return whole;
+  Shape split = whole.shape();
+  split[static_cast<std::size_t>(axis)] = Dim(rows.terms);
+  split.insert(split.begin() + axis + 1, Dim(rows.phases));
+  return whole.reshape(std::move(split));
+}
+
+/// Axes of a tensor that has got another one behind `axis`.
+void make_room(std::vector<int>& axes, int axis) {
+  for (int& one : axes) one += one > axis ? 1 : 0;
+}
+
+/// The sum over the windows' elements of a product is a product that contracts them too: each row of phases with the
+/// windows that reach it, of which the rows run backwards. No product is stored for each element of a window, and none
+/// is with a zero between windows, but for dilated ones.
+Tensor correlated(const WindowProduct& product, const Window& window, const WindowRows& rows) {
+  const bool in_a = product.windows_in_a;
+  const Tensor of_windows = spread(product.dot->operands[in_a ? 0 : 1], product.windows, rows.spread);
+  const Tensor elements = elements_in_rows(product.dot->operands[in_a ? 1 : 0], product.elements, rows);
+  if (!of_windows.valid() || !elements.valid()) return of_windows.valid() ? elements : of_windows;
   const auto& axes = std::get<ir::DotPayload>(product.dot->payload);
-  const Tensor& of_windows = product.dot->operands[product.windows_in_a ? 0 : 1];
-  const Tensor& of_elements = product.dot->operands[product.windows_in_a ? 1 : 0];
-  // Every element has as many windows, some of zeros: `before` of them begin before the first one.
-  const std::int64_t before = (window.size - 1) * window.dilation;
-  const Tensor apart = spread(of_windows, product.windows, window.stride);
-  if (!apart.valid()) return apart;
-  std::vector<std::int64_t> low(apart.shape().size()), high(apart.shape().size());
+  DotAxes all{axes.contract_a, axes.contract_b, axes.batch_a, axes.batch_b};
+  if (rows.phases > 1) {
+    make_room(in_a ? all.contract_b : all.contract_a, product.elements);
+    make_room(in_a ? all.batch_b : all.batch_a, product.elements);
+  }
+  // Every row has as many windows, some of zeros: `before` of them begin before the first one.
+  const std::int64_t before = (rows.terms - 1) * rows.step;
+  std::vector<std::int64_t> low(of_windows.shape().size()), high(of_windows.shape().size());
   const auto at = static_cast<std::size_t>(product.windows);
   low[at] = before;
-  high[at] = window.whole - apart.shape()[at].size();
-  const Tensor in_windows = apart.pad(low, high).unfold(product.windows, window.size, 1, window.dilation);
-  const Tensor backwards = of_elements.reverse({product.elements});
-  DotAxes all{axes.contract_a, axes.contract_b, axes.batch_a, axes.batch_b};
-  std::vector<int>& of_first = product.windows_in_a ? all.contract_a : all.contract_b;
-  std::vector<int>& of_second = product.windows_in_a ? all.contract_b : all.contract_a;
-  of_first.push_back(static_cast<int>(apart.shape().size()));
-  of_second.push_back(product.elements);
-  const Tensor sums =
-      product.windows_in_a ? dot_general(in_windows, backwards, all) : dot_general(backwards, in_windows, all);
+  high[at] = rows.rows - of_windows.shape()[at].size();
+  const Tensor in_windows = of_windows.pad(low, high).unfold(product.windows, rows.terms, 1, rows.step);
+  const Tensor backwards = elements.reverse({product.elements});
+  (in_a ? all.contract_a : all.contract_b).push_back(static_cast<int>(of_windows.shape().size()));
+  (in_a ? all.contract_b : all.contract_a).push_back(product.elements);
+  const Tensor sums = in_a ? dot_general(in_windows, backwards, all) : dot_general(backwards, in_windows, all);
+  if (rows.phases > 1) {  // they have taken the place of the windows' elements
+    return side_by_side(sums.permute(product.order), {window.axis, rows.phases, rows.phases, 1, window.whole});
+  }
   // The axis of the windows' elements is gone from the result.
   std::vector<int> order = product.order;
   const int gone = order.back();
@@ -287,13 +370,65 @@ Tensor correlated(const WindowProduct& product, const Window& window) {
   return sums.permute(order);
 }
 
+/// Phases that side_by_side has put together along an axis, as they were before: `axis`, and the one behind it.
+struct Joined {
+  Tensor apart;
+  int axis = 0;
+  std::int64_t whole = 0;
+};
+
+std::optional<Joined> joined_phases(const Call& c, const Tensor& g) {
+  const auto is_cut = [](const Tensor::Node& node) {
+    const auto* slice = std::get_if<ir::SlicePayload>(&node.payload);
+    return slice != nullptr && is_all_ones(slice->steps) &&
+           std::all_of(slice->starts.begin(), slice->starts.end(), [](std::int64_t start) { return start == 0; });
+  };
+  if (c.is_forward(g)) return std::nullopt;
+  const Tensor whole = g.node()->op->role == ops::Role::slice && is_cut(*g.node()) ? g.node()->operands[0] : g;
+  if (c.is_forward(whole) || whole.node()->op->role != ops::Role::reshape) return std::nullopt;
+  const Tensor& apart = whole.node()->operands[0];
+  const Shape& split = apart.shape();
+  const std::size_t rank = whole.shape().size();
+  if (split.size() != rank + 1) return std::nullopt;
+  std::size_t at = 0;
+  while (at < rank && split[at] == whole.shape()[at]) ++at;
+  if (at == rank || !std::equal(split.begin() + static_cast<std::ptrdiff_t>(at) + 2, split.end(),
+                                whole.shape().begin() + static_cast<std::ptrdiff_t>(at) + 1))
+    return std::nullopt;
+  Shape cut = whole.shape();
+  cut[at] = g.shape()[at];
+  if (cut != g.shape() || cut[at].is_symbol()) return std::nullopt;
+  return Joined{apart, static_cast<int>(at), cut[at].size()};
+}
+
+Tensor of_windows(const Call& c, const Tensor& g, const Window& window);
+
+/// The same where windows over another axis have left phases side by side: they are put together behind.
+std::optional<Tensor> through_joined_phases(const Call& c, const Tensor& g, const Window& window) {
+  const auto joined = joined_phases(c, g);
+  if (!joined || joined->axis == window.axis || joined->axis == static_cast<int>(g.shape().size()) - 1)
+    return std::nullopt;
+  Window inner = window;
+  inner.axis += window.axis > joined->axis ? 1 : 0;
+  if (!window_product(joined->apart, inner)) return std::nullopt;
+  const Tensor made = of_windows(c, joined->apart, inner);
+  if (!made.valid()) return made;
+  Shape shape = made.shape();
+  const auto at = static_cast<std::size_t>(joined->axis);
+  shape[at] = Dim(shape[at].size() * shape[at + 1].size());
+  shape.erase(shape.begin() + joined->axis + 1);
+  return resized(made.reshape(std::move(shape)), joined->axis, joined->whole);
+}
+
 /// The gradient of windows over one axis, whose elements are the last axis.
 Tensor of_windows(const Call& c, const Tensor& g, const Window& window) {
   if (!g.valid()) return g;
   const bool overlaps = window.size > window.stride || (window.dilation > 1 && window.size > 1);
   if (!overlaps) return side_by_side(g, window);
-  const auto product = window_product(g, window);
-  return product ? correlated(*product, window) : overlapped(c, g, window);
+  const WindowRows rows = rows_of(window);
+  if (const auto product = window_product(g, window)) return correlated(*product, window, rows);
+  if (auto made = through_joined_phases(c, g, window)) return *std::move(made);
+  return rows.terms <= kMostTerms ? shifted_sums(c, g, window, rows) : overlapped(c, g, window);
 }
 
 Tensor of_unfold(const Call& c, std::size_t) {
