@@ -135,7 +135,7 @@ class ReadSelection {
 
   /// What the kernel could read: upwards from what it has to compute through what may be computed again.
   [[nodiscard]] std::optional<std::vector<NodeId>> candidates() const {
-    constexpr std::size_t kMostValues = 64;
+    constexpr std::size_t kMostValues = 256;  // a training step's norms look at 80 and more
     std::vector<NodeId> values;
     for (NodeId id : fixed_) values.insert(values.end(), analysis_.operands[id].begin(), analysis_.operands[id].end());
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -271,11 +271,15 @@ int newest_version(const Clusters& clusters, ClusterId cluster) {
 }  // namespace
 
 bool rematerialize_by_min_cut(Context& context, Search& search) {
-  constexpr int kMostCosted = 60;
+  constexpr int kMostCosted = 60;  // and one for each kernel: work stays in proportion to the graph
   Clusters& clusters = search.clusters;
   Tried& tried = search.tried;
+  const auto kernels = std::count_if(clusters.all.begin(), clusters.all.end(), [](const Cluster& cluster) {
+    return !cluster.members.empty() && !cluster.kernel_cost.segment.stores.empty();
+  });
+  const int most_costed = kMostCosted + static_cast<int>(kernels);
   bool changed = false;
-  for (ClusterId cluster = 0; cluster < clusters.size() && tried.min_cuts_costed <= kMostCosted; ++cluster) {
+  for (ClusterId cluster = 0; cluster < clusters.size() && tried.min_cuts_costed <= most_costed; ++cluster) {
     if (clusters[cluster].members.empty() || clusters[cluster].kernel_cost.segment.stores.empty()) continue;
     if (is_frozen_with_producers(clusters, cluster)) continue;
     const int newest = newest_version(clusters, cluster);
