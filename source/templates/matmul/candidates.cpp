@@ -442,7 +442,7 @@ class TileSearch {
     const std::int64_t tiles = whole->launch.workgroups;
     consider(std::move(whole));
     if (tuning.splits || problem_.target.type == DeviceType::cpu) return;
-    for (const int splits : {2, 3, 4, 6, 8, 12, 16}) {
+    for (const int splits : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
       if (static_cast<double>(tiles * (splits - 1)) >= 2 * device_model(problem_.target).units.count ||
           steps < kFewestSteps * splits)
         break;
