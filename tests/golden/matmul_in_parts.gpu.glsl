@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul in parts": dot, add
-// tiles of 32 x 64, 16 at a time along the sum; 8 x 4 per thread; 12 workgroups share a tile, dispatch 1 of 2
+// tiles of 64 x 128, 16 at a time along the sum; 8 x 4 per thread; 64 workgroups share a tile, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -11,7 +11,7 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[120, 8192]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[120, 8192]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_w;  // %1 : f16[8192, 256]
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %3 : f16[256]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %4 : f16[120, 256]
@@ -22,90 +22,88 @@ vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
 
-shared vec4 in_x_e_tile[144];
-shared vec4 in_w_tile[272];
+shared vec4 in_x_e_tile[272];
+shared vec4 in_w_tile[528];
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint part = workgroup / 16u;
-  workgroup = workgroup % 16u;
-  uint tile_m = workgroup % 4u;
-  uint tile_n = workgroup / 4u;
-  uint thread_m = thread / 16u;
-  uint thread_n = thread % 16u;
+  uint part = workgroup / 4u;
+  workgroup = workgroup % 4u;
+  uint tile_m = workgroup % 2u;
+  uint tile_n = workgroup / 2u;
+  uint thread_m = thread / 32u;
+  uint thread_n = thread % 32u;
   vec4 v2_v_sums[8];
   [[unroll]] for (uint i = 0u; i < 8u; ++i) v2_v_sums[i] = vec4(0.0);
-  uint first_step = part * 43u;
-  uint end = min(first_step + 43u, 512u);
-  uvec4 in_x_e_w0;
+  uint first_step = part * 8u;
+  uint end = min(first_step + 8u, 512u);
+  uvec2 in_x_e_w0;
   {
     const uint u = 0u;
-    uint row = thread / 2u;
-    uint column = thread % 2u;
-    uint m = min(tile_m * 32u + row, 120u - 1u);
-    uint chunk = first_step * 2u + column;
-    in_x_e_w0 = in_x.w[m * 1024u + chunk];
+    uint row = thread / 4u;
+    uint column = thread % 4u;
+    uint m = min(tile_m * 64u + row, 120u - 1u);
+    uint chunk = first_step * 4u + column;
+    in_x_e_w0 = in_x.w[m * 2048u + chunk];
   }
-  uvec4 in_w_w0[2];
-  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint column = u * 8u + thread / 8u;
-    uint row = thread % 8u;
-    uint chunk = tile_n * 8u + row;
+  uvec4 in_w_w0;
+  {
+    const uint u = 0u;
+    uint column = thread / 16u;
+    uint row = thread % 16u;
+    uint chunk = tile_n * 16u + row;
     uint k = first_step * 16u + column;
-    in_w_w0[u] = in_w.w[chunk + k * 32u];
+    in_w_w0 = in_w.w[chunk + k * 32u];
   }
   for (uint step = first_step; step < end; ++step) {
     {
       const uint u = 0u;
-      uint row = thread / 2u;
-      uint column = thread % 2u;
-      uint m = min(tile_m * 32u + row, 120u - 1u);
-      uint chunk = step * 2u + column;
+      uint row = thread / 4u;
+      uint column = thread % 4u;
+      uint m = min(tile_m * 64u + row, 120u - 1u);
+      uint chunk = step * 4u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
-      in_x_e_tile[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = in_x_e_0[0];
-      in_x_e_tile[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = in_x_e_0[1];
-      in_x_e_tile[(column * 8u + 2u) * 9u + row / 4u][row % 4u] = in_x_e_0[2];
-      in_x_e_tile[(column * 8u + 3u) * 9u + row / 4u][row % 4u] = in_x_e_0[3];
-      vec4 in_x_e_1 = vec4(f16x2_values_native(in_x_e_w0.z), f16x2_values_native(in_x_e_w0.w));
-      in_x_e_tile[(column * 8u + 4u) * 9u + row / 4u][row % 4u] = in_x_e_1[0];
-      in_x_e_tile[(column * 8u + 5u) * 9u + row / 4u][row % 4u] = in_x_e_1[1];
-      in_x_e_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = in_x_e_1[2];
-      in_x_e_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = in_x_e_1[3];
+      in_x_e_tile[(column * 4u + 0u) * 17u + row / 4u][row % 4u] = in_x_e_0[0];
+      in_x_e_tile[(column * 4u + 1u) * 17u + row / 4u][row % 4u] = in_x_e_0[1];
+      in_x_e_tile[(column * 4u + 2u) * 17u + row / 4u][row % 4u] = in_x_e_0[2];
+      in_x_e_tile[(column * 4u + 3u) * 17u + row / 4u][row % 4u] = in_x_e_0[3];
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + thread / 8u;
-      uint row = thread % 8u;
-      uint chunk = tile_n * 8u + row;
+    {
+      const uint u = 0u;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = step * 16u + column;
-      vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0[u].x), f16x2_values_native(in_w_w0[u].y));
-      in_w_tile[column * 17u + row * 2u + 0u] = in_w_0;
-      vec4 in_w_1 = vec4(f16x2_values_native(in_w_w0[u].z), f16x2_values_native(in_w_w0[u].w));
-      in_w_tile[column * 17u + row * 2u + 1u] = in_w_1;
+      vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0.x), f16x2_values_native(in_w_w0.y));
+      in_w_tile[column * 33u + row * 2u + 0u] = in_w_0;
+      vec4 in_w_1 = vec4(f16x2_values_native(in_w_w0.z), f16x2_values_native(in_w_w0.w));
+      in_w_tile[column * 33u + row * 2u + 1u] = in_w_1;
     }
     barrier();
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, end - 1u);
     {
       const uint u = 0u;
-      uint row = thread / 2u;
-      uint column = thread % 2u;
-      uint m = min(tile_m * 32u + row, 120u - 1u);
-      uint chunk = next * 2u + column;
-      in_x_e_w0 = in_x.w[m * 1024u + chunk];
+      uint row = thread / 4u;
+      uint column = thread % 4u;
+      uint m = min(tile_m * 64u + row, 120u - 1u);
+      uint chunk = next * 4u + column;
+      in_x_e_w0 = in_x.w[m * 2048u + chunk];
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint column = u * 8u + thread / 8u;
-      uint row = thread % 8u;
-      uint chunk = tile_n * 8u + row;
+    {
+      const uint u = 0u;
+      uint column = thread / 16u;
+      uint row = thread % 16u;
+      uint chunk = tile_n * 16u + row;
       uint k = next * 16u + column;
-      in_w_w0[u] = in_w.w[chunk + k * 32u];
+      in_w_w0 = in_w.w[chunk + k * 32u];
     }
     for (uint k = 0u; k < 16u; ++k) {
-      vec4 in_x_e_factor_0 = in_x_e_tile[k * 9u + thread_m * 2u + 0u];
-      vec4 in_x_e_factor_1 = in_x_e_tile[k * 9u + thread_m * 2u + 1u];
-      vec4 in_w_factor_0 = in_w_tile[k * 17u + thread_n];
+      vec4 in_x_e_factor_0 = in_x_e_tile[k * 17u + thread_m * 2u + 0u];
+      vec4 in_x_e_factor_1 = in_x_e_tile[k * 17u + thread_m * 2u + 1u];
+      vec4 in_w_factor_0 = in_w_tile[k * 33u + thread_n];
       v2_v_sums[0] = fma(vec4(in_x_e_factor_0.x), in_w_factor_0, v2_v_sums[0]);
       v2_v_sums[1] = fma(vec4(in_x_e_factor_0.y), in_w_factor_0, v2_v_sums[1]);
       v2_v_sums[2] = fma(vec4(in_x_e_factor_0.z), in_w_factor_0, v2_v_sums[2]);
@@ -118,9 +116,9 @@ void main() {
     barrier();
   }
   [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    uint m = tile_m * 32u + thread_m * 8u + i;
+    uint m = tile_m * 64u + thread_m * 8u + i;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) {
-      uint chunk = tile_n * 16u + g * 16u + thread_n;
+      uint chunk = tile_n * 32u + g * 32u + thread_n;
       if (m < 120u) {
         partials.w[part * 7680u + m * 64u + chunk] = floatBitsToUint(v2_v_sums[i * 1u + g]);
       }
@@ -133,7 +131,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul in parts": dot, add
-// joins 12 parts of every sum, dispatch 2 of 2
+// joins 64 parts of every sum, dispatch 2 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -141,7 +139,7 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[120, 8192]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[120, 8192]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_w;  // %1 : f16[8192, 256]
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %3 : f16[256]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %4 : f16[120, 256]
@@ -166,13 +164,13 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint unit = workgroup * 64u + thread;
+  uint unit = workgroup * 256u + thread;
   if (unit >= 7680u) return;
   uint chunk = unit % 64u;
   uint row = unit / 64u;
   uint m = row;
   vec4 v2_v_sums = uintBitsToFloat(partials.w[0u * 7680u + m * 64u + chunk]);
-  [[unroll]] for (uint part = 1u; part < 12u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + chunk]);
+  [[unroll]] for (uint part = 1u; part < 64u; ++part) v2_v_sums += uintBitsToFloat(partials.w[part * 7680u + m * 64u + chunk]);
   uvec2 in_bias_w0 = in_bias.w[chunk];
   vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
   vec4 out_y_0;
