@@ -113,11 +113,34 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, const Tensor& on, cons
   return api::hot_at(position, depth, on, off, counted);
 }
 
+namespace {
+
+/// Whether every line along the axis has one update: a choice for each element then, and no search for its updates.
+bool is_one_of_each_line(const Tensor& x, const Tensor& positions, int axis) {
+  Shape lines = x.shape();
+  lines[static_cast<std::size_t>(axis)] = Dim(1);
+  return positions.shape() == lines;
+}
+
+/// Each element, or what an update makes of it. A position that is no element's changes none.
+Tensor updated_where(const Tensor& x, const Tensor& positions, const Tensor& updates, int axis, std::string_view mode) {
+  Shape ramp(x.shape().size(), Dim(1));
+  ramp[static_cast<std::size_t>(axis)] = x.shape()[static_cast<std::size_t>(axis)];
+  const Tensor is_here = eq(positions, Tensor::iota(positions.dtype(), ramp, axis));
+  const Tensor updated =
+      mode == "set" ? updates : api::build_tensor(ops::row(mode), {x, updates}, {x.dtype(), x.shape()}, ir::NoPayload());
+  return select(is_here, updated, x);
+}
+
+}  // namespace
+
 Tensor api::scatter_at(const Tensor& x, const Tensor& positions, const Tensor& updates, int axis,
                        std::string_view mode) {
   std::int64_t count = 1;
   for (const Dim& dim : x.shape()) count *= dim.size();
   const DType dtype = position_dtype(count);
+  if (is_one_of_each_line(x, positions, axis) && ir::scatter_mode_named(mode))
+    return updated_where(x, positions.cast(dtype), updates, axis, mode);
   Tensor position = Tensor::scalar_int(dtype, 0);
   std::int64_t stride = 1;
   for (std::size_t i = x.shape().size(); i-- > 0;) {

@@ -181,7 +181,9 @@ class RowPadding {
     mark_back(node(id).operands[0], dot.contract_a[pair]);
     mark_back(node(id).operands[1], dot.contract_b[pair]);
     for (const NodeId operand : node(id).operands) {
-      if (axis_[operand] != kNone) want(operand, Padding::zero);
+      if (axis_[operand] == kNone) continue;
+      want(operand, Padding::zero);
+      go_on_in_products_of(operand, axis_[operand]);  // these read the same rows
     }
   }
 
@@ -196,13 +198,20 @@ class RowPadding {
            role == ops::Role::permute || role == ops::Role::broadcast;
   }
 
+  /// A tensor with another one written into it, whose rows are as long.
+  [[nodiscard]] bool has_whole_rows_written(const Node& one, int axis) const {
+    const auto at = static_cast<std::size_t>(axis);
+    return one.op->role == ops::Role::slice_assign && std::get<ir::SlicePayload>(one.payload).steps[at] == 1 &&
+           size_along(node(one.operands[1]), axis) == size_along(one, axis);
+  }
+
   /// Without what is made of it.
   void mark_back(NodeId id, int axis) {
     if (axis == kNone || axis_[id] != kNone || has_opaque_reader(id)) return;
     const Node& one = node(id);
     const bool follows = is_elementwise_or_moved(one) &&
                          (one.op->role != ops::Role::reshape || axis_of_operand(graph_, one, 0, axis) != kNone);
-    if (follows || one.op->role == ops::Role::iota) mark(id, axis);
+    if (follows || has_whole_rows_written(one, axis) || one.op->role == ops::Role::iota) mark(id, axis);
   }
 
   /// A kernel of the user's reads buffers as they are, and no slices of them.
@@ -221,8 +230,21 @@ class RowPadding {
   void mark_onwards(NodeId id, int axis) {
     if (axis_[id] != kNone || contracted_[id] != kNone || has_opaque_reader(id)) return;
     mark(id, axis);
-    if (!is_innermost(node(id), axis)) return;
-    for (const NodeId user : users_[id]) go_on(user, id, axis);
+    if (is_innermost(node(id), axis)) {
+      for (const NodeId user : users_[id]) go_on(user, id, axis);
+    } else if (node(id).op->role == ops::Role::permute) {
+      go_on_in_products_of(id, axis);
+    }
+  }
+
+  /// To products alone, of the value as it lies or permuted.
+  void go_on_in_products_of(NodeId id, int axis) {
+    for (const NodeId user : users_[id]) {
+      const ops::Role role = node(user).op->role;
+      if (role == ops::Role::dot) go_on_in_product(user, id, axis);
+      if (role == ops::Role::permute)
+        mark_onwards(user, position_in(std::get<ir::AxesPayload>(node(user).payload).axes, axis));
+    }
   }
 
   void go_on(NodeId user, NodeId id, int axis) {
@@ -398,6 +420,7 @@ class RowPadding {
     if (keeps_elements(id)) return behind_operand(id, 0);
     switch (node(id).op->role) {
       case ops::Role::add:
+      case ops::Role::slice_assign:
       case ops::Role::mul: return all_zero_behind(id) ? Padding::zero : Padding::anything;
       case ops::Role::sub:
         if (all_zero_behind(id)) return Padding::zero;
@@ -417,6 +440,9 @@ class RowPadding {
   }
 
   [[nodiscard]] Padding behind_operand(NodeId id, std::size_t operand) const {
+    const std::byte* const literal = literal_element(node(node(id).operands[operand]));
+    const DType dtype = node(node(id).operands[operand]).type.dtype;
+    if (literal != nullptr && ir::decode(dtype, literal) == 0) return Padding::zero;
     const int along = axis_of_operand(graph_, node(id), operand, axis_[id]);
     return along == kNone ? Padding::anything : behind(node(id).operands[operand], along);
   }

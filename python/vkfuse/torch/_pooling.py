@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .. import _core as v
+from .._gradients import gradients
 from ._dtypes import NotCovered, cast, computed_in, dtype_of, full, scalar
 from ._rules import Call, rule
 
@@ -46,17 +47,43 @@ def max_pool(
     return values.reshape(*call.shape(0)), positions.reshape(*call.shape(1))
 
 
+def _elements_of_windows(x: v.Tensor, counts: list[int], options: dict) -> tuple[v.Tensor, v.Tensor]:
+    """Windows [planes, windows..., elements...] over x [planes, rows, columns], and where in its plane each element
+    lies: -1 in the padding."""
+    positions, inside = scalar(0, torch.int64), None
+    low, high = [0], [0]
+    for axis, (size, count) in enumerate(zip(x.shape[1:], counts)):
+        width, stride, before, step = (options[name][axis] for name in ("sizes", "strides", "low", "dilations"))
+        low.append(before)
+        high.append((count - 1) * stride + (width - 1) * step + 1 - size - before)
+        window = v.iota([count if i == axis else 1 for i in range(4)], axis, "int64") * scalar(stride, torch.int64)
+        element = v.iota([width if i == axis + 2 else 1 for i in range(4)], axis + 2, "int64")
+        at = window + element * scalar(step, torch.int64) - scalar(before, torch.int64)
+        of_axis = v.logical_and(v.less(scalar(-1, torch.int64), at), v.less(at, scalar(size, torch.int64)))
+        positions = positions * scalar(size, torch.int64) + at
+        inside = of_axis if inside is None else v.logical_and(inside, of_axis)
+    windows = x.pad(low, high)
+    for axis in range(2):
+        windows = windows.unfold(axis + 1, options["sizes"][axis], options["strides"][axis], options["dilations"][axis])
+    return windows, v.where(inside, positions, scalar(-1, torch.int64))
+
+
 @rule("max_pool2d_with_indices_backward.default")
 def max_pool_backward(call: Call, g: v.Tensor, x: v.Tensor, *how: Any) -> v.Tensor:
-    """The sum of g at its positions, which the forward pass has kept."""
-    indices = how[-1]
-    planes = math.prod(x.shape[:-2])
+    """What each window gives to its largest element, which the forward pass has kept, added up where windows overlap:
+    the transpose of cutting x into windows."""
+    *options, indices = how
     dtype = computed_in(dtype_of(x))
-    zeros = full((planes, x.shape[-2] * x.shape[-1]), 0, dtype)
+    zeros = full((math.prod(x.shape[:-2]), *x.shape[-2:]), 0, dtype)
     if 0 in g.shape:
         return zeros.reshape(*x.shape)
-    made = v.scatter_along(zeros, indices.reshape(planes, -1), cast(g, dtype).reshape(planes, -1), axis=1, mode="add")
-    return made.reshape(*x.shape)
+    counts = [int(size) for size in g.shape[-2:]]
+    defaults = [None, None, 0, 1, False][len(options):]
+    windows, positions = _elements_of_windows(zeros, counts, _pool_options(2, *options, *defaults))
+    each = (zeros.shape[0], *counts, 1, 1)
+    is_largest = v.equal(indices.reshape(*each), positions)
+    given = v.where(is_largest, cast(g, dtype).reshape(*each), scalar(0, dtype))
+    return gradients(windows, zeros, given).reshape(*x.shape)
 
 
 def _average(x: v.Tensor, rank: int, how: tuple) -> v.Tensor:
