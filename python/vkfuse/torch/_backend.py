@@ -8,13 +8,13 @@ from typing import Any, Callable
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .. import _core, _default
 from .._errors import Error
 from . import _cuda, _decompositions
 from ._attention import with_one_attention
+from ._constants import name_positions, partition
 from ._executable import Graph, home_of
 from ._memory import memory_for
 
@@ -49,6 +49,9 @@ def _compile(kind: str, device: Any, options: dict, seen: list | None, module: A
     metadata = _metadata()
     kept = set(metadata.static_input_indices) if metadata is not None and kind != "backward" else set()
     first_saved = len(list(module.graph.nodes)[-1].args[0])
+    if kind == "inference":  # of the others it was one graph
+        name_positions(module.graph)
+        module.recompile()
     if kind == "forward" and metadata is not None:
         first_saved = metadata.num_forward_returns
     graph = Graph(module, device, options, kept, first_saved, kind)
@@ -90,7 +93,7 @@ def backend(module: torch.fx.GraphModule, examples: list, *, options: dict | Non
 
     compiled = aot_autograd(
         fw_compiler=of("forward"), bw_compiler=of("backward"), inference_compiler=of("inference"),
-        partition_fn=min_cut_rematerialization_partition, decompositions=_decompositions.table(),
+        partition_fn=partition, decompositions=_decompositions.table(),
         keep_inference_input_mutations=True,
     )  # fmt: skip
     return compiled(module, examples)
