@@ -56,6 +56,12 @@ struct CompileOptions {
   std::vector<std::string> without;
   /// Who decides what is stored: "bytes", or for comparison "store-all", "recompute-all" or "greedy-io".
   std::string planner = "bytes";
+  /// The most bytes of device memory that the intermediate values of one run may take (MemoryUse::arena); 0: any
+  /// number. Where the plan takes more, kernels run in another order, and some run again rather than keeping what they
+  /// have computed. ErrorCode::out_of_memory, with the fewest bytes that were found, where no plan fits. With symbolic
+  /// sizes the choice is made for sizes that stand for them, and a run at sizes that need more is an error, before it
+  /// begins.
+  std::int64_t memory_budget = 0;
   /// What Executable::save_plan() gave: the program is made as it says, and nothing is planned. It must be of an equal
   /// graph (weights may be others) that was compiled with the same `identities` and `reorder`, on a device of equal
   /// limits and features; else compile() says in one sentence what is not so. Text that was changed is refused, too.

@@ -349,7 +349,9 @@ typedef struct vkf_compile_options {
   const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null:
                        it is */
   vkf_tune tune;
-  double tune_ms; /* what measuring may take, about; 0: a second */
+  double tune_ms;         /* what measuring may take, about; 0: a second */
+  uint64_t memory_budget; /* the most bytes of device memory that the intermediate values of one run may take, or
+                             VKF_OUT_OF_MEMORY; 0: any number */
 } vkf_compile_options;
 
 /* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */

@@ -1,7 +1,7 @@
 """What a training step of GPT-2 takes, in ms: forward, backward and AdamW, products in float16, parameters in float32.
 
     python train_gpt2.py ours|torch|eager [--layers 12] [--width 768] [--batch 8] [--length 1024] [--words 50257]
-        [--without PASS]...
+        [--without PASS]... [--budget BYTES]
 
 Prints the loss of the first and the last step, the median of the steps, and for ours the sum of the kernels and those
 that take longest. The defaults are GPT-2 of 124 million parameters. `torch` is torch.compile on a CUDA device.
@@ -87,7 +87,9 @@ def ours(sizes, batches):
 
     optimizer = vkfuse.optimizers.AdamW()
 
-    @vkfuse.jit(donate=(0, 1), without=sizes.without)
+    options = {"memory_budget": sizes.budget} if sizes.budget else {}
+
+    @vkfuse.jit(donate=(0, 1), without=sizes.without, **options)
     def step(params, state, tokens):
         loss, slopes = vkfuse.value_and_grad(loss_of)(params, tokens)
         slopes = mapped(slopes, lambda one: one * (1 / SCALE))
@@ -167,6 +169,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--kernels", type=int, default=10, help="how many of the longest are printed")
+    parser.add_argument("--budget", type=int, default=0, help="bytes of intermediate values that ours takes at most")
     parser.add_argument("--without", action="append", default=[], help="a pass of the planner that ours does without")
     sizes = parser.parse_args()
     rng = np.random.default_rng(2)

@@ -81,6 +81,7 @@ CompileOptions compile_options(const nb::kwargs& given, const char* function, co
       {"fusion", [&](nb::handle value) { made.fusion = to_truth(value); }},
       {"without", [&](nb::handle value) { made.without = to_texts(value, "passes to do without"); }},
       {"planner", [&](nb::handle value) { made.planner = to_text(value, "planner"); }},
+      {"memory_budget", [&](nb::handle value) { made.memory_budget = to_integer(value, "memory budget"); }},
       {"plan", [&](nb::handle value) { made.plan = to_text(value, "plan"); }},
       {"tune",
        [&](nb::handle value) {

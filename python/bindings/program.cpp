@@ -453,8 +453,9 @@ Results to_results(nb::handle outputs) {
 constexpr const char* kCompileDoc =
     "The program that computes these tensors: one, a sequence, or a dict by the names of the outputs.\n\n"
     "Options: numerics=\"standard\", \"strict\" or \"f16_accumulation\"; fusion=False (one kernel for each op);\n"
-    "without=[...] and planner=... (docs/command-line.md); plan=TEXT of save_plan(); tune=\"off\", \"on\" or\n"
-    "\"background\", tune_ms=1000, on_tune=f(progress); name=\"graph\".";
+    "without=[...] and planner=... (docs/command-line.md); memory_budget=BYTES that intermediate values take at most;\n"
+    "plan=TEXT of save_plan(); tune=\"off\", \"on\" or \"background\", tune_ms=1000, on_tune=f(progress);\n"
+    "name=\"graph\".";
 
 std::unique_ptr<Program> compiled(const Device& device, const std::function<Result<Executable>()>& make) {
   return std::make_unique<Program>(device, value_of(without_gil(make)));

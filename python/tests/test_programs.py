@@ -141,6 +141,8 @@ def test_options_are_checked():
         ({"tune_ms": "a"}, TypeError),
         ({"on_tune": 3}, TypeError),
         ({"tune_ms": -1}, vkfuse.Error),
+        ({"memory_budget": -1}, vkfuse.Error),
+        ({"memory_budget": "much"}, TypeError),
     ]:
         with pytest.raises(error):
             vkfuse.compile(y, **options)
@@ -149,6 +151,26 @@ def test_options_are_checked():
     with pytest.raises(vkfuse.Error):
         vkfuse.Device(disable=["nosuch"])
     assert vkfuse.compile(y, planner=None, numerics="strict")(np.zeros(4, np.float32))["y"].sum() == 4
+
+
+def test_a_memory_budget_is_kept():
+    x, weights = vkfuse.input("x", "float32", [64, 64]), vkfuse.input("w", "float32", [64, 64])
+    y = x
+    for _ in range(8):
+        y = vkfuse.tanh(y @ weights)
+    outputs = {"loss": (y * y).sum(), "slope": vkfuse.gradients((y * y).sum(), weights)}
+    program = vkfuse.compile(outputs)
+    budget = program.memory()["arena"] // 2
+    small = vkfuse.compile(outputs, memory_budget=budget)
+    assert small.memory()["arena"] <= budget
+    assert small.kernel_count > program.kernel_count
+    assert f"memory budget: {budget} bytes" in small.explain("plan")
+    rng = np.random.default_rng(3)
+    data = [rng.standard_normal((64, 64)).astype(np.float32) * 0.2 for _ in range(2)]
+    for name, expected in program(x=data[0], w=data[1]).items():
+        np.testing.assert_allclose(small(x=data[0], w=data[1])[name], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(vkfuse.Error, match="in the smallest plan that was found, and the memory budget is 1 bytes"):
+        vkfuse.compile(outputs, memory_budget=1)
 
 
 def test_times_and_tuning(device):

@@ -193,6 +193,7 @@ Result<void> check_ranges(const CompileOptions& options) {
   if (tune > static_cast<int>(Tune::background))
     return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
   if (!(options.tune_ms >= 0)) return invalid("{} ms are no budget.", options.tune_ms);
+  if (options.memory_budget < 0) return invalid("{} bytes are no memory budget.", options.memory_budget);
   return {};
 }
 
@@ -225,14 +226,16 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   if (!policy)
     return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
   made.planning.policy = *policy;
+  made.planning.memory_budget = options.memory_budget;
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? lowering::Numerics::strict : lowering::Numerics::standard;
   if (options.numerics == Numerics::f16_accumulation) made.tuning.f16_accumulation = true;
-  const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
+  const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes ||
+                     !made.fusion || options.memory_budget != 0;
   if (!options.plan.empty() && plans) {
     return invalid(
-        "A plan that is given leaves nothing to decide: no planner, and no planner pass to do without, can "
-        "be named beside it.");
+        "A plan that is given leaves nothing to decide: no planner, no planner pass to do without and no memory budget "
+        "can be named beside it.");
   }
   // Statistics in parts are not rounded as those of whole rows are.
   if (options.numerics == Numerics::strict) made.planning.without.insert(partition::PlannerPass::partial_statistics);

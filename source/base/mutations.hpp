@@ -42,6 +42,8 @@
   X(choice_inside_a_reduction, fuzz, "*FoundGraphs*Choice*")                                 \
   X(remainder_bound, unit, "IndexRules.*:IndexFuzz.*")                                       \
   X(short_lifetime, unit, "Memory.*")                                                        \
+  X(budget_unchecked, unit, "MemoryBudget.*")                                                \
+  X(key_without_budget, unit, "MemoryBudget.*")                                              \
   X(alias_offset, differential, "*Aliases.*/slice*")                                         \
   X(update_past_the_end, differential, "*UpdatedRows.*")                                     \
   X(negative_row_first, differential, "*PlacedRows.*")                                       \

@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "c/handles.hpp"
@@ -26,6 +27,9 @@ Result<CompileOptions> to_options(const vkf_compile_options* given) {
   }
   if (known.planner != nullptr) made.planner = known.planner;
   if (known.plan != nullptr) made.plan = known.plan;
+  if (known.memory_budget > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return invalid("{} bytes are no memory budget.", known.memory_budget);
+  made.memory_budget = static_cast<std::int64_t>(known.memory_budget);
   const int tune = static_cast<int>(known.tune);
   if (tune < VKF_TUNE_OFF || tune > VKF_TUNE_BACKGROUND)
     return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);

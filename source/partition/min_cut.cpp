@@ -3,8 +3,8 @@
 // bytes, stored ones once, others twice. One value at a time does not come there: two that are computed from one may
 // both have to go before it pays to store that.
 #include <algorithm>
-#include <limits>
 
+#include "base/flow_network.hpp"
 #include "partition/change.hpp"
 
 namespace vkfuse::partition {
@@ -12,58 +12,6 @@ namespace vkfuse::partition {
 using ir::NodeId;
 
 namespace {
-
-/// The minimum cut of a small network by the shortest augmenting paths.
-class Network {
- public:
-  static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max() / 4;
-
-  explicit Network(std::size_t places) : edges_(places) {}
-
-  void connect(std::size_t from, std::size_t to, std::int64_t capacity) {
-    edges_[from].push_back({to, edges_[to].size(), capacity});
-    edges_[to].push_back({from, edges_[from].size() - 1, 0});
-  }
-
-  /// Which places are on the side of `source` once as much flows as can; nothing where that is endless.
-  std::optional<std::vector<bool>> cut(std::size_t source, std::size_t sink) {
-    for (;;) {
-      std::vector<std::pair<std::size_t, std::size_t>> came(edges_.size(), {kNowhere, 0});
-      std::vector<std::size_t> queue{source};
-      came[source] = {source, 0};
-      for (std::size_t i = 0; i < queue.size(); ++i) {
-        for (std::size_t k = 0; k < edges_[queue[i]].size(); ++k) {
-          const Edge& edge = edges_[queue[i]][k];
-          if (edge.left == 0 || came[edge.to].first != kNowhere) continue;
-          came[edge.to] = {queue[i], k};
-          queue.push_back(edge.to);
-        }
-      }
-      if (came[sink].first == kNowhere) {
-        std::vector<bool> reached;
-        for (const auto& [from, edge] : came) reached.push_back(from != kNowhere);
-        return reached;
-      }
-      std::int64_t most = kEndless;
-      for (std::size_t at = sink; at != source; at = came[at].first)
-        most = std::min(most, edges_[came[at].first][came[at].second].left);
-      if (most >= kEndless) return std::nullopt;
-      for (std::size_t at = sink; at != source; at = came[at].first) {
-        Edge& edge = edges_[came[at].first][came[at].second];
-        edge.left -= most;
-        edges_[at][edge.back].left += most;
-      }
-    }
-  }
-
- private:
-  static constexpr std::size_t kNowhere = ~std::size_t{0};
-  struct Edge {
-    std::size_t to = 0, back = 0;
-    std::int64_t left = 0;
-  };
-  std::vector<std::vector<Edge>> edges_;
-};
 
 /// What the kernel has to compute in any case: what it stores, and what no kernel computes twice.
 std::vector<NodeId> fixed_members(const GraphAnalysis& analysis, const Cluster& cluster) {
@@ -94,7 +42,7 @@ class ReadSelection {
     const auto is_other = [&](ClusterId cluster) { return cluster != cluster_; };
     const auto& computing = clusters_.computing[id];
     const auto& readers = clusters_.readers[id];
-    if (std::none_of(computing.begin(), computing.end(), is_other)) return Network::kEndless;
+    if (std::none_of(computing.begin(), computing.end(), is_other)) return FlowNetwork::kEndless;
     const bool is_stored = analysis_.is_output[id] || std::any_of(readers.begin(), readers.end(), is_other);
     return is_stored ? bytes : 2 * bytes;
   }
@@ -152,14 +100,14 @@ class ReadSelection {
 
   /// Two places a value: in front of it what it is computed from, after it who needs it; between the two what reading
   /// it costs. The source and the sink come last.
-  [[nodiscard]] Network network_of(const std::vector<NodeId>& values) const {
+  [[nodiscard]] FlowNetwork network_of(const std::vector<NodeId>& values) const {
     const std::size_t source = 2 * values.size(), sink = source + 1;
-    Network network(sink + 1);
+    FlowNetwork network(sink + 1);
     const auto connect_operands = [&](NodeId id, std::size_t place) {
       for (NodeId operand : analysis_.operands[id]) {
         if (is_for_free(operand)) continue;
         const auto at = std::lower_bound(values.begin(), values.end(), operand) - values.begin();
-        network.connect(2 * static_cast<std::size_t>(at) + 1, place, Network::kEndless);
+        network.connect(2 * static_cast<std::size_t>(at) + 1, place, FlowNetwork::kEndless);
       }
     };
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -167,7 +115,7 @@ class ReadSelection {
       if (may_compute(values[i])) {
         connect_operands(values[i], 2 * i);
       } else {
-        network.connect(source, 2 * i, Network::kEndless);
+        network.connect(source, 2 * i, FlowNetwork::kEndless);
       }
     }
     for (NodeId id : fixed_) connect_operands(id, sink);

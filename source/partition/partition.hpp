@@ -97,6 +97,7 @@ struct Options {
   /// Of what large products (ir::large_products) lead to, in bytes: to pass on a larger one counts as more than any
   /// kernel takes, so that what can be computed without it is.
   std::int64_t largest_product = std::numeric_limits<std::int64_t>::max();
+  std::int64_t memory_budget = 0;  ///< the most bytes that intermediate values may take; 0: any number
   [[nodiscard]] bool has(PlannerPass planner_pass) const { return without.count(planner_pass) == 0; }
 };
 

@@ -10,6 +10,7 @@
 #include "device_model/device_model.hpp"
 #include "ir/structured.hpp"
 #include "passes/passes.hpp"
+#include "plan/run_order.hpp"
 #include "templates/planning.hpp"
 
 namespace vkfuse::plan {
@@ -123,6 +124,11 @@ Result<T> member(const Json& object, const char* name) {
   }
   return broken(
       fmt::format("its '{}' is {}", name, value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+}
+
+Result<void> check_list(const Json& json, const char* name) {
+  if (json.contains(name) && json[name].is_array()) return {};
+  return broken(fmt::format("it has no list '{}'", name));
 }
 
 /// Nodes of the graph in ascending order.
@@ -254,22 +260,100 @@ Result<Json> content_of(std::string_view text) {
   return json;
 }
 
-/// The graph as the plan has it, which may be of a rewrite.
-Result<ir::Graph> planned_graph(const Json& json, ir::Graph graph, const Target& target) {
-  VKF_TRY(name, member<std::string>(json, "graph"));
-  VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
-  VKF_TRY(digest, member<std::string>(json, "graph_digest"));
+/// The form of the graph that has this digest: the graph itself, or a rewrite.
+Result<std::optional<ir::Graph>> form_with(const std::string& digest, ir::Graph graph, const Target& target) {
   VKF_TRY(narrow, passes::limit_concats(graph, target.caps.memory.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
-  if (digest == digest_of(graph)) return graph;
+  if (digest == digest_of(graph)) return std::optional(std::move(graph));
   std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.memory.storage_buffers);
   const auto same = std::find_if(rewrites.begin(), rewrites.end(),
                                  [&](const ir::Graph& rewrite) { return digest == digest_of(rewrite); });
-  if (same != rewrites.end()) return std::move(*same);
-  return invalid(
-      "The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two "
-      "differ.",
+  return same == rewrites.end() ? std::nullopt : std::optional(std::move(*same));
+}
+
+Json memory_budget_json(const ArenaBudget& budget) {
+  Json json{{"bytes", budget.bytes},
+            {"arena_bytes_without", budget.arena_bytes_without},
+            {"us_without", budget.microseconds_without}};
+  if (!budget.graph) return json;
+  json["graph_digest"] = digest_of(*budget.graph);
+  json["kernels"] = Json::array();
+  for (const segment::Segment& segment : budget.segments)
+    json["kernels"].push_back({{"members", segment.members}, {"stores", segment.stores}});
+  json["order"] = budget.order.kernels;
+  json["whole"] = budget.order.whole;
+  return json;
+}
+
+Result<std::vector<std::size_t>> numbers_in(const Json& object, const char* name) {
+  if (!object.contains(name) || !object[name].is_array())
+    return broken(fmt::format("a memory budget has no list '{}'", name));
+  std::vector<std::size_t> numbers;
+  for (const Json& one : object[name]) {
+    if (!one.is_number_integer() || one < 0 || one > (1 << 30))
+      return broken(fmt::format("the list '{}' of a memory budget is not of numbers", name));
+    numbers.push_back(one.get<std::size_t>());
+  }
+  return numbers;
+}
+
+/// What a plan was made for, without the form of the graph whose kernels it has.
+Result<std::optional<ArenaBudget>> budget_in(const Json& json) {
+  if (!json.contains("memory_budget")) return std::optional<ArenaBudget>();
+  const Json& object = json["memory_budget"];
+  ArenaBudget budget;
+  for (const auto& [name, value] :
+       {std::pair("bytes", &budget.bytes), {"arena_bytes_without", &budget.arena_bytes_without}}) {
+    VKF_TRY(bytes, member<double>(object, name));
+    if (!(bytes >= 0 && bytes < 9e18)) return broken(fmt::format("its memory budget has {} bytes", bytes));
+    *value = object[name].is_number_integer() ? object[name].get<std::int64_t>() : static_cast<std::int64_t>(bytes);
+  }
+  VKF_TRY(microseconds, member<double>(object, "us_without"));
+  budget.microseconds_without = microseconds;
+  if (!object.contains("graph_digest")) return std::optional(std::move(budget));
+  VKF_TRY(order, numbers_in(object, "order"));
+  VKF_TRY(whole, numbers_in(object, "whole"));
+  budget.order = {std::move(order), {whole.begin(), whole.end()}};
+  return std::optional(std::move(budget));
+}
+
+/// The kernels that a plan under a memory budget runs in another order, and of what form of the graph they are.
+Result<void> add_kernels(const Json& json, ir::Graph form, ArenaBudget& budget) {
+  VKF_CHECK_OK(check_list(json, "kernels"));
+  std::vector<PlannedKernel> steps;
+  for (const Json& one : json["kernels"]) {
+    VKF_TRY(segment, segment_in(one, form));
+    steps.push_back({std::move(segment)});
+  }
+  VKF_CHECK_OK(check_order(form, steps));
+  for (PlannedKernel& step : steps) budget.segments.push_back(std::move(step.segment));
+  budget.graph = std::move(form);
+  return {};
+}
+
+/// The graph as the plan has it, which may be of a rewrite, and with kernels that run again.
+Result<ir::Graph> planned_graph(const Json& json, ir::Graph graph, const Target& target,
+                                std::optional<ArenaBudget>& budget) {
+  VKF_TRY(name, member<std::string>(json, "graph"));
+  VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
+  VKF_TRY(digest, member<std::string>(json, "graph_digest"));
+  const Error other = invalid(
+      "The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the "
+      "two differ.",
       name, nodes, graph.name, graph.size());
+  if (!budget || budget->order.kernels.empty()) {
+    VKF_TRY(form, form_with(digest, std::move(graph), target));
+    if (form) return *std::move(form);
+    return other;
+  }
+  VKF_TRY(before, member<std::string>(json["memory_budget"], "graph_digest"));
+  VKF_TRY(form, form_with(before, std::move(graph), target));
+  if (!form) return other;
+  VKF_CHECK_OK(add_kernels(json["memory_budget"], *std::move(form), *budget));
+  auto ordered = run_in_order(*budget->graph, budget->segments, budget->order);
+  if (!ordered) return broken(ordered.error().message.substr(0, ordered.error().message.size() - 1));
+  if (digest != digest_of(ordered->graph)) return other;
+  return std::move(ordered->graph);
 }
 
 Result<void> check_device(const Json& json, const Target& target) {
@@ -300,11 +384,6 @@ Result<partition::FusionBoundary> fusion_boundary_in(const Json& object, const i
   return partition::FusionBoundary{value, {partition::stated_refusal({ErrorCode::unsupported, std::move(reason), {}})}};
 }
 
-Result<void> check_list(const Json& json, const char* name) {
-  if (json.contains(name) && json[name].is_array()) return {};
-  return broken(fmt::format("it has no list '{}'", name));
-}
-
 /// Whether this version of vkfuse schedules every segment as the file says.
 Result<void> check_schedules(const Json& segments, const Plan& plan) {
   auto scheduled = schedule_all(plan, schedule::representative_symbols(plan.graph));
@@ -329,6 +408,8 @@ std::string file_key(const ir::Graph& graph, const Target& target, const partiti
                                 digest_of(target), options.fusion, partition::name_of(options.policy));
   for (const partition::PlannerPass planner_pass : options.without)
     key += fmt::format(" {}", partition::name_of(planner_pass));
+  if (VKF_PLANT(key_without_budget, options.memory_budget, 0) != 0)
+    key += fmt::format(" budget {}", options.memory_budget);
   if (target.costs)
     key += fmt::format(" costs {} {} {} {}", target.costs->copy_gb_per_s, target.costs->launch_us, target.costs->gflops,
                        target.costs->accesses_per_us);
@@ -371,6 +452,7 @@ Result<std::string> to_file(const Plan& plan) {
         {{"value", fusion_boundary.value}, {"reason", text_of(fusion_boundary.reasons)}});
   json["rewrites"] = Json::array();
   for (const GraphRewrite& rewrite : plan.rewrites) json["rewrites"].push_back(rewrite_json(rewrite));
+  if (plan.budget) json["memory_budget"] = memory_budget_json(*plan.budget);
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
   json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   json["digest"] = digest_of(json.dump());
@@ -380,7 +462,9 @@ Result<std::string> to_file(const Plan& plan) {
 Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& target) {
   VKF_TRY(json, content_of(text));
   Plan plan;
-  VKF_TRY(planned, planned_graph(json, std::move(graph), target));
+  VKF_TRY(budget, budget_in(json));
+  plan.budget = std::move(budget);
+  VKF_TRY(planned, planned_graph(json, std::move(graph), target, plan.budget));
   plan.graph = std::move(planned);
   VKF_CHECK_OK(check_device(json, target));
   plan.target = target;

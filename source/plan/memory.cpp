@@ -397,10 +397,22 @@ void split_dispatch(Memory& memory) {
   for (std::int64_t bytes : memory.pieces) memory.arena_bytes += bytes;
 }
 
-}  // namespace
+bool is_within_budget(const Plan& plan, const Memory& memory) {
+  return !plan.budget || VKF_PLANT(budget_unchecked, memory.arena_bytes <= plan.budget->bytes, true);
+}
+
+Error over_budget(const Plan& plan, const Memory& memory) {
+  return make_error(ErrorCode::out_of_memory,
+                    "The intermediate values of the graph '{}' take {} bytes at these sizes, and the memory budget is "
+                    "{} bytes.",
+                    plan.graph.name, memory.arena_bytes, plan.budget->bytes);
+}
+
+/// With intermediate values in buffers of donated inputs, or results alone.
+enum class InInputs : std::uint8_t { values_too, results };
 
 Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
-                           const Donations& donations) {
+                           const Donations& donations, InInputs in_inputs) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.memory.offset_alignment);
   Memory memory;
   memory.piece_bytes = most_piece_bytes(plan.target, alignment);
@@ -420,7 +432,9 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
                                                                size.sizes, plan.target.caps.memory.max_allocation);
       VKF_CHECK_OK(buffers.place(value, ceil_to(size.bytes, 16), each));
       large.push_back(value);
-    } else if (const auto input = given.take(value, size.bytes)) {  // results come first
+    } else if (const auto input = in_inputs == InInputs::values_too || value.last == kForever
+                                      ? given.take(value, size.bytes)  // results come first
+                                      : std::nullopt) {
       memory.in_inputs[value.value] = *input;
     } else if (value.last != kForever) {
       rest.push_back(value);
@@ -437,6 +451,18 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   memory.slots = packing->slots();
   split_dispatch(memory);
   return memory;
+}
+
+}  // namespace
+
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
+                           const Donations& donations) {
+  VKF_TRY(memory, plan_memory(plan, symbols, steps, donations, InInputs::values_too));
+  if (is_within_budget(plan, memory)) return memory;
+  // Fewer values do not always lie closer together.
+  VKF_TRY(other, plan_memory(plan, symbols, steps, donations, InInputs::results));
+  if (is_within_budget(plan, other)) return other;
+  return over_budget(plan, memory);
 }
 
 }  // namespace vkfuse::plan

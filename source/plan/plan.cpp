@@ -8,6 +8,7 @@
 #include "ir/structured.hpp"
 #include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
+#include "plan/memory_budget.hpp"
 #include "templates/planning.hpp"
 
 namespace vkfuse::plan {
@@ -167,7 +168,9 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
     choice.consider(partition::PlannerPass::partial_statistics, passes::split_rows);
     choice.consider(partition::PlannerPass::padded_rows, passes::pad_rows);
   }
-  return std::move(choice).finish();
+  Plan plan = std::move(choice).finish();
+  if (options.memory_budget == 0) return plan;
+  return within_budget(std::move(plan), options.memory_budget, sized.sizes);
 }
 
 namespace {

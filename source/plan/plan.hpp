@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,25 @@ struct GraphRewrite {
 /// What such a rewrite is; empty of a planner pass that makes none.
 std::string_view rewrite_text(partition::PlannerPass planner_pass);
 
+/// Which kernel of another plan runs at each step, some of them more than once.
+struct StepOrder {
+  std::vector<std::size_t> kernels;
+  /// Steps that store all that their kernel stores. Any other stores what outputs and later steps need.
+  std::set<std::size_t> whole = {};
+};
+
+/// The most bytes that intermediate values of a run may take, and what became of the plan that takes more.
+struct ArenaBudget {
+  std::int64_t bytes = 0;
+  std::int64_t arena_bytes_without = 0;  ///< of the plan without a budget, at the sizes that stood for symbols
+  double microseconds_without = 0;
+  /// What the plan was made of: the kernels of another form of the graph, and which of them runs at each step. Empty
+  /// where the plan is the one without a budget.
+  StepOrder order = {};
+  std::vector<segment::Segment> segments = {};
+  std::optional<ir::Graph> graph = {};
+};
+
 /// A plan is valid for every size of its symbols; loops, schedules and memory follow once those are known.
 struct Plan {
   ir::Graph graph;
@@ -45,6 +65,7 @@ struct Plan {
   std::vector<partition::FusionBoundary> fusion_boundaries;
   std::vector<GraphRewrite>
       rewrites;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
+  std::optional<ArenaBudget> budget = {};
 };
 
 /// How much faster a rewrite has to be, as a part of the time there was: where it moves more bytes, by ten times what
@@ -217,7 +238,8 @@ struct Memory {
 
 /// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's
 /// buffer after the last step that reads the input, or during it where each element is replaced by the invocation that
-/// read it. Offsets are multiples of max(256, the device's offset alignment).
+/// read it. Offsets are multiples of max(256, the device's offset alignment). ErrorCode::out_of_memory where the arena
+/// would be larger than the plan's budget.
 Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
                            const Donations& donations = {});
 

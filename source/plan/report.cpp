@@ -381,6 +381,102 @@ std::string memory_text(const Plan& plan, const Memory& memory) {
   return all;
 }
 
+/// A value that is computed again: bytes that are free between the last reader of one run and the next run.
+struct ComputedAgain {
+  std::size_t step = 0;               ///< that computes it again
+  std::size_t before = 0, until = 0;  ///< the step that computed it before, and the last that read that
+  std::vector<ir::NodeId> values = {};
+  double microseconds = 0;
+};
+
+std::vector<ComputedAgain> computed_again(const Plan& plan, const ScheduledKernels& steps) {
+  std::vector<ComputedAgain> all;
+  if (!plan.budget) return all;
+  const std::vector<std::size_t>& kernels = plan.budget->order.kernels;
+  std::vector<std::optional<std::size_t>> ran(plan.budget->segments.size());
+  for (std::size_t step = 0; step < kernels.size(); ++step) {
+    if (const auto before = ran[kernels[step]]) {
+      const std::vector<ir::NodeId>& stored = plan.steps[*before].segment.stores;
+      std::size_t until = *before;
+      for (std::size_t i = *before; i < step; ++i) {
+        const std::vector<ir::NodeId>& reads = plan.steps[i].segment.reads;
+        if (std::find_first_of(reads.begin(), reads.end(), stored.begin(), stored.end()) != reads.end()) until = i;
+      }
+      all.push_back({step, *before, until, plan.steps[step].segment.stores, steps[step].schedule.cost.modelled_us});
+    }
+    ran[kernels[step]] = step;
+  }
+  return all;
+}
+
+/// What is kept beside a step that has nothing to do with it: of the step with most such bytes, the largest first.
+struct KeptMost {
+  std::size_t step = 0;
+  std::vector<Slot> slots = {};  ///< written before it and read after it
+};
+
+KeptMost kept_most(const Plan& plan, const Memory& memory, std::size_t steps) {
+  std::vector<std::int64_t> live(steps, 0);
+  for (const Slot& slot : memory.slots) {
+    if (slot.value >= plan.graph.size()) continue;  // partial results of one step
+    for (std::size_t step = slot.written + 1; step < slot.read && step < steps; ++step) live[step] += slot.bytes;
+  }
+  KeptMost kept{static_cast<std::size_t>(std::max_element(live.begin(), live.end()) - live.begin())};
+  for (const Slot& slot : memory.slots) {
+    if (slot.value < plan.graph.size() && slot.written < kept.step && slot.read > kept.step) kept.slots.push_back(slot);
+  }
+  std::stable_sort(kept.slots.begin(), kept.slots.end(),
+                   [](const Slot& a, const Slot& b) { return a.bytes > b.bytes; });
+  return kept;
+}
+
+/// What the budget has made of the plan, and why values are kept.
+std::string budget_text(const Plan& plan, const ScheduledKernels& steps, const Memory& memory, const Totals& totals) {
+  if (!plan.budget) return {};
+  const ArenaBudget& budget = *plan.budget;
+  std::string all = fmt::format("\nmemory budget: {} bytes for intermediate values\n", budget.bytes);
+  if (!budget.graph) return all + "  The plan without a budget takes no more.\n";
+  all += fmt::format("  {:<22}{:>16}{:>16}\n", "", "without", "with it");
+  all += fmt::format("    {:<20}{:>16}{:>16}\n", "arena bytes", budget.arena_bytes_without, totals.arena_bytes);
+  all += fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", budget.microseconds_without, totals.modelled_us);
+  for (const ComputedAgain& one : computed_again(plan, steps)) {
+    std::string values;
+    for (const ir::NodeId id : one.values) values += (values.empty() ? "" : ", ") + label(plan, id);
+    all += wrapped(fmt::format("  {} again: ", values),
+                   fmt::format("segment {} computes what segment {} did, in {:.1f} us, so that it is not kept from "
+                               "segment {} on.",
+                               one.step, one.before, one.microseconds, one.until));
+  }
+  const KeptMost kept = kept_most(plan, memory, plan.steps.size());
+  if (!kept.slots.empty()) all += fmt::format("  kept during segment {}, where most is:\n", kept.step);
+  for (const Slot& slot : kept.slots) {
+    all += wrapped(fmt::format("    {}: ", label(plan, slot.value)),
+                   fmt::format("{} bytes, read until segment {}; to compute it again would take {:.1f} us and what "
+                               "segment {} reads.",
+                               slot.bytes, slot.read, steps[slot.written].schedule.cost.modelled_us, slot.written));
+  }
+  return all;
+}
+
+nlohmann::ordered_json budget_json(const Plan& plan, const ScheduledKernels& steps, const Memory& memory) {
+  const ArenaBudget& budget = *plan.budget;
+  nlohmann::ordered_json json{{"bytes", budget.bytes},
+                              {"arena_bytes_without", budget.arena_bytes_without},
+                              {"modelled_us_without", budget.microseconds_without}};
+  json["again"] = nlohmann::ordered_json::array();
+  for (const ComputedAgain& one : computed_again(plan, steps)) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::array();
+    for (const ir::NodeId id : one.values) values.push_back(fmt::format("%{}", id));
+    json["again"].push_back(
+        {{"segment", one.step}, {"of", one.before}, {"values", values}, {"modelled_us", one.microseconds}});
+  }
+  json["kept"] = nlohmann::ordered_json::array();
+  if (!budget.graph) return json;
+  for (const Slot& slot : kept_most(plan, memory, plan.steps.size()).slots)
+    json["kept"].push_back({{"value", fmt::format("%{}", slot.value)}, {"bytes", slot.bytes}});
+  return json;
+}
+
 nlohmann::ordered_json memory_json(const Plan& plan, const Memory& memory) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Slot& slot : memory.slots) {
@@ -410,8 +506,9 @@ Result<std::string> to_text(const Plan& plan, const Result<Plan>& unfused, const
   all += totals_text(fused_totals, unfused_totals, measured);
   if (!plan.rewrites.empty()) all += "\nrewrites of the graph\n";
   for (const GraphRewrite& rewrite : plan.rewrites) all += rewrite_block(rewrite);
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) all += segment_text(plan, i, schedules[i], measured);
   VKF_TRY(memory, plan_memory(plan, symbols, schedules));
+  all += budget_text(plan, schedules, memory, fused_totals);
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) all += segment_text(plan, i, schedules[i], measured);
   all += memory_text(plan, memory);
   if (!plan.fusion_boundaries.empty()) all += "\nboundaries\n";
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
@@ -473,6 +570,7 @@ Result<std::string> to_json(const Plan& plan, const Result<Plan>& unfused, const
     json["segments"].push_back(std::move(segment));
   }
   VKF_TRY(memory, plan_memory(plan, symbols, schedules));
+  if (plan.budget) json["memory_budget"] = budget_json(plan, schedules, memory);
   json["memory"] = memory_json(plan, memory);
   json["fusion_boundaries"] = nlohmann::ordered_json::array();
   for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {

@@ -29,6 +29,8 @@ void add_common(CLI::App& command, Common& common) {
       ->delimiter(',');
   command.add_option("--planner", common.planner,
                      "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
+  command.add_option("--memory-budget", common.memory_budget,
+                     "The most bytes that intermediate values may take: NUMBER, or 512MiB");
   command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");
   command.add_option("--dim", common.dims, "The size of a symbolic dimension: NAME=NUMBER");
   command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")

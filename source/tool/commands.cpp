@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -46,6 +47,14 @@ Result<DeviceOptions> device_options(const Common& common) {
   return options;
 }
 
+Result<std::int64_t> memory_budget_of(const Common& common) {
+  if (common.memory_budget.empty()) return 0;
+  const auto budget = parse_limit("memory_budget=" + common.memory_budget);
+  if (!budget || budget->second == 0 || budget->second > std::numeric_limits<std::int64_t>::max())
+    return invalid("'--memory-budget {}' is no number of bytes, as 4096 or 512MiB are.", common.memory_budget);
+  return static_cast<std::int64_t>(budget->second);
+}
+
 Result<CompileOptions> compile_options(const Common& common) {
   CompileOptions options;
   options.numerics = common.strict             ? Numerics::strict
@@ -53,6 +62,8 @@ Result<CompileOptions> compile_options(const Common& common) {
                                                : Numerics::standard;
   options.without = common.without;
   options.planner = common.planner;
+  VKF_TRY(budget, memory_budget_of(common));
+  options.memory_budget = budget;
   return options;
 }
 
@@ -511,6 +522,7 @@ Result<MeasuredTimes> measured(const Common& common, const Device& device, const
   VKF_TRY(inputs, random_inputs(graph, 0, schedule::representative_symbols(graph)));
   VKF_TRY(options, compile_options(common));
   options.planner = "bytes";
+  options.memory_budget = 0;
   options.fusion = false;
   say("Compiling without fusion");
   VKF_TRY(unfused, api::compile_graph(device, graph, options));

@@ -17,6 +17,7 @@ struct Common {
   std::vector<std::string> limits;   ///< NAME=VALUE
   std::vector<std::string> without;  ///< planner passes
   std::string planner = "bytes";
+  std::string memory_budget;  ///< bytes, or empty
   bool strict = false;
   bool f16_accumulation = false;
   std::string cache;               ///< a folder, "off", or empty
@@ -102,5 +103,7 @@ void print_notes(const std::vector<std::string>& notes);
 /// What --device, --disable, --limit and --cache say.
 Result<DeviceOptions> device_options(const Common& common);
 Result<CompileOptions> compile_options(const Common& common);
+/// Bytes; 0: any number.
+Result<std::int64_t> memory_budget_of(const Common& common);
 
 }  // namespace vkfuse::tool

@@ -58,8 +58,9 @@ struct ValidateOptions {
   std::uint64_t seed = 0;
   std::vector<std::string> without;
   std::string planner = "bytes";
-  ModelOptions model;  ///< how models are read
-  NamedInputs inputs;  ///< of a model, or in place of those of a data set; others are random
+  std::int64_t memory_budget = 0;  ///< of intermediate values, in bytes; 0: any number
+  ModelOptions model;              ///< how models are read
+  NamedInputs inputs;              ///< of a model, or in place of those of a data set; others are random
   /// Of a case, from compiling to comparing: the reference samples outputs, and stops, to keep it.
   std::optional<double> time_limit_s;
   /// For tests: may change what a part (0: of a whole model) has stored, before that is looked at.

@@ -59,6 +59,8 @@ Result<ValidateOptions> validate_options(const Common& common, const ValidateCom
   if (command.time_limit_s > 0) options.time_limit_s = command.time_limit_s;
   options.without = common.without;
   options.planner = common.planner;
+  VKF_TRY(budget, memory_budget_of(common));
+  options.memory_budget = budget;
   VKF_TRY(given, read_inputs(command.inputs));
   VKF_TRY(how, model_options(common, given));
   options.model = std::move(how);

@@ -49,6 +49,7 @@ CompileOptions compile_options(const ValidateOptions& options) {
   made.numerics = options.numerics;
   made.without = options.without;
   made.planner = options.fusion ? options.planner : "bytes";
+  made.memory_budget = options.fusion ? options.memory_budget : 0;
   return made;
 }
 

@@ -180,6 +180,9 @@ static void test_options(const vkf_device* device) {
   compile.no_fusion = 1;
   OK(vkf_compile(device, graph, &compile, &program));
   vkf_program_free(program);
+  compile.memory_budget = UINT64_MAX;
+  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "bytes are no memory budget.");
+  compile.memory_budget = 0;
   compile.planner = "guess";
   REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "There is no planner 'guess'");
   compile.planner = "store-all";

@@ -303,6 +303,35 @@ static void test_plans(const vkf_device* device, const vkf_graph* graph, const v
   vkf_string_free(plan);
 }
 
+/* tanh(exp(x)) * exp(x), in 512 bytes of intermediate values and not in 255. */
+static void test_memory_budget(const vkf_device* device) {
+  const vkf_dim shape[2] = {{8, NULL, 0, 0, 0}, {8, NULL, 0, 0, 0}};
+  const vkf_type type = {VKF_F32, shape, 2};
+  vkf_compile_options options = {0};
+  vkf_graph* graph = NULL;
+  vkf_program* program = NULL;
+  vkf_value x, e, pair[2];
+  char* text = NULL;
+  OK(vkf_graph_create("budget", &graph));
+  OK(vkf_input(graph, "x", &type, &x));
+  OK(vkf_apply(graph, &(vkf_op){"exp", NULL, 0}, &x, 1, &e));
+  OK(vkf_apply(graph, &(vkf_op){"tanh", NULL, 0}, &e, 1, &pair[0]));
+  pair[1] = e;
+  OK(vkf_apply(graph, &(vkf_op){"mul", NULL, 0}, pair, 2, &x));
+  OK(vkf_output(graph, "y", x));
+  options.size = sizeof options;
+  options.no_fusion = 1;
+  options.memory_budget = 255;
+  REFUSED(vkf_compile(device, graph, &options, &program), VKF_OUT_OF_MEMORY, "and the memory budget is 255 bytes.");
+  options.memory_budget = 512;
+  OK(vkf_compile(device, graph, &options, &program));
+  OK(vkf_program_explain(program, VKF_STAGE_PLAN, &text));
+  CHECK(strstr(text, "memory budget: 512 bytes for intermediate values") != NULL);
+  vkf_string_free(text);
+  vkf_program_free(program);
+  vkf_graph_free(graph);
+}
+
 static void test_questions(const vkf_device* device, const vkf_program* program) {
   int64_t numbers[2] = {0, 0};
   vkf_sizes_report sizes = {numbers, 2, 0, 0};
@@ -475,6 +504,7 @@ void test_runs(const vkf_device* device) {
   test_host(program);
   test_device_memory(device, program);
   test_questions(device, program);
+  test_memory_budget(device);
   test_times(device, program);
   vkf_program_free(program);
   test_custom(device);

@@ -21,6 +21,7 @@ struct Build {
   bool sorts_scatters = false;                  ///< however few updates there are
   std::optional<CostModel> costs;               ///< that planning counts with; nothing: the device's
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
+  std::int64_t memory_budget = 0;               ///< of intermediate values; 0: any number
 };
 
 Executable compile_graph(const ir::Graph& graph, const Build& how);

@@ -61,6 +61,40 @@ done
 grep -q "There is no planner 'magic'; there are: bytes, store-all, recompute-all, greedy-io." "$files/error" ||
   fail "It says: $(cat "$files/error")"
 
+# A memory budget: what is read at the end is computed again, and the arena is not larger.
+{
+  echo 'graph "chain" {'
+  echo '  %0 = input "x" : f32[64, 64]'
+  for i in $(seq 1 2 15); do
+    echo "  %$i = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %$((i - 1)) %0 : f32[64, 64]"
+    echo "  %$((i + 1)) = tanh %$i : f32[64, 64]"
+  done
+  for i in $(seq 17 30); do
+    [ $((i % 2)) = 1 ] && echo "  %$i = mul %$((i - 1)) %$((32 - i - 1)) : f32[64, 64]" && continue
+    echo "  %$i = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %$((i - 1)) %0 : f32[64, 64]"
+  done
+  echo '  output "y" = %30'
+  echo '}'
+} > "$files/chain.vkf"
+# arena OPTIONS...
+arena() { "$vkfuse" plan "$files/chain.vkf" --format json "$@" | sed -n 's/^  "arena_bytes_fused": \([0-9]*\),/\1/p'; }
+half=$(($(arena) / 2))
+[ "$(arena --memory-budget $half)" -le "$half" ] || fail "The arena is larger than its budget of $half bytes."
+"$vkfuse" plan "$files/chain.vkf" --memory-budget $half --save "$files/plan.json" > "$files/saved.txt"
+grep -q "^memory budget: $half bytes" "$files/saved.txt" && grep -q " again: segment " "$files/saved.txt" ||
+  fail "The plan does not say what is computed again."
+"$vkfuse" plan "$files/chain.vkf" --plan "$files/plan.json" > "$files/loaded.txt"
+cmp "$files/saved.txt" "$files/loaded.txt" || fail "A plan under a budget that is read is not the one that was saved."
+"$vkfuse" validate "$files/chain.vkf" --memory-budget $half > "$files/out" || fail "Within a budget results are wrong."
+"$vkfuse" plan "$files/chain.vkf" --memory-budget 1KiB 2> "$files/error" && fail "A budget of 1 KiB is met."
+grep -q "in the smallest plan that was found, and the memory budget is 1024 bytes.$" "$files/error" ||
+  fail "It says: $(cat "$files/error")"
+for budget in -5 0 much 1.5; do
+  "$vkfuse" plan "$files/chain.vkf" "--memory-budget=$budget" 2> "$files/error" && fail "A budget of $budget is taken."
+  grep -q "'--memory-budget $budget' is no number of bytes, as 4096 or 512MiB are.$" "$files/error" ||
+    fail "It says: $(cat "$files/error")"
+done
+
 # A plan goes to a file and comes back: kernels are those of the planner that made it, and not of the one here.
 "$vkfuse" plan "$files/seed.vkf" --planner store-all --save "$files/plan.json" > "$files/saved.txt"
 "$vkfuse" plan "$files/seed.vkf" --plan "$files/plan.json" > "$files/loaded.txt"

@@ -99,8 +99,11 @@ TEST(PlanFile, TheProgramIsTheSameAndNothingIsPlanned) {
   EXPECT_EQ(check_outputs(graph(), data, run_guarded(again, graph(), data).outputs).wrong, "");
   loaded.planner = "greedy-io";
   EXPECT_EQ(api::compile_graph(device(), graph(), loaded).error().message,
-            "A plan that is given leaves nothing to decide: no planner, and no planner pass to do without, "
-            "can be named beside it.");
+            "A plan that is given leaves nothing to decide: no planner, no planner pass to do without and no memory "
+            "budget can be named beside it.");
+  loaded.planner = "bytes";
+  loaded.memory_budget = 1 << 20;
+  EXPECT_FALSE(api::compile_graph(device(), graph(), loaded).ok());
 }
 
 TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
