@@ -101,7 +101,8 @@ def ours(sizes, batches):
     params = mapped(parameters(sizes), device.array)
     begin = time.perf_counter()
     program = step.compile(params, state, batches[0])
-    print(f"compiled in {time.perf_counter() - begin:.1f} s: {program.kernel_count} kernels", flush=True)
+    took, arena = time.perf_counter() - begin, program.memory()["arena"]
+    print(f"compiled in {took:.1f} s: {program.kernel_count} kernels, values {arena / 1e6:.0f} MB", flush=True)
     times, losses = [], []
     for tokens in batches:
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a training step of ResNet-50 takes, in ms: forward, backward and SGD, products in float16, parameters in float32.
+"""What a training step of ResNet-50 takes, in ms: forward, backward and SGD, products in f16, parameters in f32.
 
     python train_resnet50.py ours|torch|channels-last|eager [--batch 64] [--size 224] [--width 64] [--blocks 3,4,6,3]
         [--without PASS]... [--budget BYTES]
@@ -107,7 +107,8 @@ def ours(sizes, images, labels):
     images, labels = device.array(images), device.array(labels)
     begin = time.perf_counter()
     program = step.compile(params, state, images, labels)
-    print(f"compiled in {time.perf_counter() - begin:.1f} s: {program.kernel_count} kernels", flush=True)
+    took, arena = time.perf_counter() - begin, program.memory()["arena"]
+    print(f"compiled in {took:.1f} s: {program.kernel_count} kernels, values {arena / 1e6:.0f} MB", flush=True)
     times, losses = [], []
     for _ in range(sizes.steps):
         begin = time.perf_counter()

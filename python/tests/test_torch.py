@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.11", reason="PyTorch 2.11 or 
 
 import mapped_memory  # noqa: E402
 import vkfuse.torch  # noqa: E402
-from vkfuse.torch import _bounds, _residency  # noqa: E402
+from vkfuse.torch import _backend, _bounds, _residency  # noqa: E402
 from vkfuse.torch._sizes import Sizes  # noqa: E402
 
 
@@ -143,6 +143,51 @@ def test_attention(how):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     told = vkfuse.torch.explain(lambda *x: attend(*x, **options), *given)
     assert not told.reasons and any("attention" in op for part in told.graphs[0].parts for op in part.ops)
+
+
+def packed_mask(n):
+    """A causal mask of one sequence, as transformers finds out that it is one."""
+    at = torch.arange(n)
+    part = (torch.diff(at, prepend=at[:1] - 1) != 1).cumsum(0)
+    return (at[None] <= at[:, None]) & (part[None] == part[:, None])
+
+
+def test_masks_of_positions_are_known_and_not_kept():
+    def attend(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=packed_mask(q.shape[2]))
+
+    given = [torch.randn(2, 3, 9, 8, requires_grad=True) for _ in range(3)]
+    g, results = torch.randn(2, 3, 9, 8), []
+    for call in (attend, compiled(attend)):
+        made = call(*given)
+        results.append([made, *torch.autograd.grad(made, given, g)])
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    seen: list = []
+    token = _backend.watched.set(seen)
+    try:
+        torch._dynamo.reset()
+        compiled(attend)(*given).sum().backward()
+    finally:
+        _backend.watched.reset(token)
+    forward, backward = ({str(node.target) for node in one.module.graph.nodes} for one in seen)
+    assert not any("cumsum" in target for target in forward | backward)
+    kept = [node.meta["val"].dtype for node in seen[1].placeholders]
+    assert torch.bool not in kept
+
+
+@pytest.mark.parametrize("how", [{}, {"stride": 3}, {"padding": 1, "stride": 2}, {"dilation": 2}, {"ceil_mode": True}])
+def test_gradients_of_pooling(how):
+    def pool(x):
+        return torch.nn.functional.max_pool2d(x * 2, 3, **how)
+
+    x = torch.randint(0, 5, (2, 3, 11, 12)).float().requires_grad_()  # with equal elements
+    expected, told = pool(x), vkfuse.torch.explain(pool, x)
+    g = torch.randn_like(expected)
+    made = compiled(pool)(x)
+    torch.testing.assert_close(made, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(one, x, g)[0] for one in (made, expected)))
+    assert not told.reasons
 
 
 def split(x):

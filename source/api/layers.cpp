@@ -127,8 +127,9 @@ Tensor updated_where(const Tensor& x, const Tensor& positions, const Tensor& upd
   Shape ramp(x.shape().size(), Dim(1));
   ramp[static_cast<std::size_t>(axis)] = x.shape()[static_cast<std::size_t>(axis)];
   const Tensor is_here = eq(positions, Tensor::iota(positions.dtype(), ramp, axis));
-  const Tensor updated =
-      mode == "set" ? updates : api::build_tensor(ops::row(mode), {x, updates}, {x.dtype(), x.shape()}, ir::NoPayload());
+  const Tensor updated = mode == "set"
+                             ? updates
+                             : api::build_tensor(ops::row(mode), {x, updates}, {x.dtype(), x.shape()}, ir::NoPayload());
   return select(is_here, updated, x);
 }
 

@@ -17,7 +17,7 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"decompose",
        [&](const ir::Graph& one) {
          return decompose(one, options.most_scatter_comparisons);
-       }},  // before folding and merging: it makes literals and equal parts
+       }},                               // before folding and merging: it makes literals and equal parts
       {"order_factors", order_factors},  // before dropping: it makes two permutes in a row
       {"drop_identities",
        [&](const ir::Graph& one) {

@@ -25,6 +25,8 @@ PaddedForm gradient_of_words(DType dtype) {
   return {"words", {matmul(slope, words), matmul(slope.transpose(), x)}};
 }
 
+Tensor zeros_of(DType dtype) { return Tensor::scalar(dtype, 0).broadcast_to({37, 201}); }
+
 std::vector<PaddedForm> padded_forms(DType dtype) {
   const Tensor x = argument("x", dtype, {37, 201}), w = argument("w", dtype, {201, 48});
   const Tensor wide = argument("wide", dtype, {48, 201}), bias = argument("bias", dtype, {201});
@@ -34,6 +36,9 @@ std::vector<PaddedForm> padded_forms(DType dtype) {
   forms.push_back({"two layers", {matmul(gelu(matmul(argument("y", dtype, {37, 48}), wide) + bias), w)}});
   forms.push_back({"exponentials", {matmul(exp(matmul(argument("y", dtype, {37, 48}), wide) * 0.01), w)}});
   forms.push_back({"batches", {matmul(relu(matmul(batch, wide)), w), relu(matmul(batch, wide)).sum({1})}});
+  // Rows written into others, which two products read, one of them turned round: PyTorch's gradient of a shifted loss.
+  const Tensor written = zeros_of(dtype).slice_assign(argument("y", dtype, {36, 201}) * 0.1, {0, 0});
+  forms.push_back({"rows written", {matmul(written, w), matmul(written.transpose(), argument("z", dtype, {37, 48}))}});
   const Tensor hidden = matmul(batch, wide) * 0.1;
   forms.push_back({"a result among them", {hidden, hidden.max({2}), hidden.sum({2}), hidden.permute({0, 2, 1}) + 1.0}});
   return forms;

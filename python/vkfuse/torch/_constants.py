@@ -16,7 +16,9 @@ aten = torch.ops.aten
 #: Elements of a value that is looked at; masks that are larger are comparisons of such.
 _MOST_ELEMENTS = 1 << 16
 #: What makes values of nothing, and is left as it is.
-_MAKERS = {aten.full.default, aten.arange.start_step, aten.arange.default, aten.arange.start, aten.scalar_tensor.default}
+_MAKERS = {
+    aten.full.default, aten.scalar_tensor.default, aten.arange.default, aten.arange.start, aten.arange.start_step
+}  # fmt: skip
 
 
 def _is_pure(node: torch.fx.Node) -> bool:
@@ -91,12 +93,13 @@ def _spell(graph: torch.fx.Graph, like: torch.Tensor, progression: tuple[int, in
     size = shape[axis]
     line = add(aten.arange.start_step, (start, start + step * size, step), of)
     ramp = add(aten.view.default, (line, [size if i == axis else 1 for i in range(len(shape))]))
-    return add(aten.clone.default, (add(aten.expand.default, (ramp, shape)),), {"memory_format": torch.contiguous_format})
+    whole = add(aten.expand.default, (ramp, shape))
+    return add(aten.clone.default, (whole,), {"memory_format": torch.contiguous_format})
 
 
 def name_positions(graph: torch.fx.Graph) -> None:
-    """Values of numbers alone that turn out to be one number, or to count, are spelled so: what is compared with them is
-    then known for all positions, however it was computed."""
+    """Values of numbers alone that turn out to be one number, or to count, are spelled so: what is compared with them
+    is then known for all positions, however it was computed."""
     free = without_inputs(graph)
     for node, progression in _progressions(free).items():
         like = node.meta["val"]

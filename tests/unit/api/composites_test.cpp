@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/compare.hpp"
+#include "support/device.hpp"
 #include "support/folder.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -97,6 +99,30 @@ TEST(Composites, RefuseWithOneSentence) {
     EXPECT_NE(said.find(one_case.words), std::string::npos) << said;
     EXPECT_EQ(said.back(), '.') << said;
   }
+}
+
+/// One update a line is a choice for each element, of any mode and of positions that are no element's, too.
+TEST(Composites, ScatterOfOneUpdateALineSearchesForNone) {
+  const std::vector<float> data{1, 2, 3, 4, 5, 6, 7, 8}, given{10, -20};
+  const auto f32s = [](const std::vector<float>& values) { return std::as_bytes(std::span(values)); };
+  const auto made = [&](const std::vector<std::int32_t>& positions, std::string_view mode) {
+    const Tensor x = Tensor::constant(DType::f32, {2, 4}, f32s(data));
+    const Tensor at = Tensor::constant(DType::i32, {2, 1}, std::as_bytes(std::span(positions)));
+    return test::graph_of({scatter_along(x, at, Tensor::constant(DType::f32, {2, 1}, f32s(given)), 1, mode)});
+  };
+  const auto values = [&](const std::vector<std::int32_t>& positions, std::string_view mode) {
+    const ir::Graph graph = made(positions, mode);
+    for (const ir::Node& node : graph.nodes()) EXPECT_NE(node.op->cls, ops::OpClass::scatter) << mode;
+    const std::vector<reference::Request> requests{{graph.outputs()[0].value, {}}};
+    return test::must(reference::evaluate_each(graph, requests, {}))[0].value;
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(values({1, -1}, "set"), (Values{1, 10, 3, 4, 5, 6, 7, -20}));
+  EXPECT_EQ(values({0, 3}, "add"), (Values{11, 2, 3, 4, 5, 6, 7, -12}));
+  EXPECT_EQ(values({3, 0}, "mul"), (Values{1, 2, 3, 40, -100, 6, 7, 8}));
+  EXPECT_EQ(values({-4, 2}, "max"), (Values{10, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(values({2, 1}, "min"), (Values{1, 2, 3, 4, 5, -20, 7, 8}));
+  EXPECT_EQ(values({4, -5}, "set"), (Values{1, 2, 3, 4, 5, 6, 7, 8})) << "there are no such positions";
 }
 
 /// An invalid operand's own error comes out, and nothing is looked at that is not there.

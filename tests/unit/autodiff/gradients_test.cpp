@@ -11,6 +11,7 @@
 #include "api/tensor_node.hpp"
 #include "autodiff/rules.hpp"
 #include "passes/passes.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
 #include "support/gradient_cases.hpp"
@@ -328,6 +329,46 @@ TEST(Gradients, OfAttentionReduceNothingOverScores) {
     EXPECT_EQ(nodes_of("reduce_sum", all, scores), 1);
     EXPECT_EQ(nodes_of("reduce_max", all, scores), 1);
   }
+}
+
+int count_of(const ir::Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                                        [&](const ir::Node& node) { return node.op->name == op; }));
+}
+
+/// The elements that each element of a graph's only product is a sum over.
+std::int64_t summed_in_product(const ir::Graph& graph) {
+  std::int64_t all = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
+    if (dot == nullptr) continue;
+    EXPECT_EQ(all, 0) << "there is another one";
+    all = 1;
+    for (const int axis : dot->contract_a)
+      all *= graph.node(node.operands[0]).type.shape[static_cast<std::size_t>(axis)].size();
+  }
+  return all;
+}
+
+/// Of a convolution with respect to its image: each element is the sum over the taps that reach it, of 3 x 3 with a
+/// step of 2 two along each axis (one of them a zero for every other element), and over the channels.
+TEST(Gradients, OfStridedConvolutionsMultiplyNoZerosBetweenWindows) {
+  const Tensor x = Tensor::input("x", DType::f32, {2, 4, 17, 16}), w = Tensor::input("w", DType::f32, {6, 4, 3, 3});
+  const auto gradient = [&](std::int64_t stride) {
+    const Tensor y = conv(x, w, {.strides = {stride, stride}, .low = {1, 1}, .high = {1, 1}});
+    return graph_of({gradients({y}, {x}, {Tensor::input("g", DType::f32, y.shape())})[0]});
+  };
+  EXPECT_EQ(summed_in_product(gradient(1)), 6 * 3 * 3);
+  EXPECT_EQ(summed_in_product(gradient(2)), 6 * 2 * 2);
+}
+
+/// Of the largest in a window: a sum of a few terms for each element, and no sum over windows in memory.
+TEST(Gradients, OfPoolingAreSumsOfAFewTerms) {
+  const Tensor x = Tensor::input("x", DType::f16, {2, 4, 17, 16});
+  const Tensor y = max_pool(x, {.sizes = {3, 3}, .strides = {2, 2}, .low = {1, 1}, .high = {1, 1}});
+  const ir::Graph graph = graph_of({gradients({y}, {x}, {Tensor::input("g", DType::f16, y.shape())})[0]});
+  EXPECT_EQ(count_of(graph, "reduce_sum"), 0);
+  EXPECT_EQ(count_of(graph, "add"), 2) << "two rows of windows along each axis";
 }
 
 TEST(Gradients, OfDeepGraphsTakeNoStack) {

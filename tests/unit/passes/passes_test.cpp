@@ -308,6 +308,43 @@ TEST(Passes, FactorsStayWhereTheyGainNothing) {
   stays(graph_of({matmul(x, w), dot_general(z, w, {.contract_a = {1}, .contract_b = {1}})}));
 }
 
+/// A product [rows, 32] by [32, columns] whose result is read turned round, and what else reads it.
+std::string turned_product(int rows, int columns, const std::string& more = "") {
+  return fmt::format(
+      "  %0 = input \"a\" : f32[{0}, 32]\n  %1 = input \"b\" : f32[32, {1}]\n"
+      "  %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[{0}, {1}]\n"
+      "  %3 = permute axes=[1, 0] %2 : f32[{1}, {0}]\n  %4 = exp %3 : f32[{1}, {0}]\n  output \"y\" = %4\n{2}",
+      rows, columns, more);
+}
+
+TEST(Passes, FactorsComeInTheOrderThatReadersAskFor) {
+  const auto is_turned = [](const std::string& body) {
+    return after(passes::order_factors, body).find("contract_a=[0] contract_b=[1] %1 %0") != std::string::npos;
+  };
+  EXPECT_TRUE(is_turned(turned_product(32, 16)));
+  EXPECT_TRUE(is_turned(turned_product(8, 16)));
+  EXPECT_FALSE(is_turned(turned_product(4, 16))) << "its rows are shorter than those of the second factor";
+  EXPECT_FALSE(is_turned(turned_product(32, 16, "  %5 = neg %2 : f32[32, 16]\n  output \"z\" = %5\n")))
+      << "another reader asks for the order that there is";
+  EXPECT_TRUE(
+      is_turned(turned_product(32, 16,
+                               "  %5 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %2 : f32[32, 32]\n"
+                               "  output \"z\" = %5\n")))
+      << "a product takes any order";
+}
+
+TEST(Passes, FactorsInAnotherOrderChangeNoValue) {
+  const Tensor a = Tensor::input("a", DType::f32, {3, 5, 2, 24, 7}), b = Tensor::input("b", DType::f32, {2, 7, 9, 3});
+  const DotAxes axes{.contract_a = {4}, .contract_b = {1}, .batch_a = {0, 2}, .batch_b = {3, 0}};
+  const Tensor product = dot_general(a, b, axes);  // [3, 2, 5, 24, 9]
+  const ir::Graph graph = graph_of({product.permute({1, 4, 0, 2, 3}).reshape({2, 9, 3, 120}) + 1.0,
+                                    product.permute({0, 1, 4, 3, 2}).slice(3, 1, 23)});
+  const ir::Graph made = must(passes::order_factors(graph));
+  must(ir::verify(made));
+  EXPECT_NE(ir::print(made), ir::print(graph));
+  expect_same_values(graph, made, data_for({graph, {}, 5, false}), "factors in another order");
+}
+
 /// However short they are.
 Result<ir::Graph> rows_padded(const ir::Graph& graph) {
   VKF_TRY(made, passes::pad_chosen_rows(graph, {0, 100}));
