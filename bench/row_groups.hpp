@@ -18,6 +18,7 @@ std::vector<Row> epilogue_rows();     ///< products with what follows them in a 
 std::vector<Row> mask_rows();         ///< attention whose causal mask is spelled as exporters do
 std::vector<Row> transformer_rows();  ///< one or two layers of a transformer
 std::vector<Row> network_rows();      ///< blocks of convolutional networks
+std::vector<Row> training_rows();     ///< forward, backward and optimiser in one program
 std::vector<Row> planner_rows();      ///< what to store and what to compute again
 std::vector<Row> law_rows();          ///< chains by length; how fast this device computes
 

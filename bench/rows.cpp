@@ -45,8 +45,9 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
 std::span<const Row> rows() {
   static const std::vector<Row> table = [] {
     std::vector<Row> all;
-    for (auto* group : {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, conv_rows,
-                        odd_rows, epilogue_rows, mask_rows, transformer_rows, network_rows, planner_rows, law_rows}) {
+    for (auto* group :
+         {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, conv_rows, odd_rows,
+          epilogue_rows, mask_rows, transformer_rows, network_rows, training_rows, planner_rows, law_rows}) {
       std::vector<Row> some = group();
       std::move(some.begin(), some.end(), std::back_inserter(all));
     }

@@ -176,6 +176,34 @@ def test_masks_of_positions_are_known_and_not_kept():
     assert torch.bool not in kept
 
 
+def test_numbers_that_are_not_known_are_left_alone():
+    calls = []
+
+    @torch.library.custom_op("vkfuse_tests::noise", mutates_args=())
+    def noise(rows: int, columns: int) -> torch.Tensor:
+        calls.append(1)
+        return torch.full((rows, columns), float(len(calls)))
+
+    noise.register_fake(lambda rows, columns: torch.empty(rows, columns))
+    x = torch.randn(4, 6, device="cpu", requires_grad=True)
+    call = compiled(lambda x: x.sin() * torch.ops.vkfuse_tests.noise(4, 6))
+    for _ in range(2):
+        made = call(x)
+        (slope,) = torch.autograd.grad(made.sum(), x)
+        torch.testing.assert_close(made, x.sin() * len(calls))  # it was called once, in the forward pass
+        torch.testing.assert_close(slope, x.cos() * len(calls))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.int64, torch.uint8])
+def test_positions_that_leave_their_dtype(dtype):
+    def count(x):
+        wide = torch.arange(4) * 2**61
+        return x * torch.arange(4, dtype=torch.int32).to(dtype).to(torch.int32) + (wide > 2**62)
+
+    check(count, torch.randn(3, 4))
+    check(lambda x: x + torch.stack([torch.tensor(-(2**63)), torch.tensor(2**63 - 1)]).remainder(7), torch.randn(3, 2))
+
+
 @pytest.mark.parametrize("how", [{}, {"stride": 3}, {"padding": 1, "stride": 2}, {"dilation": 2}, {"ceil_mode": True}])
 def test_gradients_of_pooling(how):
     def pool(x):

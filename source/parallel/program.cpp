@@ -60,6 +60,10 @@ Result<void> check_options(const ParallelOptions& options) {
     return invalid("The timeouts of a program of several ranks are above 0 ms, but {} ms and {} ms are given.",
                    options.timeout.count(), options.compile_timeout.count());
   }
+  if (options.compile.memory_budget != 0) {
+    return unsupported("A memory budget of {} bytes is given, but a program of several ranks is compiled in parts.",
+                       options.compile.memory_budget);
+  }
   if (options.compile.plan.empty()) return {};
   return unsupported("A saved plan of {} bytes is given, but a program of several ranks is compiled in parts.",
                      options.compile.plan.size());

@@ -198,6 +198,7 @@ KernelCostModel::Outcome KernelCostModel::outcome_of(const segment::Segment& seg
   }
   outcome.bytes = schedule->cost.bytes_read + schedule->cost.bytes_read_again + schedule->cost.bytes_written;
   outcome.microseconds = schedule->cost.modelled_us;
+  outcome.spilled = schedule::registers_over(target_, schedule->cost.registers);
   if (!loops->opaque) outcome.over_budget = schedule::over_budget(*loops, *schedule, statements_, target_);
   return outcome;
 }
@@ -286,6 +287,7 @@ OrRefusal<KernelCost> KernelCostModel::operator()(const std::vector<NodeId>& mem
   const Surcharge surcharged = surcharge(kernel_cost.segment);
   kernel_cost.bytes = outcome.bytes + surcharged.bytes;
   kernel_cost.microseconds = outcome.microseconds + surcharged.microseconds;
+  kernel_cost.spilled = outcome.spilled;
   kernel_cost.over_budget = std::move(outcome.over_budget);
   return within_budget(std::move(kernel_cost), members.size());
 }

@@ -19,6 +19,7 @@ struct KernelCost {
   segment::Segment segment;
   std::int64_t bytes = 0;
   double microseconds = 0;  ///< modelled
+  int spilled = 0;          ///< registers of a thread that the device has not, by the estimate
   std::string over_budget;  ///< why a driver would compile it for too long; else empty
 };
 
@@ -31,6 +32,7 @@ struct CostCache::Known {
     std::optional<Refusal> refusal;  ///< its nodes are counted as in the key
     std::int64_t bytes = 0;
     double microseconds = 0;
+    int spilled = 0;
     std::string over_budget;
     int search = 0;  ///< the last one that asked
   };

@@ -178,6 +178,15 @@ bool give_to_producers(const Context& context, const Clusters& clusters, std::sp
   return true;
 }
 
+/// Whether kernels of a change want registers that those before did not: what they read may be less, but threads would
+/// keep what they compute in memory.
+bool spills_more(const Clusters& clusters, const Change& change) {
+  int before = 0, after = 0;
+  for (const ClusterId id : change.clusters) before += clusters[id].kernel_cost.spilled;
+  for (const Cluster& made : change.made) after += made.kernel_cost.spilled;
+  return after > before;
+}
+
 bool try_min_cut(Context& context, Clusters& clusters, ClusterId cluster) {
   constexpr double kRounding = 1.001;  // what may take longer has been tried value by value
   const ReadSelection selection(context, clusters, cluster);
@@ -192,7 +201,8 @@ bool try_min_cut(Context& context, Clusters& clusters, ClusterId cluster) {
   if (!give_to_producers(context, clusters, changed, *reads, owners)) return false;
   auto change = cost_change(context, clusters, std::move(changed), std::move(made));
   if (!change.ok() || change->bytes >= change->bytes_before ||
-      change->microseconds > change->microseconds_before * kRounding || !is_acyclic(clusters, *change))
+      change->microseconds > change->microseconds_before * kRounding || spills_more(clusters, *change) ||
+      !is_acyclic(clusters, *change))
     return false;
   apply(context.scratch, clusters, *std::move(change));
   owners.keep();

@@ -47,9 +47,9 @@ Result<ir::Graph> name_means(const ir::Graph& graph);
 /// of a softmax.
 Result<ir::Graph> unguard_sums(const ir::Graph& graph);
 
-/// Products in the order of factors that their readers ask for: where all of these see an axis of the first factor as
-/// the innermost, it becomes the second.
-Result<ir::Graph> order_factors(const ir::Graph& graph);
+/// Products with the order of operands that their readers ask for: where all of these see an axis of the first operand
+/// as the innermost, it becomes the second.
+Result<ir::Graph> order_dot_operands(const ir::Graph& graph);
 
 /// Constant factors whose rows begin at no multiple of 16 bytes, with the contracted axis as their last where that
 /// makes them begin so. Those of fewer bytes are in a cache whatever their form.

@@ -17,8 +17,8 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"decompose",
        [&](const ir::Graph& one) {
          return decompose(one, options.most_scatter_comparisons);
-       }},                               // before folding and merging: it makes literals and equal parts
-      {"order_factors", order_factors},  // before dropping: it makes two permutes in a row
+       }},                                         // before folding and merging: it makes literals and equal parts
+      {"order_dot_operands", order_dot_operands},  // before dropping: it makes two permutes in a row
       {"drop_identities",
        [&](const ir::Graph& one) {
          return options.identities ? drop_identities(one) : one;

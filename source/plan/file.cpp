@@ -479,6 +479,10 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     plan.steps.push_back({std::move(segment)});
   }
   VKF_CHECK_OK(check_order(plan.graph, plan.steps));
+  const bool is_ordered = plan.budget && plan.budget->graph;
+  if (is_ordered && plan.steps.size() != plan.budget->order.kernels.size())
+    return broken(fmt::format("it has {} segments, and its memory budget an order of {}", plan.steps.size(),
+                              plan.budget->order.kernels.size()));
   VKF_CHECK_OK(check_list(json, "fusion_boundaries"));
   for (const Json& one : json["fusion_boundaries"]) {
     VKF_TRY(fusion_boundary, fusion_boundary_in(one, plan.graph));

@@ -334,7 +334,11 @@ class Search {
   }
 
  private:
-  static constexpr int kMostTurns = 60;
+  /// A turn takes time in proportion to the steps: of long sequences there are fewer.
+  [[nodiscard]] int most_turns() const {
+    constexpr std::size_t kMost = 60, kFewest = 6, kSteps = 24000;
+    return static_cast<int>(std::clamp(kSteps / std::max<std::size_t>(costs_.steps.size(), 1), kFewest, kMost));
+  }
 
   [[nodiscard]] Candidate candidate(StepSequence sequence) const {
     Candidate made;
@@ -355,7 +359,7 @@ class Search {
   /// Until a sequence is within the budget, or none has less above it.
   void follow(Candidate at, Choice choice) {
     note(at);
-    for (int turn = 0; turn < kMostTurns && at.largest > budget_; ++turn) {
+    for (int turn = 0; turn < most_turns() && at.largest > budget_; ++turn) {
       std::vector<Candidate> all = candidates(at);
       const Candidate* best = nullptr;
       for (const Candidate& one : all) {

@@ -278,11 +278,20 @@ class Tuner {
     if (options_.progress) options_.progress(progress_);
   }
 
+  [[nodiscard]] bool takes_more(const Specialization& specialization, std::size_t step,
+                                const schedule::Tuning& tuning) {
+    const auto written = program_.write_planned_kernel(specialization, step, tuning);
+    return !written || written->scheduled.schedule.scratch_bytes > specialization.steps[step].schedule.scratch_bytes;
+  }
+
   /// Nothing: the kernel stays as it is.
   Result<std::optional<schedule::Tuning>> best_of(const Specialization& specialization, std::size_t step) {
     std::vector<schedule::Tuning> tunings =
         schedule::tunings_near(specialization.steps[step].schedule, program_.plan().target.caps);
     for (schedule::Tuning& tuning : tunings) tuning.f16_accumulation = program_.options().tuning.f16_accumulation;
+    // Of a plan that fits a memory budget, schedules that take more memory for partial results are none.
+    if (program_.plan_of(specialization).budget)
+      std::erase_if(tunings, [&](const schedule::Tuning& tuning) { return takes_more(specialization, step, tuning); });
     Context& context = *program_.context();
     store::Store& store = context.opened().store();
     const vulkan::DeviceInfo& info = context.device()->info();

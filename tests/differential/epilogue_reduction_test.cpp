@@ -24,17 +24,18 @@ class ReducedContraction {
   RandomGraph draw() {
     Tensor product = contraction();
     if (random_.chance(60)) product = permuted(product);
+    const Tensor sums = product;
     if (random_.chance(50)) product = elementwise(product);
     std::vector<Tensor> results;
     Tensor reduced = epilogue(reduction(product));
     // A second reduction of the same rows, as a variance beside a mean.
     if (random_.chance(30)) results.push_back(reduction(product * product));
     if (random_.chance(25)) results.push_back(product);
+    // The contraction itself beside what is reduced of it, as a norm's gradient has it.
+    if (random_.chance(25)) results.push_back(elementwise(sums));
     results.insert(results.begin(), reduced);
     RandomGraph made;
-    made.graph = results.size() == 1   ? graph_of({results[0]})
-                 : results.size() == 2 ? graph_of({results[0], results[1]})
-                                       : graph_of({results[0], results[1], results[2]});
+    made.graph = graph_of(results);
     return made;
   }
 

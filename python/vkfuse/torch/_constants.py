@@ -15,6 +15,7 @@ aten = torch.ops.aten
 
 #: Elements of a value that is looked at; masks that are larger are comparisons of such.
 _MOST_ELEMENTS = 1 << 16
+_DTYPES = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 #: What makes values of nothing, and is left as it is.
 _MAKERS = {
     aten.full.default, aten.scalar_tensor.default, aten.arange.default, aten.arange.start, aten.arange.start_step
@@ -22,9 +23,14 @@ _MAKERS = {
 
 
 def _is_pure(node: torch.fx.Node) -> bool:
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+    """Whether a node gives the same for the same operands, as far as that is known: an operator of somebody else's may
+    count its calls, and one that leaves memory as it finds it gives anything."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace not in ("aten", "prims"):
         return False
-    return not {torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output} & set(node.target.tags)
+    if target._schema.is_mutable or "empty" in target._schema.name:
+        return False
+    return not {torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output} & set(target.tags)
 
 
 def without_inputs(graph: torch.fx.Graph) -> dict[torch.fx.Node, None]:
@@ -42,18 +48,21 @@ def without_inputs(graph: torch.fx.Graph) -> dict[torch.fx.Node, None]:
 
 def _progression(value: torch.Tensor) -> tuple[int, int, int] | None:
     """The axis along which the elements are start, start + step, ..., and the same along every other axis; (-1, 0,
-    start) where all are equal. None for other values."""
+    start) where all are equal. None for other values, and for those whose arithmetic might wrap."""
     first = value.reshape(-1)[0]
     if bool((value == first).all()):
         return -1, 0, int(first)
     if value.dtype == torch.bool:
         return None
+    info = torch.iinfo(value.dtype)
     for axis, size in enumerate(value.shape):
         line = value.movedim(axis, -1).reshape(-1, size)
-        step = int(line[0, 1] - line[0, 0]) if size > 1 else 0
-        ramp = first + step * torch.arange(size, dtype=value.dtype, device=value.device)
-        if step != 0 and bool((line == ramp).all()):
-            return axis, step, int(first)
+        start, step = int(first), int(line[0, 1]) - int(first) if size > 1 else 0
+        if step == 0 or not info.min <= start + step * size <= info.max:
+            continue
+        ramp = torch.arange(start, start + step * size, step, dtype=value.dtype, device=value.device)
+        if bool((line == ramp).all()):
+            return axis, step, start
     return None
 
 
@@ -64,8 +73,8 @@ def _progressions(free: dict[torch.fx.Node, None]) -> dict[torch.fx.Node, tuple[
     with _disable_current_modes(), torch.no_grad():
         for node in free:
             value = node.meta["val"]
-            is_small = 0 < value.numel() <= _MOST_ELEMENTS and not value.is_floating_point() and not value.is_complex()
-            if not is_small or any(one not in values for one in node.all_input_nodes):
+            is_known = value.dtype in _DTYPES and value.device.type != "meta"
+            if not (is_known and 0 < value.numel() <= _MOST_ELEMENTS) or any(one not in values for one in node.all_input_nodes):
                 continue
             args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
             values[node] = node.target(*args, **kwargs)
@@ -111,6 +120,23 @@ def name_positions(graph: torch.fx.Graph) -> None:
     graph.eliminate_dead_code()
 
 
+#: What moves elements, beside what PyTorch has among operators on elements.
+_VIEWS = {
+    aten.view.default, aten.reshape.default, aten.expand.default, aten.permute.default, aten.clone.default,
+    aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.alias.default
+}  # fmt: skip
+
+
+def _cheap(free: dict[torch.fx.Node, None]) -> set[torch.fx.Node]:
+    """Those that are computed element by element from positions and numbers: a kernel that reads them does so."""
+    cheap: set[torch.fx.Node] = set()
+    for node in free:
+        known = torch.Tag.pointwise in node.target.tags or node.target in _VIEWS or node.target in _MAKERS
+        if known and all(one in cheap for one in node.all_input_nodes):
+            cheap.add(node)
+    return cheap
+
+
 def _copied(node: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> torch.fx.Node:
     waiting = [node]
     while waiting:
@@ -126,9 +152,9 @@ def _copied(node: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.No
 
 
 def _compute_in_both(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, results: int) -> None:
-    """What the forward graph keeps for the backward one, and the latter can compute from numbers alone, is kept no
-    more."""
-    free = without_inputs(forward.graph)
+    """What the forward graph keeps for the backward one, and the latter can compute from numbers alone as it reads it,
+    is kept no more."""
+    free = _cheap(without_inputs(forward.graph))
     (output,) = forward.graph.find_nodes(op="output")
     kept = list(output.args[0])
     placeholders = {node.name: node for node in backward.graph.find_nodes(op="placeholder")}

@@ -317,32 +317,33 @@ std::string turned_product(int rows, int columns, const std::string& more = "") 
       rows, columns, more);
 }
 
-TEST(Passes, FactorsComeInTheOrderThatReadersAskFor) {
+TEST(Passes, OperandsOfProductsComeInTheOrderThatReadersAskFor) {
   const auto is_turned = [](const std::string& body) {
-    return after(passes::order_factors, body).find("contract_a=[0] contract_b=[1] %1 %0") != std::string::npos;
+    return after(passes::order_dot_operands, body).find("contract_a=[0] contract_b=[1] %1 %0") != std::string::npos;
   };
-  EXPECT_TRUE(is_turned(turned_product(32, 16)));
-  EXPECT_TRUE(is_turned(turned_product(8, 16)));
-  EXPECT_FALSE(is_turned(turned_product(4, 16))) << "its rows are shorter than those of the second factor";
-  EXPECT_FALSE(is_turned(turned_product(32, 16, "  %5 = neg %2 : f32[32, 16]\n  output \"z\" = %5\n")))
+  EXPECT_TRUE(is_turned(turned_product(32, 1024)));
+  EXPECT_TRUE(is_turned(turned_product(8, 4096)));
+  EXPECT_FALSE(is_turned(turned_product(4, 8192))) << "its rows are shorter than those of the second operand";
+  EXPECT_FALSE(is_turned(turned_product(32, 16))) << "it is in a cache";
+  EXPECT_FALSE(is_turned(turned_product(32, 1024, "  %5 = neg %2 : f32[32, 1024]\n  output \"z\" = %5\n")))
       << "another reader asks for the order that there is";
   EXPECT_TRUE(
-      is_turned(turned_product(32, 16,
+      is_turned(turned_product(32, 1024,
                                "  %5 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %2 : f32[32, 32]\n"
                                "  output \"z\" = %5\n")))
       << "a product takes any order";
 }
 
-TEST(Passes, FactorsInAnotherOrderChangeNoValue) {
-  const Tensor a = Tensor::input("a", DType::f32, {3, 5, 2, 24, 7}), b = Tensor::input("b", DType::f32, {2, 7, 9, 3});
+TEST(Passes, OperandsOfProductsInAnotherOrderChangeNoValue) {
+  const Tensor a = Tensor::input("a", DType::f32, {3, 5, 2, 80, 7}), b = Tensor::input("b", DType::f32, {2, 7, 9, 3});
   const DotAxes axes{.contract_a = {4}, .contract_b = {1}, .batch_a = {0, 2}, .batch_b = {3, 0}};
-  const Tensor product = dot_general(a, b, axes);  // [3, 2, 5, 24, 9]
-  const ir::Graph graph = graph_of({product.permute({1, 4, 0, 2, 3}).reshape({2, 9, 3, 120}) + 1.0,
-                                    product.permute({0, 1, 4, 3, 2}).slice(3, 1, 23)});
-  const ir::Graph made = must(passes::order_factors(graph));
+  const Tensor product = dot_general(a, b, axes);  // [3, 2, 5, 80, 9]
+  const ir::Graph graph = graph_of({product.permute({1, 4, 0, 2, 3}).reshape({2, 9, 3, 400}) + 1.0,
+                                    product.permute({0, 1, 4, 3, 2}).slice(3, 1, 79)});
+  const ir::Graph made = must(passes::order_dot_operands(graph));
   must(ir::verify(made));
   EXPECT_NE(ir::print(made), ir::print(graph));
-  expect_same_values(graph, made, data_for({graph, {}, 5, false}), "factors in another order");
+  expect_same_values(graph, made, data_for({graph, {}, 5, false}), "operands in another order");
 }
 
 /// However short they are.

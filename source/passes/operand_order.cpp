@@ -1,4 +1,4 @@
-// Which factor of a product comes first. The axes of the second one are the innermost of the result, and kernels store
+// Which operand of a product comes first. The axes of the second one are the innermost of the result, and kernels store
 // it so; what reads it through a permute that makes an axis of the first one the innermost would read elements that are
 // a row apart. As the gradient of x * w with respect to w, and that of a convolution with respect to its image.
 #include <algorithm>
@@ -24,6 +24,8 @@ using Parts = std::vector<std::vector<Part>>;
 
 /// Elements side by side that are enough for a vector access.
 constexpr std::int64_t kShortRow = 8;
+/// A product of fewer bytes is in a cache however it is read.
+constexpr std::int64_t kLeastBytes = 64 << 10;
 
 /// The parts of `size` elements at the end of `parts`, taken away from there. False where none are so many.
 bool take_last(std::vector<Part>& parts, std::int64_t size, std::vector<Part>& taken) {
@@ -80,12 +82,12 @@ std::optional<Parts> through(const Node& view, const Parts& parts) {
   return made;
 }
 
-/// The axes of a product that are the first factor's alone, and from `end` on the second's.
+/// The axes of a product that are the first operand's alone, and from `end` on the second's.
 struct FirstAxes {
   int begin = 0, end = 0;
 };
 
-/// Whether neighbours of a view lie along axes of the first factor: those of which there are first enough for a row.
+/// Whether neighbours of a view lie along axes of the first operand: those of which there are first enough for a row.
 bool is_along_first(const Parts& parts, FirstAxes of_first) {
   std::int64_t first = 1, other = 1;
   for (auto axis = parts.rbegin(); axis != parts.rend(); ++axis) {
@@ -98,25 +100,27 @@ bool is_along_first(const Parts& parts, FirstAxes of_first) {
   return false;
 }
 
-class FactorOrder {
+class DotOperandOrder {
  public:
-  explicit FactorOrder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
+  explicit DotOperandOrder(const Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
   }
 
-  /// Whether all that reads a product, and has a use for an order of its elements, has an axis of the first factor as
+  /// Whether all that reads a product, and has a use for an order of its elements, has an axis of the first operand as
   /// its innermost.
   [[nodiscard]] bool is_turned(NodeId id) const {
     const auto& dot = std::get<ir::DotPayload>(graph_.node(id).payload);
     const Shape& shape = graph_.node(id).type.shape;
     Parts parts;
+    double bytes = size_of(graph_.node(id).type.dtype);
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       if (shape[axis].is_symbol()) return false;
       parts.push_back({{static_cast<int>(axis), shape[axis].size()}});
+      bytes *= static_cast<double>(shape[axis].size());
     }
-    Votes votes;
+    if (bytes < kLeastBytes) return false;
     const std::size_t of_a = graph_.node(graph_.node(id).operands[0]).type.shape.size() - dot.contract_a.size();
-    count(id, parts, {static_cast<int>(dot.batch_a.size()), static_cast<int>(of_a)}, votes);
+    const Votes votes = votes_on(id, std::move(parts), {static_cast<int>(dot.batch_a.size()), static_cast<int>(of_a)});
     return votes.for_first > 0 && votes.against == 0;
   }
 
@@ -125,24 +129,28 @@ class FactorOrder {
     int for_first = 0, against = 0;
   };
 
-  void count(NodeId id, const Parts& parts, FirstAxes of_first, Votes& votes) const {
-    const auto vote = [&] { ++(is_along_first(parts, of_first) ? votes.for_first : votes.against); };
-    if (is_output_[id]) vote();
-    for (const NodeId reader : users_[id]) {
-      const Node& node = graph_.node(reader);
-      if (node.op->cls == ops::OpClass::contraction) continue;  // which takes any order
-      const bool is_view = node.op->cls == ops::OpClass::view && node.operands[0] == id;
-      if (!is_view) {
-        vote();
-        continue;
-      }
-      const auto inner = through(node, parts);
-      if (inner) {
-        count(reader, *inner, of_first, votes);
-      } else {
-        ++votes.against;
+  /// Of a value that is the product or a view of it: of chains of any length.
+  [[nodiscard]] Votes votes_on(NodeId product, Parts parts, FirstAxes of_first) const {
+    Votes votes;
+    std::vector<std::pair<NodeId, Parts>> open{{product, std::move(parts)}};
+    while (!open.empty()) {
+      const auto [id, seen] = std::move(open.back());
+      open.pop_back();
+      const auto vote = [&, &along = seen] { ++(is_along_first(along, of_first) ? votes.for_first : votes.against); };
+      if (is_output_[id]) vote();
+      for (const NodeId reader : users_[id]) {
+        const Node& node = graph_.node(reader);
+        if (node.op->cls == ops::OpClass::contraction) continue;  // which takes any order
+        if (node.op->cls != ops::OpClass::view || node.operands[0] != id) {
+          vote();
+        } else if (auto inner = through(node, seen)) {
+          open.emplace_back(reader, *std::move(inner));
+        } else {
+          ++votes.against;
+        }
       }
     }
+    return votes;
   }
 
   const Graph& graph_;
@@ -150,7 +158,7 @@ class FactorOrder {
   std::vector<bool> is_output_;
 };
 
-/// The product with its factors the other way round, and its axes as they were.
+/// The product with its operands the other way round, and its axes as they were.
 Result<NodeId> turned(Rewriter& rewriter, const Graph& graph, NodeId id) {
   Node node = graph.node(id);
   auto& dot = std::get<ir::DotPayload>(node.payload);
@@ -171,8 +179,8 @@ Result<NodeId> turned(Rewriter& rewriter, const Graph& graph, NodeId id) {
 
 }  // namespace
 
-Result<Graph> order_factors(const Graph& graph) {
-  const FactorOrder order(graph);
+Result<Graph> order_dot_operands(const Graph& graph) {
+  const DotOperandOrder order(graph);
   Rewriter rewriter(graph);
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (graph.node(id).op->role != ops::Role::dot || !order.is_turned(id)) {
