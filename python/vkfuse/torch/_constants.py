@@ -73,8 +73,8 @@ def _progressions(free: dict[torch.fx.Node, None]) -> dict[torch.fx.Node, tuple[
     with _disable_current_modes(), torch.no_grad():
         for node in free:
             value = node.meta["val"]
-            is_known = value.dtype in _DTYPES and value.device.type != "meta"
-            if not (is_known and 0 < value.numel() <= _MOST_ELEMENTS) or any(one not in values for one in node.all_input_nodes):
+            is_few = value.dtype in _DTYPES and value.device.type != "meta" and 0 < value.numel() <= _MOST_ELEMENTS
+            if not is_few or any(one not in values for one in node.all_input_nodes):
                 continue
             args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
             values[node] = node.target(*args, **kwargs)
