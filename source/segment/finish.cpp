@@ -133,11 +133,18 @@ bool is_computed_from_hoisted(const Loops& loops, const Value& value) {
 
 /// Axes and data of every value, operands first.
 void derive_axes(const ir::Graph& graph, Loops& loops, const std::map<int, ValueId>& numbers) {
-  for (Value& value : loops.values) {
+  std::vector<bool> follows(loops.values.size(),
+                            false);  // a sum over columns, or a contraction: what no row begins with
+  const auto is_after = [&](ValueId id) { return follows[id]; };
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    Value& value = loops.values[id];
     derive_data(value, numbers);
     value.axes = axes_of(loops, value);
     const bool contracts = graph.node(value.node).op->cls == ops::OpClass::contraction;
-    value.hoisted = is_computed_from_hoisted(loops, value) || (value.kind == Value::Kind::nested && !contracts);
+    const bool reduces = value.kind == Value::Kind::reduction || (value.kind == Value::Kind::nested && contracts);
+    follows[id] = reduces || std::any_of(value.operands.begin(), value.operands.end(), is_after);
+    value.hoisted =
+        (is_computed_from_hoisted(loops, value) && !follows[id]) || (value.kind == Value::Kind::nested && !contracts);
     // Every row has a running reduction, even where the rows are equal.
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }

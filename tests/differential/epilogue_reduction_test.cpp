@@ -127,5 +127,21 @@ TEST(EpilogueReductions, RandomReductionsOfContractions) {
   run_random(suite);
 }
 
+/// What is made of a reduction of the product and of one of an input is known when both are, and not before the
+/// product. As the gradient of a sum of two norms, of which one is a product's.
+TEST(EpilogueReductions, BesideReductionsOfOtherRows) {
+  const Tensor product = matmul(Tensor::input("a", DType::f32, {64, 16}), Tensor::input("b", DType::f32, {16, 32}));
+  const Tensor other = Tensor::input("h", DType::f32, {64, 32}), g = Tensor::input("g", DType::f32, {64, 32});
+  const Tensor scale = (other * other).mean({1}).unsqueeze(1) + 1.0;
+  const Tensor centred = product - product.mean({1}).unsqueeze(1);
+  const Tensor slope = (centred * g).sum({1}).unsqueeze(1) * scale * scale;
+  const ir::Graph graph = graph_of({centred + other / scale, slope * centred + other * scale});
+  for (const CostModel& costs : {kFewKernels, kFewBytes}) {
+    Build how;
+    how.costs = costs;
+    compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 3, false}), "two reductions");
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::test
