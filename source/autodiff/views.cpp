@@ -370,7 +370,7 @@ Tensor correlated(const WindowProduct& product, const Window& window, const Wind
   return sums.permute(order);
 }
 
-/// Phases that side_by_side has put together along an axis, as they were before: `axis`, and the one behind it.
+/// Phases that side_by_side has put together along an axis, as they were before: `axis`, and the next one.
 struct Joined {
   Tensor apart;
   int axis = 0;

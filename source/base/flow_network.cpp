@@ -24,7 +24,7 @@ std::vector<std::optional<std::size_t>> FlowNetwork::distances(std::size_t sourc
 }
 
 void FlowNetwork::push_along(const std::vector<std::size_t>& path) {
-  std::int64_t most = kEndless;
+  std::int64_t most = kInfinite;
   for (const std::size_t at : path) most = std::min(most, edges_[at][next_[at]].left);
   for (const std::size_t at : path) {
     Edge& edge = edges_[at][next_[at]];
@@ -63,7 +63,7 @@ void FlowNetwork::push_blocking_flow(std::size_t source, std::size_t sink) {
 }
 
 std::optional<std::vector<bool>> FlowNetwork::cut(std::size_t source, std::size_t sink) {
-  if (distances(source, kEndless)[sink]) return std::nullopt;
+  if (distances(source, kInfinite)[sink]) return std::nullopt;
   for (;;) {
     distance_ = distances(source, 1);
     if (!distance_[sink]) break;

@@ -42,7 +42,7 @@ class ReadSelection {
     const auto is_other = [&](ClusterId cluster) { return cluster != cluster_; };
     const auto& computing = clusters_.computing[id];
     const auto& readers = clusters_.readers[id];
-    if (std::none_of(computing.begin(), computing.end(), is_other)) return FlowNetwork::kEndless;
+    if (std::none_of(computing.begin(), computing.end(), is_other)) return FlowNetwork::kInfinite;
     const bool is_stored = analysis_.is_output[id] || std::any_of(readers.begin(), readers.end(), is_other);
     return is_stored ? bytes : 2 * bytes;
   }
@@ -107,7 +107,7 @@ class ReadSelection {
       for (NodeId operand : analysis_.operands[id]) {
         if (is_for_free(operand)) continue;
         const auto at = std::lower_bound(values.begin(), values.end(), operand) - values.begin();
-        network.connect(2 * static_cast<std::size_t>(at) + 1, place, FlowNetwork::kEndless);
+        network.connect(2 * static_cast<std::size_t>(at) + 1, place, FlowNetwork::kInfinite);
       }
     };
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -115,7 +115,7 @@ class ReadSelection {
       if (may_compute(values[i])) {
         connect_operands(values[i], 2 * i);
       } else {
-        network.connect(source, 2 * i, FlowNetwork::kEndless);
+        network.connect(source, 2 * i, FlowNetwork::kInfinite);
       }
     }
     for (NodeId id : fixed_) connect_operands(id, sink);

@@ -187,7 +187,7 @@ StepSequence without_unread(const StepCosts& costs, StepSequence sequence) {
 class KeptValues {
  public:
   KeptValues(const StepCosts& costs, const StepSequence& sequence, std::size_t position)
-      : costs_(costs), step_place_(costs.steps.size()), value_place_(costs.values.size()) {
+      : costs_(costs), step_vertex_(costs.steps.size()), value_vertex_(costs.values.size()) {
     std::vector<bool> before(costs.steps.size(), false), after = before;
     for (std::size_t at = 0; at <= position; ++at) before[sequence[at]] = true;
     for (std::size_t at = position + 1; at < sequence.size(); ++at) {
@@ -208,21 +208,21 @@ class KeptValues {
     FlowNetwork network(sink + 1);
     for (const std::size_t step : steps_) {
       const double cost = std::min(1 + costs_.steps[step].microseconds * bytes_per_us, 1e15);
-      network.connect(source, *step_place_[step],
-                      costs_.steps[step].once ? FlowNetwork::kEndless : static_cast<std::int64_t>(cost));
+      network.connect(source, *step_vertex_[step],
+                      costs_.steps[step].once ? FlowNetwork::kInfinite : static_cast<std::int64_t>(cost));
       for (const std::size_t value : costs_.steps[step].reads)
-        network.connect(*value_place_[value], *step_place_[step], FlowNetwork::kEndless);
+        network.connect(*value_vertex_[value], *step_vertex_[step], FlowNetwork::kInfinite);
     }
     for (const std::size_t value : values_) {
-      network.connect(*step_place_[costs_.values[value].writer], *value_place_[value],
+      network.connect(*step_vertex_[costs_.values[value].writer], *value_vertex_[value],
                       is_checkpoint[value] ? 0 : costs_.values[value].bytes);
     }
-    for (const std::size_t value : needed_) network.connect(*value_place_[value], sink, FlowNetwork::kEndless);
+    for (const std::size_t value : needed_) network.connect(*value_vertex_[value], sink, FlowNetwork::kInfinite);
     const auto reached = network.cut(source, sink);
     check(reached.has_value(), "every value can be kept");
     std::vector<std::size_t> again;
     for (const std::size_t step : steps_) {
-      if (!(*reached)[*step_place_[step]]) again.push_back(step);
+      if (!(*reached)[*step_vertex_[step]]) again.push_back(step);
     }
     return again;
   }
@@ -234,12 +234,12 @@ class KeptValues {
     while (!open.empty()) {
       const std::size_t value = open.back();
       open.pop_back();
-      if (value_place_[value]) continue;
-      value_place_[value] = steps_.size() + values_.size();
+      if (value_vertex_[value]) continue;
+      value_vertex_[value] = steps_.size() + values_.size();
       values_.push_back(value);
       const std::size_t writer = costs_.values[value].writer;
-      if (step_place_[writer]) continue;
-      step_place_[writer] = steps_.size() + values_.size();
+      if (step_vertex_[writer]) continue;
+      step_vertex_[writer] = steps_.size() + values_.size();
       steps_.push_back(writer);
       open.insert(open.end(), costs_.steps[writer].reads.begin(), costs_.steps[writer].reads.end());
     }
@@ -248,7 +248,7 @@ class KeptValues {
   const StepCosts& costs_;
   std::vector<std::size_t> needed_;          ///< values that were computed before and are read after
   std::vector<std::size_t> values_, steps_;  ///< in what these are computed from
-  std::vector<std::optional<std::size_t>> step_place_, value_place_;  ///< in the network
+  std::vector<std::optional<std::size_t>> step_vertex_, value_vertex_;  ///< in the network
 };
 
 /// Values that divide what runs up to a position into parts of about as much time: all that one part needs of those

@@ -5,7 +5,7 @@
 
 namespace vkfuse::plan {
 
-/// What comes of it: a graph in which every run of a kernel has nodes of its own, and the kernels in running order.
+/// What comes of it: a graph in which every run of a kernel has new nodes, and the kernels in running order.
 struct OrderedSteps {
   ir::Graph graph;
   std::vector<segment::Segment> segments;

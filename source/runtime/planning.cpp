@@ -248,7 +248,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   const bool spares_memory = std::any_of(plan_.rewrites.begin(), plan_.rewrites.end(),
                                          [](const plan::GraphRewrite& rewrite) { return rewrite.spared_bytes > 0; });
   if (spares_memory) planning.largest_product = plan::kLargeProduct;
-  planning.memory_budget = 0;  // what runs again has nodes of its own in this graph already
+  planning.memory_budget = 0;  // the graph has the nodes of what runs again already
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   if (plan_.budget) plan.budget = plan::ArenaBudget{plan_.budget->bytes};
   lowering::LoweringOptions emitting;

@@ -5,6 +5,7 @@
 //   vkfuse-kernels FOLDER PART...     PART: goldens, rows (of the benchmark), random=COUNT, or a .vkf or .onnx file
 //                                     device=FILE: the parts after it are for that device alone, as
 //                                     vkfuse-describe (tests/baseline/describe.cpp) tells of it
+//                                     budget=BYTES: their plans have this memory budget, and what these take is told
 //
 // FOLDER/kernels.jsonl has a line for each graph and target; FOLDER/spirv/HASH.spv are the modules that the lines name.
 // Where the linked shaderc is older than what a kernel uses, and of devices from files always, HASH.glsl is its text.
@@ -92,6 +93,8 @@ class Writer {
   }
   [[nodiscard]] const std::vector<NamedTarget>& targets() const { return targets_; }
 
+  void take_budget(std::int64_t bytes) { planning_.memory_budget = bytes; }
+
   void write(const std::string& name, const ir::Graph& graph) {
     for (const NamedTarget& target : targets_) write_on(name, graph, target);
   }
@@ -117,9 +120,10 @@ class Writer {
  private:
   Result<ordered_json> steps_of(const ir::Graph& graph, const Target& target) {
     VKF_TRY(prepared, passes::run_pipeline(graph));
-    VKF_TRY(plan, plan::make_plan(prepared, target));
+    VKF_TRY(plan, plan::make_plan(prepared, target, planning_));
     const SymbolValues symbols = schedule::representative_symbols(prepared);
     VKF_TRY(scheduled, plan::schedule_all(plan, symbols));
+    if (plan.budget) VKF_CHECK_OK(tell_budget(plan, symbols, scheduled));
     ordered_json steps = ordered_json::array();
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
       const segment::Segment& segment = plan.steps[i].segment;
@@ -147,6 +151,17 @@ class Writer {
       steps.push_back(std::move(step));
     }
     return steps;
+  }
+
+  static Result<void> tell_budget(const plan::Plan& plan, const SymbolValues& symbols,
+                                  const std::vector<plan::ScheduledKernel>& scheduled) {
+    VKF_TRY(memory, plan::plan_memory(plan, symbols, scheduled));
+    double modelled_us = 0;
+    for (const plan::ScheduledKernel& step : scheduled) modelled_us += step.alias ? 0 : step.schedule.cost.modelled_us;
+    std::printf("%s: %lld bytes in %.1f us; without a budget %lld in %.1f\n", plan.graph.name.c_str(),
+                static_cast<long long>(memory.arena_bytes), modelled_us,
+                static_cast<long long>(plan.budget->arena_bytes_without), plan.budget->microseconds_without);
+    return {};
   }
 
   /// How many of the loads and of the stores are planned as accesses of 16 bytes.
@@ -211,6 +226,7 @@ class Writer {
   fs::path folder_;
   std::vector<NamedTarget> targets_ = fabricated_targets();
   bool with_text_ = false;
+  partition::Options planning_;
   std::ofstream lines_;
   std::set<std::string> modules_;
   int written_ = 0;
@@ -249,12 +265,18 @@ void write_random(Writer& writer, std::uint64_t count) {
 }
 
 Result<void> write_part(Writer& writer, const std::string& part) {
-  constexpr std::string_view kRandom = "random=", kDevice = "device=";
+  constexpr std::string_view kRandom = "random=", kDevice = "device=", kBudget = "budget=";
   if (part.starts_with(kDevice)) {
     const fs::path path = part.substr(kDevice.size());
     VKF_TRY(text, tool::read_text(path));
     VKF_TRY(info, parse_device(text));
     writer.take_device({path.stem().string(), target_of(info)});
+  } else if (part.starts_with(kBudget)) {
+    std::int64_t bytes = 0;
+    const char* const end = part.data() + part.size();
+    if (std::from_chars(part.data() + kBudget.size(), end, bytes).ptr != end || bytes < 1)
+      return invalid("'{}' has no number of bytes.", part);
+    writer.take_budget(bytes);
   } else if (part == "goldens") {
     write_goldens(writer);
   } else if (part == "rows") {
@@ -281,8 +303,8 @@ int main(int argc, char** argv) {
   if (words.size() < 2) {
     std::fprintf(
         stderr,
-        "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, device=FILE, or a .vkf or .onnx "
-        "file\n");
+        "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, device=FILE, budget=BYTES, or a .vkf "
+        "or .onnx file\n");
     return 2;
   }
   Writer writer(words[0]);
