@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "api/states.hpp"
+#include "base/mutations.hpp"
 #include "runtime/caps.hpp"
 #include "spirv/compile.hpp"
 
@@ -26,6 +27,32 @@ Result<std::map<std::string, std::string>> tier_sentences(runtime::FeatureTiers&
 
 }  // namespace
 
+namespace api {
+
+void EarlyBytes::set(runtime::EarlyCopy copy) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  copy_ = std::move(copy);
+}
+
+void EarlyBytes::forget() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (VKF_PLANT(early_copy_never_forgotten, true, false)) copy_.reset();
+}
+
+Result<bool> EarlyBytes::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  std::optional<runtime::EarlyCopy> copy;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    copy = copy_;
+  }
+  if (!copy) return false;
+  VKF_CHECK_OK(copy->made.wait());
+  copy->slot->read(offset, bytes);
+  return true;
+}
+
+}  // namespace api
+
 std::uint64_t Buffer::size() const { return state_ ? state_->bytes : 0; }
 
 namespace {
@@ -43,6 +70,7 @@ Result<void> check_window(const Buffer& buffer, std::uint64_t offset, std::size_
 Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
+    state_->may_change();
     VKF_CHECK_OK(state_->context->device()->wait_idle());  // a host program may use the buffer in other ways
     return state_->context->transfer().upload(state_->buffer, state_->offset + offset, bytes);
   });
@@ -51,6 +79,8 @@ Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offse
 Result<void> Buffer::read(std::span<std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
+    VKF_TRY(is_read, state_->early.read(offset, bytes));
+    if (is_read) return {};
     return state_->context->transfer().download(state_->buffer, state_->offset + offset, bytes);
   });
 }

@@ -81,6 +81,7 @@ Result<Buffer> Buffer::part(std::uint64_t offset, std::uint64_t bytes) const {
     if (offset > size() || bytes > size() - offset)
       return invalid("{} bytes from offset {} are no part of a buffer of {} bytes.", bytes, offset, size());
     if (offset == 0 && bytes == size()) return *this;
+    state_->may_change();  // by way of the part
     const std::shared_ptr<vulkan::Device>& device = state_->context->device();
     if (state_->buffer.piece_bytes() != 0)
       return unsupported("A buffer that lies in pieces of {} bytes has no parts.", state_->buffer.piece_bytes());
@@ -122,6 +123,7 @@ Result<ExportedMemory> Buffer::export_memory() const {
   return api::guarded([&]() -> Result<ExportedMemory> {
     if (!state_) return invalid("An empty buffer is exported.");
     VKF_TRY(fd, state_->buffer.export_fd());
+    state_->may_change();
     const bool dedicated = state_->context->device()->memory_export() == vulkan::MemoryExport::dedicated;
     return ExportedMemory{fd, state_->buffer.exported_bytes(), dedicated};
   });
@@ -151,7 +153,8 @@ Result<int> Timeline::export_fd() const {
 }
 
 std::uint64_t Buffer::vulkan_handle() const {
-  // Whoever asks may use it on a queue of their own.
+  // Whoever asks may use it on a queue of their own, or write to it.
+  if (state_) state_->may_change();
   if (state_ && !state_->wait_until_filled()) return 0;
   return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/background.hpp"
 #include "runtime/arena.hpp"
+#include "runtime/early_results.hpp"
 #include "runtime/program.hpp"
 #include "runtime/run_pool.hpp"
 #include "runtime/tune.hpp"
@@ -14,6 +15,24 @@
 
 namespace vkfuse {
 
+namespace api {
+
+/// What a run has copied to the host of a buffer whose bytes it made, for as long as they cannot have changed.
+/// Thread-safe.
+class EarlyBytes {
+ public:
+  void set(runtime::EarlyCopy copy);
+  void forget();
+  /// Waits for the copy and takes bytes of it; false where there is none.
+  Result<bool> read(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<runtime::EarlyCopy> copy_;
+};
+
+}  // namespace api
+
 struct Buffer::State {
   std::shared_ptr<runtime::Context> context;
   vulkan::Buffer buffer;
@@ -21,6 +40,7 @@ struct Buffer::State {
   std::uint64_t offset = 0;                ///< where they begin, in a host's buffer or in another one
   std::shared_ptr<Buffer::State> whole{};  ///< of a part
   vulkan::Submission filled{};             ///< the copy that brought its first bytes
+  api::EarlyBytes early{};                 ///< of a small result
 
   State(std::shared_ptr<runtime::Context> on, vulkan::Buffer memory, std::uint64_t used, std::uint64_t from = 0)
       : context(std::move(on)), buffer(std::move(memory)), bytes(used), offset(from) {}
@@ -36,6 +56,11 @@ struct Buffer::State {
   }
   /// Of the memory, be it a part of another's: what the host and other queues wait for.
   [[nodiscard]] Result<void> wait_until_filled() const { return whole ? whole->wait_until_filled() : filled.wait(); }
+  /// Something may write to it from now on, or to what it is a part of.
+  void may_change() {
+    early.forget();
+    if (whole) whole->may_change();
+  }
 };
 
 struct Device::State {
@@ -56,6 +81,7 @@ struct Submission::State {
   std::vector<runtime::BoundMemory> bound;                        ///< to the program's ports
   std::set<std::string, std::less<>> given_away;                  ///< inputs
   std::map<std::string, Buffer> results;                          ///< outputs in memory that the run allocated
+  std::vector<runtime::EarlyResult> early;                        ///< of these, those that it copies to the host
   std::shared_ptr<const plan::Memory> donated;                    ///< the memory of a run that inputs are given away to
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;

@@ -228,6 +228,7 @@ Result<Tensor> Stream::wrap(const Buffer& buffer, DType dtype, std::vector<std::
     if (static_cast<std::uint64_t>(bytes) > buffer.size())
       return invalid("A tensor of type {} takes {} bytes, but the buffer has {}.", to_text(TensorType{dtype, shape}),
                      bytes, buffer.size());
+    buffer.state()->may_change();  // rows may be appended in place
     auto storage = std::make_shared<api::StreamStorage>();
     storage->buffer = buffer;
     storage->used = buffer.size();  // what is behind the tensor is the caller's

@@ -68,6 +68,7 @@ Result<void> StreamMemory::add(Submission submission) {
 Result<void> StreamMemory::copy(const Buffer& from, const Buffer& to, std::uint64_t to_offset, std::uint64_t bytes) {
   using vulkan::Access;
   if (bytes == 0) return {};
+  to.state()->may_change();
   const auto& device = device_.state()->context->device();
   auto state = std::make_shared<Submission::State>();
   state->buffers = {from.state(), to.state()};

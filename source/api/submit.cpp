@@ -10,9 +10,6 @@ namespace vkfuse {
 
 namespace {
 
-/// Of a run, recorded and submitted before the rest is.
-constexpr std::size_t kFirstKernels = 64;
-
 /// What one submission is made of, until it is recorded.
 class Recorder {
  public:
@@ -31,8 +28,9 @@ class Recorder {
     VKF_TRY(points, points_of_bindings());
     VKF_CHECK_OK(bind());
     if (!program_->context()->self_checks() && replay()) {
-      VKF_TRY(submission, runtime::submit_all(*program_->context()->device(), state_->commands, points));
-      state_->submission = std::move(submission);
+      VKF_TRY(submitted, runtime::submit_all(*program_->context()->device(), state_->commands, points));
+      for (std::size_t part = 0; part < submitted.size(); ++part) note_early(part, submitted[part]);
+      state_->submission = std::move(submitted.back());
       return state_;
     }
     VKF_CHECK_OK(prepare());
@@ -46,7 +44,7 @@ class Recorder {
     VKF_CHECK_OK(prepare());
     // Where the host submits them, no copy of ours comes before.
     for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->wait_until_filled());
-    VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
+    VKF_CHECK_OK(record_part(nullptr, 0, true, host_commands));
     return state_;
   }
 
@@ -66,12 +64,14 @@ class Recorder {
     state_->may_repeat = true;
     state_->spent = spent_;
     state_->donated = std::move(run->donated);
+    state_->early = std::move(run->early);
     for (const auto& [name, result] : run->results) {
       auto buffer = std::static_pointer_cast<Buffer::State>(result);
       state_->buffers.push_back(buffer);
       state_->outputs[name] = state_->results[name] = Buffer(std::move(buffer));
     }
     if (state_->donated) name_results_in_inputs(*state_->donated);
+    for (const auto& one : state_->outputs) one.second.state()->may_change();
     return true;
   }
 
@@ -173,13 +173,17 @@ class Recorder {
     for (ir::NodeId id : program_->inputs()) {
       const Buffer given = buffer_of(bindings_.inputs, api::input_name(graph_, id));
       VKF_CHECK_OK(bind_one("input", api::input_name(graph_, id), id, given));
+      if (bindings_.donated.count(api::input_name(graph_, id)) != 0) given.state()->may_change();
       note_bound(given);
     }
     for (const ir::Output& output : graph_.outputs()) {
       const Buffer given = buffer_of(bindings_.outputs, output.name);
       const bool free = given.state() == nullptr && !bindings_.donated.empty();
       if (ranges_.count(output.value) == 0 && !free) VKF_CHECK_OK(bind_one("output", output.name, output.value, given));
-      if (given.state() != nullptr) state_->outputs[output.name] = given;
+      if (given.state() != nullptr) {
+        given.state()->may_change();
+        state_->outputs[output.name] = given;
+      }
       note_bound(given);
     }
     state_->given_away = bindings_.donated;
@@ -258,11 +262,49 @@ class Recorder {
     return {};
   }
 
-  /// The first kernels of many as a part of their own: the device has something to do while the others are recorded.
-  static std::vector<runtime::Part> begun_early(runtime::Part run) {
-    if (run.size() < 2 * kFirstKernels) return {std::move(run)};
-    const auto rest = run.begin() + static_cast<std::ptrdiff_t>(kFirstKernels);
-    return {runtime::Part(run.begin(), rest), runtime::Part(rest, run.end())};
+  /// Small results in memory that the run allocated.
+  [[nodiscard]] std::vector<ir::NodeId> small_results() const {
+    std::vector<ir::NodeId> small;
+    for (const ir::Output& output : graph_.outputs()) {
+      const auto result = state_->results.find(output.name);
+      if (result != state_->results.end() && result->second.size() <= runtime::ReadbackSlots::kSlotBytes)
+        small.push_back(output.value);
+    }
+    return small;
+  }
+
+  /// What has run before fails no more while it is recorded; and what waits for somebody may wait long.
+  [[nodiscard]] std::vector<runtime::EarlyPart> early_parts(const std::vector<runtime::Part>& run,
+                                                            bool may_begin_early) const {
+    const plan::Plan& plan = program_->plan_of(*state_->specialization);
+    if (may_begin_early && !program_->context()->self_checks()) return runtime::cut_early(plan, run, small_results());
+    std::vector<runtime::EarlyPart> parts;
+    for (const runtime::Part& part : run) parts.push_back({part, {}});
+    return parts;
+  }
+
+  /// Copies results that are complete to the host, at the end of a part.
+  void record_early(vulkan::CommandBuffer& commands, std::size_t part, const std::vector<ir::NodeId>& complete) {
+    using vulkan::Access;
+    if (complete.empty()) return;
+    commands.barrier(Access::compute, Access::transfer);
+    for (const ir::Output& output : graph_.outputs()) {
+      if (std::find(complete.begin(), complete.end(), output.value) == complete.end()) continue;
+      auto slot = program_->context()->take_readback_slot();
+      if (!slot) break;
+      const Buffer::State& result = *state_->results.at(output.name).state();
+      const std::uint64_t bytes = result.bytes;
+      if (bytes > 0) commands.copy({&result.buffer, result.offset, bytes}, slot->range(bytes));
+      state_->early.push_back({part, output.name, std::move(slot)});
+    }
+    commands.barrier(Access::transfer, Access::host);
+  }
+
+  /// A part is submitted: its results are on the host when it has ended.
+  void note_early(std::size_t part, const vulkan::Submission& submission) {
+    for (const runtime::EarlyResult& one : state_->early) {
+      if (one.part == part) state_->results.at(one.output).state()->early.set({one.slot, submission});
+    }
   }
 
   Result<void> submit_parts(const vulkan::SubmissionPoints& points) {
@@ -275,18 +317,18 @@ class Recorder {
       VKF_TRY(clock, vulkan::TimestampPool::create(device, 2));
       state_->clock = std::move(clock);
     }
-    std::vector<runtime::Part> parts = program_->parts(specialization);
-    const bool is_whole = parts.size() == 1;
-    // What has run before fails no more while it is recorded; and what waits for somebody may wait long.
-    if (is_whole && measured > 0 && points.wait_for.empty()) parts = begun_early(std::move(parts[0]));
-    for (const runtime::Part& part : parts) {
-      const bool first = &part == &parts.front(), last = &part == &parts.back();
-      VKF_CHECK_OK(record_part(&part, first, last));
+    const std::vector<runtime::Part> run = program_->parts(specialization);
+    const bool is_whole = run.size() == 1;
+    const std::vector<runtime::EarlyPart> parts = early_parts(run, measured > 0 && points.wait_for.empty());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const bool first = i == 0, last = i + 1 == parts.size();
+      VKF_CHECK_OK(record_part(&parts[i], i, last));
       vulkan::SubmissionPoints of_part;
       if (first) of_part.wait_for = points.wait_for;
       if (last) of_part.signal = points.signal;
       const vulkan::CommandBuffer* one = &state_->commands.back();
       VKF_TRY(submission, device->submit(std::span(&one, 1), of_part));
+      note_early(i, submission);
       state_->submission = std::move(submission);  // waited for, whatever becomes of the next parts
     }
     state_->may_repeat = is_whole && !state_->clock;
@@ -294,8 +336,10 @@ class Recorder {
   }
 
   /// The whole run if no part is given.
-  Result<void> record_part(const runtime::Part* part, bool first, bool last, void* host_commands = nullptr) {
+  Result<void> record_part(const runtime::EarlyPart* part, std::size_t index, bool last,
+                           void* host_commands = nullptr) {
     using vulkan::Access;
+    const bool first = index == 0;
     const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
     VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands)
                                                : vulkan::CommandBuffer::create(device));
@@ -309,7 +353,8 @@ class Recorder {
       commands.write_timestamp(*state_->clock, 0);
     }
     VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->specialization, ranges_)
-                                 : program_->record_part(commands, *state_->specialization, ranges_, *part));
+                                 : program_->record_part(commands, *state_->specialization, ranges_, part->kernels));
+    if (part != nullptr) record_early(commands, index, part->complete);
     if (last && state_->clock) commands.write_timestamp(*state_->clock, 1);
     // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
     const auto readers = Access::transfer | Access::host;
@@ -361,7 +406,7 @@ Submission::State::~State() {
   if (!done) return;
   note_time();
   if (!spent) return;
-  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}, {}, {}, {}};
+  runtime::SpentRun run{std::move(arena), specialization, donated, {}, {}, {}, {}, {}, {}};
   std::uint64_t kept = 0;
   for (const auto& [name, result] : results) kept += result.size();
   if (may_repeat && submission.value() > 0 && kept <= kMostKeptResults) {
@@ -371,6 +416,7 @@ Submission::State::~State() {
     run.bound = std::move(bound);
     run.given_away = std::move(given_away);
     for (auto& [name, result] : results) run.results.emplace(name, result.state());
+    run.early = std::move(early);
     run.commands = std::move(commands);
   }
   results.clear();

@@ -75,6 +75,7 @@
   X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                     \
   X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                              \
   X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                        \
+  X(early_copy_never_forgotten, unit, "ChangedResults.*")                                    \
   X(plan_of_representative_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                 \
   X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                 \
   X(views_never_stored, unit, "Partition.ViewsAreStored*")                                   \

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/early_results.hpp"
 #include "runtime/program.hpp"
 
 namespace vkfuse::runtime {
@@ -43,6 +44,7 @@ struct SpentRun {
   std::set<std::string, std::less<>> given_away;
   /// Results in memory that the run allocated, by output: it is a result again once nobody else has it.
   std::map<std::string, std::shared_ptr<void>> results;
+  std::vector<EarlyResult> early;  ///< of these, those that the commands copy to the host
   std::vector<vulkan::CommandBuffer> commands;
 };
 

@@ -153,4 +153,11 @@ Result<std::shared_ptr<Context>> Context::over(const std::shared_ptr<vulkan::Dev
   return std::shared_ptr<Context>(new Context(device, index, caps, options, memory));
 }
 
+std::shared_ptr<const ReadbackSlots::Slot> Context::take_readback_slot() {
+  std::call_once(made_slots_, [&] {
+    if (auto made = ReadbackSlots::create(device())) slots_ = *std::move(made);
+  });
+  return slots_ ? ReadbackSlots::take(slots_) : nullptr;
+}
+
 }  // namespace vkfuse::runtime

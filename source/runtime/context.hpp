@@ -11,6 +11,7 @@
 #include "runtime/kernel_cache.hpp"
 #include "runtime/memory_budget.hpp"
 #include "runtime/open_device.hpp"
+#include "runtime/readback_slots.hpp"
 #include "runtime/stoppable_mutex.hpp"
 
 namespace vkfuse::runtime {
@@ -41,6 +42,8 @@ class Context {
   /// Device memory for `bytes`, in pieces of `each` where that is above 0 and below: a spare buffer or a new one.
   Result<vulkan::Buffer> make_buffer(std::uint64_t bytes, std::uint64_t each);
   [[nodiscard]] Constants& constants() { return constants_; }
+  /// Memory of the host for a small result; null where there is none left.
+  std::shared_ptr<const ReadbackSlots::Slot> take_readback_slot();
   /// Of those who measure schedules in the background.
   [[nodiscard]] StoppableMutex& searches() { return searches_; }
 
@@ -62,6 +65,8 @@ class Context {
   MemoryBudget memory_;
   Constants constants_;
   StoppableMutex searches_;
+  std::once_flag made_slots_;
+  std::shared_ptr<ReadbackSlots> slots_;  ///< null before the first is taken, and where the host has no memory
   bool self_checks_ = false;
   std::atomic<std::size_t> poisoned_runs_ = 0;
 };

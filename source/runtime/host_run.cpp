@@ -6,9 +6,10 @@
 
 namespace vkfuse::runtime {
 
-Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts,
-                                      const vulkan::SubmissionPoints& points) {
-  vulkan::Submission last;
+Result<std::vector<vulkan::Submission>> submit_all(vulkan::Device& device,
+                                                   const std::vector<vulkan::CommandBuffer>& parts,
+                                                   const vulkan::SubmissionPoints& points) {
+  std::vector<vulkan::Submission> submitted;
   for (const vulkan::CommandBuffer& part : parts) {
     const vulkan::CommandBuffer* one = &part;
     vulkan::SubmissionPoints of_part;
@@ -16,12 +17,12 @@ Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<
     if (one == &parts.back()) of_part.signal = points.signal;
     auto submission = device.submit(std::span(&one, 1), of_part);
     if (!submission) {
-      static_cast<void>(last.wait());  // the caller frees what the parts before use
-      return submission;
+      if (!submitted.empty()) static_cast<void>(submitted.back().wait());  // the caller frees what these parts use
+      return std::move(submission).error();
     }
-    last = *std::move(submission);
+    submitted.push_back(*std::move(submission));
   }
-  return last;
+  return submitted;
 }
 
 Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports) {
@@ -178,8 +179,8 @@ Result<void> HostRun::poison(std::uint32_t word) const {
 
 Result<void> HostRun::run_once() {
   const auto start = std::chrono::steady_clock::now();
-  VKF_TRY(submission, submit_all(*program_->context()->device(), commands_));
-  VKF_CHECK_OK(specialization_->pace.wait_for(submission));
+  VKF_TRY(submitted, submit_all(*program_->context()->device(), commands_));
+  VKF_CHECK_OK(specialization_->pace.wait_for(submitted.back()));
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const bool first = !std::exchange(ran_, true) && specialization_->pace.shortest_us == 0;
   if (tells_pace(us, first, specialization_->modelled_us(), program_->options().longest_submission_us))

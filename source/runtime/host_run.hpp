@@ -6,10 +6,11 @@
 
 namespace vkfuse::runtime {
 
-/// A run's submissions, one after the other; the last one's submission.
-/// The first part waits for what the points name, the last one signals what they name.
-Result<vulkan::Submission> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts,
-                                      const vulkan::SubmissionPoints& points = {});
+/// Submits the parts of a run one after the other. The first part waits for what the points name, the last one signals
+/// what they name.
+Result<std::vector<vulkan::Submission>> submit_all(vulkan::Device& device,
+                                                   const std::vector<vulkan::CommandBuffer>& parts,
+                                                   const vulkan::SubmissionPoints& points = {});
 
 /// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the
 /// runs leave in the buffers is what so many runs leave there.

@@ -1,0 +1,131 @@
+// Small results that are read while the rest of their run is still being computed.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "support/compare.hpp"
+#include "unit/runtime/watched_device.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+constexpr std::int64_t kElements = std::int64_t{1} << 17;
+
+Buffer uploaded(const Device& device, std::span<const float> elements) {
+  Buffer buffer = must(device.allocate(elements.size_bytes()));
+  must(buffer.write(std::as_bytes(elements)));
+  return buffer;
+}
+
+float number_in(const Buffer& buffer) {
+  float value = 0;
+  must(buffer.read(std::as_writable_bytes(std::span(&value, 1))));
+  return value;
+}
+
+/// A step whose loss, twice the first element, is known long before `after`, the input plus the number of kernels.
+Executable long_step(const Device& device, int kernels) {
+  const Tensor w = Tensor::input("w", DType::f32, {kElements});
+  Tensor after = w;
+  CompileOptions options;
+  options.fusion = false;
+  options.output_names = {"loss", "middle", "after"};
+  Tensor loss = w.slice(0, 0, 1) * 2.0F, middle = loss;
+  for (int i = 0; i < kernels; ++i) {
+    after = after + 1.0F;
+    if (i == kernels / 4) middle = after.slice(0, 0, 1) * 3.0F;
+  }
+  return must(compile(device, {loss.reshape({}), middle.reshape({}), after}, options));
+}
+
+struct LongStep {
+  explicit LongStep(const Device& on, int count = 200)
+      : device(on), kernels(count), program(long_step(on, count)), data(kElements, 0.0F) {
+    w = uploaded(on, data);
+  }
+  Submission step() {
+    Bindings bindings;
+    bindings.inputs["w"] = w;
+    bindings.donated = {"w"};
+    Submission submission = must(program.submit(bindings));
+    w = submission.outputs().at("after");
+    return submission;
+  }
+
+  const Device& device;
+  int kernels;
+  Executable program;
+  std::vector<float> data;
+  Buffer w;
+};
+
+TEST(EarlyResults, AreReadBeforeTheRunHasEnded) {
+  for (const Memory memory : {Memory::as_it_is, Memory::apart}) {
+    const WatchedDevice watched({}, memory);
+    LongStep steps(watched.device());
+    const auto per_step = static_cast<float>(steps.kernels);
+    must(steps.step().wait());  // how long it takes is measured
+    for (int i = 1; i < 6; ++i) {
+      const Submission submission = steps.step();
+      const float before = per_step * static_cast<float>(i);
+      EXPECT_EQ(number_in(submission.outputs().at("loss")), 2 * before) << i;
+      EXPECT_FALSE(submission.done()) << i;
+      EXPECT_EQ(number_in(submission.outputs().at("middle")), 3 * (before + per_step / 4 + 1)) << i;
+      EXPECT_FALSE(submission.done()) << i;
+      EXPECT_EQ(number_in(steps.w), before + per_step) << i;
+    }
+  }
+}
+
+TEST(EarlyResults, OfRunsInARowAreEachTheirOwn) {
+  const WatchedDevice watched;
+  LongStep steps(watched.device());
+  must(steps.step().wait());
+  std::vector<Buffer> losses;
+  for (int i = 1; i < 30; ++i) losses.push_back(steps.step().outputs().at("loss"));  // more than there are slots for
+  for (int i = 1; i < 30; ++i)
+    EXPECT_EQ(number_in(losses[static_cast<std::size_t>(i - 1)]), 2.0F * static_cast<float>(i * steps.kernels)) << i;
+}
+
+class ChangedResults : public testing::Test {
+ protected:
+  void SetUp() override {
+    must(steps_.step().wait());
+    loss_ = steps_.step().outputs().at("loss");
+    ASSERT_EQ(number_in(loss_), 2.0F * static_cast<float>(steps_.kernels));
+  }
+  WatchedDevice watched_;
+  LongStep steps_{watched_.device(), 140};
+  Buffer loss_;
+};
+
+TEST_F(ChangedResults, AreWhatTheHostHasWritten) {
+  const float other = 17.0F;
+  must(loss_.write(std::as_bytes(std::span(&other, 1))));
+  EXPECT_EQ(number_in(loss_), 17.0F);
+}
+
+TEST_F(ChangedResults, AreWhatAnotherRunStores) {
+  const Tensor x = Tensor::input("x", DType::f32, {});
+  const Executable program = must(compile(watched_.device(), {x + 1.0F}, CompileOptions()));
+  const float four = 4.0F;
+  Bindings bindings;
+  bindings.inputs["x"] = uploaded(watched_.device(), std::span(&four, 1));
+  bindings.outputs["y"] = loss_;
+  must(must(program.submit(bindings)).wait());
+  EXPECT_EQ(number_in(loss_), 5.0F);
+}
+
+TEST_F(ChangedResults, AreWhatARunThatTheyAreDonatedToStores) {
+  const Tensor x = Tensor::input("x", DType::f32, {});
+  const Executable program = must(compile(watched_.device(), {x + 1.0F}, CompileOptions()));
+  Bindings bindings;
+  bindings.inputs["x"] = loss_;
+  bindings.donated = {"x"};
+  const Submission submission = must(program.submit(bindings));
+  ASSERT_EQ(submission.outputs().at("y").state(), loss_.state());
+  EXPECT_EQ(number_in(loss_), 2.0F * static_cast<float>(steps_.kernels) + 1.0F);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
