@@ -181,6 +181,8 @@ class Emitter {
   /// (plan::reads_own_place decides, and more strictly). SPIR-V lets compilers take memory of different names for
   /// different memory where nothing says Aliased.
   [[nodiscard]] bool may_alias(const Binding& binding) const;
+  /// Whether a result may replace what is read though others are computed from it, too: schedule::replaces_input.
+  [[nodiscard]] bool is_replaced(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
   Result<RelocatableKernel> finish(const Code& summary, std::int64_t groups, std::int64_t groups_x);
   /// The only kernel, of as many workgroups as the schedule says.

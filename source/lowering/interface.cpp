@@ -8,6 +8,7 @@
 #include "lowering/names.hpp"
 #include "ops/prelude.hpp"
 #include "schedule/access.hpp"
+#include "schedule/in_place.hpp"
 #include "schedule/traffic.hpp"
 
 namespace vkfuse::lowering {
@@ -164,6 +165,13 @@ bool Emitter::may_alias(const Binding& binding) const {
   return false;
 }
 
+bool Emitter::is_replaced(const Binding& binding) const {
+  if (!may_alias(binding) || loops_.stores.size() < 2) return false;
+  return std::any_of(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& store) {
+    return schedule::replaces_input(graph_, loops_, schedule_, binding.value, store.node);
+  });
+}
+
 int Emitter::sub32_bytes(const Binding& binding) const {
   const bool value = binding.store && !binding.scratch && !binding.half;
   return value && schedule::stores_sub32(graph_, loops_, target_, schedule_, binding.value)
@@ -200,7 +208,7 @@ Code Emitter::value_buffer(const Binding& binding, std::size_t number, bool comm
   const std::string_view word = narrow == 0   ? word_type(buffer_bytes(binding.value))
                                 : narrow == 2 ? "uint16_t"
                                               : "uint8_t";
-  const std::string_view access = !binding.store ? "readonly " : joins ? "" : "writeonly ";
+  const std::string_view access = binding.store ? (joins ? "" : "writeonly ") : is_replaced(binding) ? "" : "readonly ";
   const Code comment =
       comments ? code("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "";
   return code("{}{}buffer Buffer{} {{ {} w[]; }} {};{}", may_alias(binding) ? "ALIASED " : "", access, number, word,

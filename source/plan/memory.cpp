@@ -4,6 +4,7 @@
 
 #include "base/mutations.hpp"
 #include "plan/plan.hpp"
+#include "schedule/in_place.hpp"
 
 namespace vkfuse::plan {
 
@@ -27,26 +28,23 @@ std::optional<bool> updates_in_place(const segment::Loops& loops, ir::NodeId rea
 
 }  // namespace
 
-bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
+bool reads_own_place(const Plan& plan, const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here,
+                     ir::NodeId stored_here) {
   const ScheduledKernel& step = steps[number];
   const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
   if (step.schedule.reads_of_others || step.loops.opaque) return false;
-  // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
-  // other, and NVIDIA's does so whatever the module says of aliases.
+  // Nothing else is made of what is read, unless it is an input that is replaced: a driver's compiler may store before
+  // it loads where one does not need the other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
   if (const auto replaced = updates_in_place(loops, read, stored)) return *replaced;
   const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(),
                                  [&](const segment::Store& store) { return store.node == stored; });
-  std::vector<bool> reaches(alone ? 0 : loops.values.size(), false);
-  for (segment::ValueId id = 0; id < reaches.size(); ++id) {
-    const segment::Value& value = loops.values[id];
-    const auto reached = [&](segment::ValueId other) { return reaches[other]; };
-    reaches[id] = (value.kind == segment::Value::Kind::load && value.node == read) ||
-                  std::any_of(value.operands.begin(), value.operands.end(), reached) ||
-                  std::any_of(value.data.begin(), value.data.end(), reached);
-  }
-  for (const segment::Store& store : loops.stores) {
-    if (VKF_PLANT(over_what_others_read, store.node != stored && reaches[store.value], false)) return false;
+  if (!alone && !schedule::replaces_input(plan.graph, loops, step.schedule, read, stored)) {
+    const std::vector<bool> reached = schedule::computed_from(loops, read);
+    const bool others_read = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+      return store.node != stored && reached[store.value];
+    });
+    if (VKF_PLANT(over_what_others_read, others_read, false)) return false;
   }
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
     if (value.kind != segment::Value::Kind::load || value.node != read) return true;
@@ -95,7 +93,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
 /// Whether the step that writes a value may write it over what it reads.
 bool replaces(const Plan& plan, const ScheduledKernels& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
   return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) &&
-         reads_own_place(steps, step, read, value);
+         reads_own_place(plan, steps, step, read, value);
 }
 
 /// Steps that need no barrier between them and would need one if the later wrote over what both read.

@@ -245,7 +245,8 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
 
 /// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all
 /// of its own.
-bool reads_own_place(const ScheduledKernels& steps, std::size_t step, ir::NodeId read, ir::NodeId stored);
+bool reads_own_place(const Plan& plan, const ScheduledKernels& steps, std::size_t step, ir::NodeId read,
+                     ir::NodeId stored);
 
 /// What one run does, all kernels together.
 struct Totals {

@@ -32,7 +32,7 @@ Result<std::string> difference(const Requested& requested, std::span<const std::
     const spirv::Binding& binding = found->bindings[i];
     if (binding.binding != i || binding.set != 0 || binding.is_uniform)
       return std::string("buffers are bound in the order lowering recorded");
-    if (requested.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
+    if (requested.stores[i] && binding.readonly) return std::string("what is stored to is not readonly");
   }
   if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
   return std::string();

@@ -65,7 +65,7 @@ class SharingCheck {
 
   /// Whether the step that stores a value reads the same bytes at the same place, and no others of them.
   [[nodiscard]] bool reads_same_place(std::size_t step, ir::NodeId stored, ir::NodeId read) const {
-    return plan::reads_own_place(specialization_.steps, step, read, stored) &&
+    return plan::reads_own_place(program_.plan_of(specialization_), specialization_.steps, step, read, stored) &&
            ranges_.at(stored).offset == ranges_.at(read).offset &&
            size_of(graph_.node(stored).type.dtype) == size_of(graph_.node(read).type.dtype);
   }

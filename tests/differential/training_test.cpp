@@ -104,16 +104,22 @@ Buffer uploaded(const std::vector<float>& elements) {
 
 enum class Memory { own, donated };
 
-/// All parameters and states after some steps: in buffers of their own, or in those that the inputs give away.
-std::map<std::string, std::vector<std::byte>> trained(const Executable& program, int steps, Memory memory) {
+/// The bytes of parameters and states, by name.
+using Checkpoint = std::map<std::string, std::vector<std::byte>>;
+
+/// The checkpoint after some steps: in buffers of their own, or in those that the inputs give away. It begins with one,
+/// or with the same numbers as ever where that is empty.
+Checkpoint trained(const Executable& program, int steps, Memory memory, const Checkpoint& from = {}) {
   Buffers values, fixed;
-  std::map<std::string, std::vector<std::byte>> all;
+  Checkpoint all;
   for (const Port& port : program.inputs()) {
     std::size_t count = 1;
     for (const Dim& dim : port.shape) count *= static_cast<std::size_t>(dim.size());
     const bool is_fixed = port.name == "x" || port.name == "rate" || port.name == "count";
     (is_fixed ? fixed : values).emplace(port.name, uploaded(drawn(port.name, count)));
-    if (!is_fixed) all[port.name].resize(count * sizeof(float));
+    if (is_fixed) continue;
+    all[port.name].resize(count * sizeof(float));
+    if (!from.empty()) must(values.at(port.name).write(from.at(port.name)));
   }
   for (int i = 0; i < steps; ++i) {
     Bindings bindings{.inputs = values};
@@ -141,6 +147,18 @@ TEST(Training, StepsGiveTheSameBitsTwiceAndInDonatedBuffers) {
   EXPECT_EQ(once, trained(program, 6, Memory::own));
   EXPECT_EQ(once, trained(program, 6, Memory::donated));
   EXPECT_NE(once, trained(program, 5, Memory::own));
+}
+
+TEST(Training, StoppedAndResumedGivesTheSameBits) {
+  const Step step(Kind::adamw, DType::f32);
+  CompileOptions options;
+  options.output_names = step.names;
+  const auto compiled = [&] { return must(compile(device(), step.outputs, options)); };
+  for (const Memory memory : {Memory::own, Memory::donated}) {
+    const Checkpoint half = trained(compiled(), 3, memory);
+    EXPECT_EQ(trained(compiled(), 3, memory, half), trained(compiled(), 6, memory));
+    EXPECT_NE(half, trained(compiled(), 6, memory));
+  }
 }
 
 /// The network in 16 bits, with parameters and states in f32: the step is that of f32 but for the rounding.

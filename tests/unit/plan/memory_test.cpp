@@ -43,7 +43,7 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
       const std::size_t step = lifetime(plan, later.value).first;
       const bool replaced =
           lifetime(plan, earlier.value).last == step && later.offset == earlier.offset &&
-          plan::reads_own_place(steps, step, earlier.value, later.value) &&
+          plan::reads_own_place(plan, steps, step, earlier.value, later.value) &&
           size_of(plan.graph.node(later.value).type.dtype) == size_of(plan.graph.node(earlier.value).type.dtype);
       in_place += replaced ? 1 : 0;
       return replaced;

@@ -2,6 +2,7 @@
 // written over.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -243,21 +244,60 @@ TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
   }
 }
 
-/// What two results of one kernel are made of is not written over by either: a compiler may store one before it loads
-/// for the other.
+/// A result is not stored over what only another result of its kernel is computed from: a compiler may store the one
+/// before it loads for the other.
 TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
   const WatchedDevice watched;
-  const Tensor x = Tensor::input("x", DType::f32, {1000});
-  const Executable program = must(compile(watched.device(), {x + 1.0, x * 2.0}));
+  const Tensor x = Tensor::input("x", DType::f32, {1000}), other = Tensor::input("other", DType::f32, {1000});
+  CompileOptions options;
+  options.output_names = {"y", "z"};
+  const Executable program =
+      must(compile(watched.device(), {other + 1.0, (x * 2.0 + other).cast(DType::f16)}, options));
   ASSERT_EQ(program.kernel_count(), 1);
   const std::vector<float> data = ramp(1000);
   Bindings bindings;
-  bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  for (const char* name : {"x", "other"})
+    bindings.inputs[name] = filled(watched.device(), std::as_bytes(std::span(data)));
   bindings.donated = {"x"};
   const Submission submission = must(program.submit(bindings));
   must(submission.wait());
-  for (const auto& [name, buffer] : submission.outputs())
-    EXPECT_NE(buffer.state(), bindings.inputs["x"].state()) << name;
+  EXPECT_NE(submission.outputs().at("y").state(), bindings.inputs["x"].state());
+}
+
+/// A step with a moment: both results of the kernel are computed from the moment, which one of them replaces.
+TEST(Donations, AMomentIsReplacedByTheNextOne) {
+  const WatchedDevice watched;
+  const std::int64_t size = 100003;  // the last elements are no whole vector
+  const Tensor w = Tensor::input("w", DType::f32, {size}), m = Tensor::input("m", DType::f32, {size});
+  const Tensor slope = Tensor::input("slope", DType::f32, {size});
+  CompileOptions options;
+  options.output_names = {"m_after", "w_after"};
+  const Tensor after = m * 0.5F + slope;
+  const Executable program = must(compile(watched.device(), {after, w - after * 0.25F}, options));
+  ASSERT_EQ(program.kernel_count(), 1);
+  const std::vector<float> data = ramp(static_cast<std::size_t>(size));
+  std::vector<float> moment(data.size(), 0.0F), weight = data, found(data.size());
+  Bindings bindings;
+  bindings.inputs["w"] = filled(watched.device(), std::as_bytes(std::span(weight)));
+  bindings.inputs["m"] = filled(watched.device(), std::as_bytes(std::span(moment)));
+  bindings.inputs["slope"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  bindings.donated = {"w", "m"};
+  for (int step = 0; step < 4; ++step) {
+    WatchedDevice::counts().clear();
+    const Submission submission = must(program.submit(bindings));
+    must(submission.wait());
+    EXPECT_EQ(submission.outputs().at("m_after").state(), bindings.inputs["m"].state());
+    EXPECT_EQ(submission.outputs().at("w_after").state(), bindings.inputs["w"].state());
+    if (step > 1) EXPECT_EQ(WatchedDevice::counts().dispatches, 0) << "the first step reads the clock";
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      moment[i] = moment[i] * 0.5F + data[i];
+      weight[i] -= moment[i] * 0.25F;
+    }
+    must(bindings.inputs["m"].read(std::as_writable_bytes(std::span(found))));
+    EXPECT_EQ(found, moment) << step;
+    must(bindings.inputs["w"].read(std::as_writable_bytes(std::span(found))));
+    for (std::size_t i = 0; i < data.size(); ++i) ASSERT_NEAR(found[i], weight[i], 1e-4F * std::abs(weight[i])) << i;
+  }
 }
 
 TEST(Donations, AreRefusedWhereTheyMeanNothing) {
