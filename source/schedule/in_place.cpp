@@ -1,6 +1,7 @@
 #include "schedule/in_place.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace vkfuse::schedule {
 
@@ -20,7 +21,7 @@ std::vector<bool> computed_from(const segment::Loops& loops, ir::NodeId read) {
 
 bool replaces_input(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, ir::NodeId read,
                     ir::NodeId stored) {
-  const std::vector<ir::Output>& outputs = graph.outputs();
+  const std::span<const ir::Output> outputs = graph.outputs();
   const bool is_output =
       std::any_of(outputs.begin(), outputs.end(), [&](const ir::Output& one) { return one.value == stored; });
   const ir::Node& input = graph.node(read);
