@@ -61,9 +61,8 @@ struct Lifetime {
   std::size_t first = 0;  // the step that writes it
   std::size_t last = 0;   // the last step that reads it
   std::int64_t bytes = 0;
-  std::vector<ir::NodeId> then =
-      {};  // values that lie in the same bytes one after the other, each written over the one before
-  std::size_t last_written = 0;  // the step that writes the last of them
+  // Values that lie in the same bytes one after the other, each written over the one before, and the step that does so.
+  std::vector<std::pair<ir::NodeId, std::size_t>> then = {};
 };
 
 constexpr std::size_t kForever = ~std::size_t{0};
@@ -134,12 +133,14 @@ std::vector<Lifetime> joined_in_place(const Plan& plan, const ScheduledKernels& 
   for (Lifetime& value : values) {
     const std::vector<ir::NodeId>& reads = plan.steps[value.first].segment.reads;
     const auto fits = [&](const Lifetime& other) {
-      const ir::NodeId end = other.then.empty() ? other.value : other.then.back();
+      const ir::NodeId end = other.then.empty() ? other.value : other.then.back().first;
       return other.last == value.first && other.first < value.first && other.bytes == value.bytes &&
              std::find(reads.begin(), reads.end(), end) != reads.end() && waits.anyway(end) &&
              replaces(plan, steps, value.first, value.value, end);
     };
-    const auto taken = [&](const Lifetime& other) { return !other.then.empty() && other.last_written == value.first; };
+    const auto taken = [&](const Lifetime& other) {
+      return !other.then.empty() && other.then.back().second == value.first;
+    };
     std::vector<std::size_t>& here = ending[value.first];
     const auto at =
         std::find_if(here.begin(), here.end(), [&](std::size_t i) { return !taken(joined[i]) && fits(joined[i]); });
@@ -151,9 +152,8 @@ std::vector<Lifetime> joined_in_place(const Plan& plan, const ScheduledKernels& 
     const std::size_t index = *at;
     here.erase(at);
     Lifetime& before = joined[index];
-    before.then.push_back(value.value);
+    before.then.emplace_back(value.value, value.first);
     before.last = value.last;
-    before.last_written = value.first;
     std::vector<std::size_t>& later = ending[value.last];
     later.insert(std::lower_bound(later.begin(), later.end(), index), index);  // in their order
   }
@@ -268,9 +268,15 @@ class Packing {
   [[nodiscard]] std::int64_t top() const { return top_; }
   /// One for each value, of those in the same bytes too.
   [[nodiscard]] std::vector<Slot> slots() const {
-    std::vector<Slot> all = slots_;
+    std::vector<Slot> all;
     for (std::size_t i = 0; i < placed_.size(); ++i) {
-      for (ir::NodeId value : placed_[i].then) all.push_back({value, slots_[i].offset, slots_[i].bytes});
+      Slot slot = slots_[i];
+      for (const auto& [value, step] : placed_[i].then) {
+        slot.read = step;
+        all.push_back(slot);
+        slot = {value, slot.offset, slot.bytes, step, placed_[i].last};
+      }
+      all.push_back(slot);
     }
     return all;
   }

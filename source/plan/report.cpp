@@ -212,7 +212,7 @@ constexpr RefusalRow kRefusals[] = {
      }},
     {RefusalKind::never_computed_twice,
      [](const Refusal& refusal) {
-       return fmt::format("It is a result of '{}', which is never computed twice.", refusal.op);
+       return fmt::format("It is a result of '{}', which no reader computes for itself.", refusal.op);
      }},
     {RefusalKind::again_moves_more,
      [](const Refusal& refusal) {

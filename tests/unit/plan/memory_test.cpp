@@ -52,6 +52,8 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
       const plan::Slot& slot = memory.slots[a];
       EXPECT_EQ(slot.offset % 256, 0);
       EXPECT_GE(slot.bytes, static_cast<std::int64_t>(bytes_of(plan.graph, slot.value, one.symbols)));
+      EXPECT_EQ(slot.written, lifetime(plan, slot.value).first);
+      EXPECT_EQ(slot.read, lifetime(plan, slot.value).last);
       EXPECT_LE(slot.offset + slot.bytes, memory.arena_bytes);
       laid_out += slot.bytes;
       for (std::size_t b = 0; b < a; ++b) {

@@ -288,7 +288,9 @@ TEST(Donations, AMomentIsReplacedByTheNextOne) {
     must(submission.wait());
     EXPECT_EQ(submission.outputs().at("m_after").state(), bindings.inputs["m"].state());
     EXPECT_EQ(submission.outputs().at("w_after").state(), bindings.inputs["w"].state());
-    if (step > 1) EXPECT_EQ(WatchedDevice::counts().dispatches, 0) << "the first step reads the clock";
+    if (step > 1) {
+      EXPECT_EQ(WatchedDevice::counts().dispatches, 0) << "the first step reads the clock";
+    }
     for (std::size_t i = 0; i < data.size(); ++i) {
       moment[i] = moment[i] * 0.5F + data[i];
       weight[i] -= moment[i] * 0.25F;
