@@ -122,7 +122,8 @@ class Buffer {
   [[nodiscard]] std::uint64_t size() const;
   /// Copies host bytes to the start of the buffer (or `offset`); waits until that is done.
   Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset = 0) const;
-  /// Copies from the buffer to the host; waits for what was submitted before on this device.
+  /// Copies from the buffer to the host; waits for the runs that were submitted before on this device. A result of at
+  /// most 4 KiB of a run with donated inputs may be there before that run has ended: Submission::wait() waits for it.
   Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
   /// Part of its memory, which it keeps: `bytes` from `offset`, a multiple of 256 (or of the device's
   /// minStorageBufferOffsetAlignment). Kernels write whole 16 bytes, so what the part leaves of its last 16 is

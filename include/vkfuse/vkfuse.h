@@ -484,7 +484,8 @@ VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, v
 VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, const vkf_type* type, vkf_buffer** made);
 VKF_API void vkf_buffer_free(vkf_buffer* buffer);
 VKF_API uint64_t vkf_buffer_size(const vkf_buffer* buffer);
-/* Copies between host and device; both wait for what was submitted before. */
+/* Copies between host and device; both wait for what was submitted before. A result of at most 4 KiB of a run with
+ * donated inputs may be read before that run has ended: vkf_submission_wait waits for it. */
 VKF_API vkf_status vkf_buffer_write(vkf_buffer* buffer, uint64_t offset, const void* data, size_t bytes);
 VKF_API vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data, size_t bytes);
 

@@ -39,6 +39,11 @@ void EarlyBytes::forget() {
   if (VKF_PLANT(early_copy_never_forgotten, true, false)) copy_.reset();
 }
 
+std::optional<std::uint64_t> EarlyBytes::made_by() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return copy_ ? std::optional(copy_->made.value()) : std::nullopt;
+}
+
 Result<bool> EarlyBytes::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   std::optional<runtime::EarlyCopy> copy;
   {

@@ -153,7 +153,7 @@ Result<int> Timeline::export_fd() const {
 }
 
 std::uint64_t Buffer::vulkan_handle() const {
-  // Whoever asks may use it on a queue of their own, or write to it.
+  // The caller may use it on another queue, or write to it.
   if (state_) state_->may_change();
   if (state_ && !state_->wait_until_filled()) return 0;
   return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0;

@@ -17,12 +17,14 @@ namespace vkfuse {
 
 namespace api {
 
-/// What a run has copied to the host of a buffer whose bytes it made, for as long as they cannot have changed.
+/// The bytes of a buffer as the run that made them copied them to the host, as long as they cannot have changed.
 /// Thread-safe.
 class EarlyBytes {
  public:
   void set(runtime::EarlyCopy copy);
   void forget();
+  /// The value of the submission that makes it; nothing where there is no copy.
+  [[nodiscard]] std::optional<std::uint64_t> made_by() const;
   /// Waits for the copy and takes bytes of it; false where there is none.
   Result<bool> read(std::uint64_t offset, std::span<std::byte> bytes) const;
 

@@ -10,6 +10,9 @@ namespace vkfuse {
 
 namespace {
 
+/// Of a run: each takes a submission more.
+constexpr std::size_t kMostEarly = 4;
+
 /// What one submission is made of, until it is recorded.
 class Recorder {
  public:
@@ -262,20 +265,30 @@ class Recorder {
     return {};
   }
 
-  /// Small results in memory that the run allocated.
-  [[nodiscard]] std::vector<ir::NodeId> small_results() const {
-    std::vector<ir::NodeId> small;
+  /// The smallest results in memory that the run allocated, in the order of the outputs. Each gets memory of the host.
+  std::vector<ir::NodeId> small_results() {
+    std::vector<std::pair<std::uint64_t, const ir::Output*>> small;
     for (const ir::Output& output : graph_.outputs()) {
       const auto result = state_->results.find(output.name);
-      if (result != state_->results.end() && result->second.size() <= runtime::ReadbackSlots::kSlotBytes)
-        small.push_back(output.value);
+      const bool is_small =
+          result != state_->results.end() && result->second.size() <= runtime::ReadbackSlots::kSlotBytes;
+      if (is_small) small.emplace_back(result->second.size(), &output);
     }
-    return small;
+    std::stable_sort(small.begin(), small.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<ir::NodeId> chosen;
+    for (const auto& one : small) {
+      if (early_.size() == kMostEarly) break;
+      const auto [early, is_new] = early_.try_emplace(one.second->value, Early{one.second->name, nullptr});
+      if (!is_new) continue;
+      early->second.slot = program_->context()->take_readback_slot();
+      if (early->second.slot == nullptr) break;
+      chosen.push_back(one.second->value);
+    }
+    return chosen;
   }
 
-  /// What has run before fails no more while it is recorded; and what waits for somebody may wait long.
-  [[nodiscard]] std::vector<runtime::EarlyPart> early_parts(const std::vector<runtime::Part>& run,
-                                                            bool may_begin_early) const {
+  /// A program that has run before fails no more while it is recorded; a run that waits for others may wait long.
+  std::vector<runtime::EarlyPart> early_parts(const std::vector<runtime::Part>& run, bool may_begin_early) {
     const plan::Plan& plan = program_->plan_of(*state_->specialization);
     if (may_begin_early && !program_->context()->self_checks()) return runtime::cut_early(plan, run, small_results());
     std::vector<runtime::EarlyPart> parts;
@@ -288,14 +301,12 @@ class Recorder {
     using vulkan::Access;
     if (complete.empty()) return;
     commands.barrier(Access::compute, Access::transfer);
-    for (const ir::Output& output : graph_.outputs()) {
-      if (std::find(complete.begin(), complete.end(), output.value) == complete.end()) continue;
-      auto slot = program_->context()->take_readback_slot();
-      if (!slot) break;
-      const Buffer::State& result = *state_->results.at(output.name).state();
-      const std::uint64_t bytes = result.bytes;
-      if (bytes > 0) commands.copy({&result.buffer, result.offset, bytes}, slot->range(bytes));
-      state_->early.push_back({part, output.name, std::move(slot)});
+    for (const ir::NodeId value : complete) {
+      const Early& early = early_.at(value);
+      const Buffer::State& result = *state_->results.at(early.output).state();
+      if (result.bytes > 0)
+        commands.copy({&result.buffer, result.offset, result.bytes}, early.slot->range(result.bytes));
+      state_->early.push_back({part, early.output, early.slot});
     }
     commands.barrier(Access::transfer, Access::host);
   }
@@ -388,6 +399,13 @@ class Recorder {
     return values;
   }
 
+  /// A result that is copied to the host as soon as it is complete.
+  struct Early {
+    std::string output;
+    std::shared_ptr<const runtime::ReadbackSlots::Slot> slot;
+  };
+
+  std::map<ir::NodeId, Early> early_;
   std::shared_ptr<runtime::Program> program_;
   std::shared_ptr<runtime::SpentRuns> spent_;
   const ir::Graph& graph_;

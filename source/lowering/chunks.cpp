@@ -120,11 +120,17 @@ Code ChunkEmitter::element_parameters(const Code& body) {
 }
 
 Result<void> ChunkEmitter::element_function() {
-  bool stores_single = false;
-  for (std::size_t i = 0; i < loops_.stores.size(); ++i) stores_single = stores_single || !is_stored_whole(i);
+  bool stores_single = false, replaces = false;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (is_stored_whole(i)) continue;
+    stores_single = true;
+    replaces = replaces || may_alias({loops_.stores[i].node, true, false});
+  }
+  // An element after the end is the last one again, unless it comes with a vector; and one that is stored over what it
+  // is computed from must be computed once.
   const bool from_vectors =
       std::any_of(function_inputs_.begin(), function_inputs_.end(), [&](ValueId id) { return is_loaded_whole(id); });
-  takes_existence_ = stores_single && from_vectors && chunk_.elements > 1 && !existence(1).empty();
+  takes_existence_ = stores_single && (from_vectors || replaces) && chunk_.elements > 1 && !existence(1).empty();
   VKF_TRY(body, element_body());
   const Code parameters = element_parameters(body);
   functions_.line("// One element.");

@@ -40,6 +40,7 @@ class Side {
 
   void begin(const Buffer& buffer, const std::vector<BufferPart>& parts, std::uint64_t chunk) {
     buffer_ = buffer.state();
+    if (kind_ == vulkan::BufferKind::upload) buffer.state()->may_change();
     parts_ = parts;
     chunk_ = chunk;
     // A part of a buffer is mapped where the whole is.

@@ -35,7 +35,7 @@ std::vector<EarlyPart> cut_early(const plan::Plan& plan, const std::vector<Part>
   after.try_emplace({0, kFirstKernels});
   std::vector<EarlyPart> parts;
   for (std::size_t part = 0; part < run.size(); ++part) {
-    const std::size_t needed = part + 1 == run.size() ? kFirstKernels : 1;
+    const bool is_last = part + 1 == run.size();
     std::size_t begin = 0;
     const auto kernels = [&](std::size_t end) {
       const auto at = [&](std::size_t i) { return run[part].begin() + static_cast<std::ptrdiff_t>(i); };
@@ -43,9 +43,10 @@ std::vector<EarlyPart> cut_early(const plan::Plan& plan, const std::vector<Part>
     };
     for (auto one = after.lower_bound({part, 0}); one != after.end() && one->first.first == part; ++one) {
       const std::size_t end = one->first.second;
-      if (end + needed <= run[part].size()) parts.push_back({kernels(end), std::move(one->second)});
+      if (end + (is_last ? kFirstKernels : 0) <= run[part].size())
+        parts.push_back({kernels(end), std::move(one->second)});
     }
-    parts.push_back({kernels(run[part].size()), {}});
+    if (begin < run[part].size()) parts.push_back({kernels(run[part].size()), {}});
   }
   return parts;
 }

@@ -33,7 +33,7 @@ struct EarlyPart {
 };
 
 /// Cuts a run further: after its first 64 kernels, which begin while the others are recorded, and after each kernel
-/// that completes some of `results`, unless fewer than 64 kernels follow.
+/// that completes some of `results`, unless it is in the last part and fewer than 64 kernels follow.
 std::vector<EarlyPart> cut_early(const plan::Plan& plan, const std::vector<Part>& run,
                                  const std::vector<ir::NodeId>& results);
 

@@ -37,7 +37,7 @@ class ReadbackSlots {
   static std::shared_ptr<const Slot> take(const std::shared_ptr<ReadbackSlots>& slots);
 
  private:
-  static constexpr std::size_t kSlots = 16;
+  static constexpr std::size_t kSlots = 64;
 
   explicit ReadbackSlots(vulkan::Buffer memory) : memory_(std::move(memory)) {}
   void free(std::size_t index);

@@ -11,7 +11,7 @@ namespace vkfuse::runtime {
 /// The interface that lowering recorded.
 struct Shaders::Requested {
   std::size_t push_constant_bytes = 0;
-  std::vector<bool> stores;  ///< per binding; one that does not store is readonly
+  std::vector<bool> stores;  ///< per binding; one that stores is not readonly
 };
 
 namespace {

@@ -264,6 +264,42 @@ TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
   EXPECT_NE(submission.outputs().at("y").state(), bindings.inputs["x"].state());
 }
 
+/// Elements after the end of the last chunk are those at the end again, and a chunk runs along the axis of another
+/// result: where a result replaces what it is computed from, they are computed once.
+TEST(Donations, ElementsAreReplacedOnce) {
+  const WatchedDevice watched;
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    for (const std::int64_t wide : {1, 2, 3, 4, 5, 6, 7}) {
+      for (const bool also_read : {true, false}) {
+        const Tensor m = Tensor::input("m", dtype, {3, 5, wide}), q = Tensor::input("q", dtype, {3, 5, wide});
+        CompileOptions options;
+        options.output_names = {"after", "other"};
+        const Tensor after = m * 0.5F, other = (also_read ? after : q).permute({2, 1, 0}) + 0.5F;
+        const Executable program = must(compile(watched.device(), {after, other}, options));
+        const std::vector<float> data = ramp(static_cast<std::size_t>(15 * wide));
+        std::vector<std::byte> bytes;
+        for (const float value : data) ir::encode(dtype, value, bytes);
+        std::vector<std::vector<std::byte>> found;
+        for (const bool donated : {false, true}) {
+          Bindings bindings;
+          for (const char* name : {"m", "q"}) {
+            if (name == std::string_view("m") || !also_read) bindings.inputs[name] = filled(watched.device(), bytes);
+          }
+          bindings.outputs["after"] = donated ? bindings.inputs["m"] : must(watched.device().allocate(bytes.size()));
+          bindings.outputs["other"] = must(watched.device().allocate(bytes.size()));
+          must(must(program.submit(bindings)).wait());
+          for (const char* name : {"after", "other"}) {
+            found.emplace_back(bytes.size());
+            must(bindings.outputs[name].read(found.back()));
+          }
+        }
+        EXPECT_EQ(found[0], found[2]) << wide << ' ' << also_read;
+        EXPECT_EQ(found[1], found[3]) << wide << ' ' << also_read;
+      }
+    }
+  }
+}
+
 /// A step with a moment: both results of the kernel are computed from the moment, which one of them replaces.
 TEST(Donations, AMomentIsReplacedByTheNextOne) {
   const WatchedDevice watched;

@@ -23,6 +23,9 @@ float number_in(const Buffer& buffer) {
   return value;
 }
 
+/// The submission that copies a result to the host before its run has ended; 0: none does.
+std::uint64_t made_by(const Buffer& result) { return result.state()->early.made_by().value_or(0); }
+
 /// A step whose loss, twice the first element, is known long before `after`, the input plus the number of kernels.
 Executable long_step(const Device& device, int kernels) {
   const Tensor w = Tensor::input("w", DType::f32, {kElements});
@@ -68,10 +71,11 @@ TEST(EarlyResults, AreReadBeforeTheRunHasEnded) {
     for (int i = 1; i < 6; ++i) {
       const Submission submission = steps.step();
       const float before = per_step * static_cast<float>(i);
-      EXPECT_EQ(number_in(submission.outputs().at("loss")), 2 * before) << i;
-      EXPECT_FALSE(submission.done()) << i;
-      EXPECT_EQ(number_in(submission.outputs().at("middle")), 3 * (before + per_step / 4 + 1)) << i;
-      EXPECT_FALSE(submission.done()) << i;
+      const Buffer loss = submission.outputs().at("loss"), middle = submission.outputs().at("middle");
+      EXPECT_LT(made_by(loss), made_by(middle)) << i;
+      EXPECT_LT(made_by(middle), submission.state()->submission.value()) << i;
+      EXPECT_EQ(number_in(loss), 2 * before) << i;
+      EXPECT_EQ(number_in(middle), 3 * (before + per_step / 4 + 1)) << i;
       EXPECT_EQ(number_in(steps.w), before + per_step) << i;
     }
   }
@@ -92,6 +96,7 @@ class ChangedResults : public testing::Test {
   void SetUp() override {
     must(steps_.step().wait());
     loss_ = steps_.step().outputs().at("loss");
+    ASSERT_GT(made_by(loss_), 0U);
     ASSERT_EQ(number_in(loss_), 2.0F * static_cast<float>(steps_.kernels));
   }
   WatchedDevice watched_;
@@ -125,6 +130,53 @@ TEST_F(ChangedResults, AreWhatARunThatTheyAreDonatedToStores) {
   const Submission submission = must(program.submit(bindings));
   ASSERT_EQ(submission.outputs().at("y").state(), loss_.state());
   EXPECT_EQ(number_in(loss_), 2.0F * static_cast<float>(steps_.kernels) + 1.0F);
+}
+
+/// Who has a handle, a part or a tensor of a stream may write by it.
+TEST_F(ChangedResults, AreReadFromTheDeviceOnceOthersMayWrite) {
+  EXPECT_NE(loss_.vulkan_handle(), 0U);
+  EXPECT_EQ(made_by(loss_), 0U);
+  const Buffer second = steps_.step().outputs().at("loss");
+  ASSERT_GT(made_by(second), 0U);
+  must(second.part(0, 2));
+  EXPECT_EQ(made_by(second), 0U);
+  const Buffer third = steps_.step().outputs().at("loss");
+  ASSERT_GT(made_by(third), 0U);
+  const Stream stream = must(Stream::create(watched_.device()));
+  must(stream.wrap(third, DType::f32, {}));
+  EXPECT_EQ(made_by(third), 0U);
+  EXPECT_EQ(number_in(third), 6.0F * static_cast<float>(steps_.kernels));
+}
+
+/// More small results than are copied early: the first of the smallest are.
+TEST(EarlyResults, AreFourAtMost) {
+  const WatchedDevice watched;
+  const Tensor w = Tensor::input("w", DType::f32, {kElements});
+  CompileOptions options;
+  options.fusion = false;
+  std::vector<Tensor> outputs;
+  for (int i = 0; i < 8; ++i) {
+    options.output_names.push_back("s" + std::to_string(i));
+    outputs.push_back(w.slice(0, 0, i == 0 ? 2 : 1) * static_cast<float>(i));
+  }
+  Tensor after = w;
+  for (int i = 0; i < 140; ++i) after = after + 1.0F;
+  options.output_names.emplace_back("after");
+  outputs.push_back(after);
+  const Executable program = must(compile(watched.device(), outputs, options));
+  const std::vector<float> data(kElements, 1.0F);
+  Bindings bindings;
+  bindings.inputs["w"] = uploaded(watched.device(), data);
+  bindings.donated = {"w"};
+  must(must(program.submit(bindings)).wait());
+  const Submission submission = must(program.submit(bindings));
+  std::string early;
+  for (int i = 0; i < 8; ++i) {
+    const Buffer& result = submission.outputs().at("s" + std::to_string(i));
+    if (made_by(result) > 0) early += std::to_string(i);
+    EXPECT_EQ(number_in(result), 141.0F * static_cast<float>(i)) << i;
+  }
+  EXPECT_EQ(early, "1234");
 }
 
 }  // namespace
