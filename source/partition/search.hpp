@@ -42,7 +42,7 @@ struct Context {
 /// What was tried at which versions of clusters and need not be tried again, and how much was: searches end, so that
 /// large graphs are not searched for long.
 struct Tried {
-  std::map<std::pair<ClusterId, ClusterId>, std::pair<int, int>> fusions;
+  std::map<std::pair<ClusterId, ClusterId>, std::pair<int, int>> fusions, siblings;
   std::map<ir::NodeId, std::vector<int>> rematerializations;  ///< at these versions of producer and readers
   std::map<ClusterId, int> min_cuts;                          ///< the newest of it and of who stores what it reads
   std::map<ClusterId, int> moves;                             ///< the newest of it and its neighbours

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "segment/walk_axes.hpp"
 
@@ -13,7 +14,12 @@ class Builder {
  public:
   Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base,
           std::span<const SplitRequest> splits)
-      : graph_(graph), segment_(segment), symbols_(symbols), base_(base), axes_(base, splits) {}
+      : graph_(graph),
+        segment_(segment),
+        symbols_(symbols),
+        base_(base),
+        axes_(base, splits),
+        requests_(equal_members(graph, segment)) {}
 
   /// A stored value and its coordinates in terms of the base's axes.
   void add_root(ir::NodeId node, const Coordinates& coordinates);
@@ -120,11 +126,14 @@ class Builder {
   OperandPositions reduced_operands(ir::NodeId node, const Coordinates& coordinates);
   OperandPositions contraction_operands(ir::NodeId node, const Coordinates& coordinates);
   [[nodiscard]] bool is_projection_beside(ir::NodeId id, ir::NodeId base, int depth = 0);
+  [[nodiscard]] std::set<ir::NodeId> products_below(ir::NodeId id) const;
+  [[nodiscard]] bool is_sum_beside_base(ir::NodeId id);
   // Where a value may stand.
   /// Where it is needed, or views that move all elements about, or elementwise ops, lead to it from a value that is.
   std::optional<Coordinates> forward_position(ir::NodeId node, int depth);
   std::optional<Coordinates> position_from_users(ir::NodeId node) { return forward_position(node, 0); }
   std::optional<Coordinates> position_from_operands(ir::NodeId node);
+  Coordinates result_of_base();
   std::optional<Coordinates> position_beside_base(ir::NodeId node);
   std::optional<Coordinates> position_of_base(ir::NodeId node);
 

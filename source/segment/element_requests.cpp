@@ -4,7 +4,29 @@
 
 namespace vkfuse::segment {
 
+EqualMembers equal_members(const ir::Graph& graph, const Segment& segment) {
+  EqualMembers equal;
+  std::map<std::pair<const ops::OpRow*, std::vector<ir::NodeId>>, std::vector<ir::NodeId>> first;
+  for (const ir::NodeId id : segment.members) {
+    const ir::Node& node = graph.node(id);
+    std::vector<ir::NodeId> operands = node.operands;
+    for (ir::NodeId& operand : operands) {
+      if (const auto found = equal.find(operand); found != equal.end()) operand = found->second;
+    }
+    std::vector<ir::NodeId>& alike = first[{node.op, std::move(operands)}];
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](ir::NodeId other) {
+      return graph.node(other).type == node.type && graph.node(other).payload == node.payload;
+    });
+    if (same == alike.end())
+      alike.push_back(id);
+    else
+      equal.emplace(id, *same);
+  }
+  return equal;
+}
+
 ValueId ElementRequests::find_or_add(ir::NodeId node, Coordinates coordinates, int context) {
+  node = first_equal(node);
   std::vector<ValueId>& known = by_node_[node];
   for (ValueId id : known) {
     if (all_[id].context == context && all_[id].coordinates == coordinates) return id;
@@ -27,7 +49,7 @@ ValueId ElementRequests::resolved(ValueId id) const {
 }
 
 std::span<const ValueId> ElementRequests::of(ir::NodeId node) const {
-  const auto known = by_node_.find(node);
+  const auto known = by_node_.find(first_equal(node));
   return known == by_node_.end() ? std::span<const ValueId>() : std::span<const ValueId>(known->second);
 }
 

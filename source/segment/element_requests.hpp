@@ -20,8 +20,14 @@ struct ElementRequest {
   std::optional<ValueId> alias;
 };
 
+/// Of members that compute the same, the first, by the number of each of the others: it is computed for all of them.
+using EqualMembers = std::map<ir::NodeId, ir::NodeId>;
+EqualMembers equal_members(const ir::Graph& graph, const Segment& segment);
+
 class ElementRequests {
  public:
+  explicit ElementRequests(EqualMembers equal) : equal_(std::move(equal)) {}
+
   ElementRequest& operator[](ValueId id) { return all_[id]; }
   const ElementRequest& operator[](ValueId id) const { return all_[id]; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
@@ -36,8 +42,14 @@ class ElementRequests {
   using ByNode = std::map<ir::NodeId, std::vector<ValueId>, std::greater<>>;
   [[nodiscard]] const ByNode& by_node() const { return by_node_; }
   [[nodiscard]] std::span<const ValueId> of(ir::NodeId node) const;
+  /// The member that is computed for this one, too: often itself.
+  [[nodiscard]] ir::NodeId first_equal(ir::NodeId node) const {
+    const auto found = equal_.find(node);
+    return found == equal_.end() ? node : found->second;
+  }
 
  private:
+  EqualMembers equal_;
   std::vector<ElementRequest> all_;
   ByNode by_node_;
 };

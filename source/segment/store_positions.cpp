@@ -1,7 +1,9 @@
 // Where a value stands that the walk from the base did not lead to: the position is solved for from a
 // value that both need.
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <set>
 
 #include "segment/builder.hpp"
 #include "segment/views.hpp"
@@ -178,11 +180,50 @@ bool Builder::is_projection_beside(ir::NodeId id, ir::NodeId base, int depth) {
                      [&](ir::NodeId operand) { return is_projection_beside(operand, base, depth + 1); });
 }
 
+/// The contractions that a value is made of element by element.
+std::set<ir::NodeId> Builder::products_below(ir::NodeId id) const {
+  std::set<ir::NodeId> products, seen;
+  std::vector<ir::NodeId> open{id};
+  while (!open.empty() && seen.size() < kMostSteps) {
+    const ir::NodeId one = requests_.first_equal(open.back());
+    open.pop_back();
+    if (!is_member(one) || !seen.insert(one).second) continue;
+    const ir::Node& node = graph_.node(one);
+    if (node.op->cls == ops::OpClass::contraction)
+      products.insert(one);
+    else if (is_elementwise(node) || node.op->cls == ops::OpClass::view)
+      open.insert(open.end(), node.operands.begin(), node.operands.end());
+  }
+  return products;
+}
+
+/// Whether a value is a contraction as the base's is, of what is made of the same products: the gradients of keys and
+/// of values are sums of what the scores of attention become.
+bool Builder::is_sum_beside_base(ir::NodeId id) {
+  if (!base_.reduction || !is_member(id)) return false;
+  const ir::Node& node = graph_.node(id);
+  const ir::Node& other = graph_.node(*base_.reduction);
+  if (node.op->cls != ops::OpClass::contraction || other.op != node.op || other.payload != node.payload) return false;
+  // Of sizes that are known alone: at others such a kernel might not be possible.
+  const auto is_symbol = [](const Dim& dim) { return dim.is_symbol(); };
+  for (const std::size_t side : {0U, 1U}) {
+    const Shape& shape = graph_.node(node.operands[side]).type.shape;
+    if (std::ranges::any_of(shape, is_symbol) || sizes_of(node.operands[side]) != sizes_of(other.operands[side]))
+      return false;
+  }
+  return std::ranges::any_of(std::array{0U, 1U}, [&](std::size_t side) {
+    const std::set<ir::NodeId> own = products_below(node.operands[side]);
+    const std::set<ir::NodeId> others = products_below(other.operands[side]);
+    return std::ranges::any_of(own, [&](ir::NodeId product) { return others.count(product) != 0; });
+  });
+}
+
 std::optional<Coordinates> Builder::forward_position(ir::NodeId id, int depth) {
   constexpr int kDeepest = 16;
   for (ValueId value : requests_.of(id)) {
     if (requests_[value].context == 0) return requests_[value].coordinates;
   }
+  if (is_sum_beside_base(id)) return result_of_base();
   const ir::Node& node = graph_.node(id);
   if (depth > kDeepest || !is_member(id) || !moves_all_elements(node)) return std::nullopt;
   const Sizes& sizes = sizes_of(id);
@@ -192,6 +233,12 @@ std::optional<Coordinates> Builder::forward_position(ir::NodeId id, int depth) {
     if (const auto position = forward_position(operand, depth + 1)) return moved(node, *position, from, sizes);
   }
   return std::nullopt;
+}
+
+/// Where the result of the contraction is that the base is of.
+Coordinates Builder::result_of_base() {
+  const Coordinates& all = axes_.base_coordinates;
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sizes_of(*base_.reduction).size())};
 }
 
 std::optional<Coordinates> Builder::position_from_operands(ir::NodeId node) {
@@ -206,8 +253,7 @@ std::optional<Coordinates> Builder::position_from_operands(ir::NodeId node) {
 
 std::optional<Coordinates> Builder::position_beside_base(ir::NodeId node) {
   if (!base_.reduction || !is_projection_beside(node, *base_.reduction)) return std::nullopt;
-  const Coordinates& all = axes_.base_coordinates;
-  return Coordinates(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sizes_of(node).size()));
+  return result_of_base();
 }
 
 /// The base's own, where the node has as many elements.

@@ -256,5 +256,51 @@ TEST(Loops, AddressesAreThoseOfBroadcasting) {
   }
 }
 
+std::ptrdiff_t count_of(const segment::Loops& loops, segment::Value::Kind kind) {
+  return std::count_if(loops.values.begin(), loops.values.end(),
+                       [&](const segment::Value& value) { return value.kind == kind; });
+}
+
+TEST(Loops, MembersThatComputeTheSameAreOneValue) {
+  const segment::Loops loops = loops_of(R"(
+    %0 = input "x" : f32[8, 16]
+    %1 = exp %0 : f32[8, 16]
+    %2 = exp %0 : f32[8, 16]
+    %3 = neg %1 : f32[8, 16]
+    %4 = neg %2 : f32[8, 16]
+    %5 = mul %3 %4 : f32[8, 16]
+    output "y" = %5
+    output "z" = %4
+  )");
+  EXPECT_EQ(count_of(loops, segment::Value::Kind::compute), 3);
+  ASSERT_EQ(loops.stores.size(), 2U);
+  EXPECT_EQ(loops.stores[0].node, 4U);
+  const segment::Value& product = loops.values[loops.stores[1].value];
+  EXPECT_EQ(product.operands[0], product.operands[1]);
+  EXPECT_EQ(product.operands[0], loops.stores[0].value);
+}
+
+/// As the gradients of attention's keys and values are.
+TEST(Loops, SumsOfWhatIsMadeOfOneProductRunSideBySide) {
+  const segment::Loops loops = loops_of(R"(
+    %0 = input "q" : f32[2, 8, 4]
+    %1 = input "k" : f32[2, 16, 4]
+    %2 = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[2] %0 %1 : f32[2, 8, 16]
+    %3 = dot batch_a=[0] batch_b=[0] contract_a=[2] contract_b=[2] %0 %1 : f32[2, 8, 16]
+    %4 = input "a" : f32[2, 8, 6]
+    %5 = input "b" : f32[2, 8, 6]
+    %6 = exp %2 : f32[2, 8, 16]
+    %7 = neg %3 : f32[2, 8, 16]
+    %8 = dot batch_a=[0] batch_b=[0] contract_a=[1] contract_b=[1] %6 %4 : f32[2, 16, 6]
+    %9 = dot batch_a=[0] batch_b=[0] contract_a=[1] contract_b=[1] %7 %5 : f32[2, 16, 6]
+    %10 = permute axes=[1, 0, 2] %8 : f32[16, 2, 6]
+    output "y" = %10
+    output "z" = %9
+  )");
+  EXPECT_EQ(count_of(loops, segment::Value::Kind::reduction), 2);
+  EXPECT_EQ(count_of(loops, segment::Value::Kind::nested), 1) << "the two products are equal";
+  EXPECT_EQ(loops.stores.size(), 2U);
+}
+
 }  // namespace
 }  // namespace vkfuse::test
