@@ -201,6 +201,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
               options.numerics != lowering::Numerics::strict &&
                   has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
+  if (options.planned_as) target.type = *options.planned_as;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
   partition::Options planning = options.planning;

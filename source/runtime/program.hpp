@@ -22,9 +22,10 @@ struct ProgramOptions {
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
-  std::string plan;                ///< of a file: nothing is planned, and `planning` is not looked at
-  schedule::Tuning tuning;         ///< for sweeps and tests
-  std::optional<CostModel> costs;  ///< that planning counts with instead of the device's own: for tests
+  std::string plan;                      ///< of a file: nothing is planned, and `planning` is not looked at
+  schedule::Tuning tuning;               ///< for sweeps and tests
+  std::optional<CostModel> costs;        ///< that planning counts with instead of the device's own: for tests
+  std::optional<DeviceType> planned_as;  ///< the type of device that kernels are planned for instead: for tests
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;
 };

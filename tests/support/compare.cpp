@@ -32,6 +32,7 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.tuning = how.tuning;
   if (how.sorts_scatters) options.passes.most_scatter_comparisons = 0;
   options.costs = how.costs;
+  options.planned_as = how.planned_as;
   options.planning.memory_budget = how.memory_budget;
   // By hand: cooperative matrices on a driver that would not use them by itself.
   if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.cooperative_matrix = true;

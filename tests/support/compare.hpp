@@ -20,6 +20,7 @@ struct Build {
   schedule::Tuning tuning;
   bool sorts_scatters = false;                  ///< however few updates there are
   std::optional<CostModel> costs;               ///< that planning counts with; nothing: the device's
+  std::optional<DeviceType> planned_as;         ///< a CPU driver runs what a GPU would
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
   std::int64_t memory_budget = 0;               ///< of intermediate values; 0: any number
 };
