@@ -44,7 +44,7 @@ int elements_of_factors(const Schedule& schedule) {
   if (const auto* product = schedule.get_if<MatmulParams>()) {
     for (const TileOperand& factor : product->tile_operands) most = std::max(most, factor.elements);
   } else if (const auto* attention = schedule.get_if<AttentionParams>()) {
-    most = attention->value.elements;
+    for (const WeightedSum& one : attention->sums) most = std::max(most, one.value.elements);
     for (const ScoreProduct& one : attention->products) most = std::max({most, one.query.elements, one.key.elements});
   }
   return most;

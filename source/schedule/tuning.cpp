@@ -27,10 +27,13 @@ std::string to_text(const Tuning& tuning) {
   if (tuning.tile)
     text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,
                         tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->threads);
-  if (const auto& form = tuning.attention)
-    text += fmt::format("attention={},{},{},{},{},{},{},{},{} ", form->threads_m, form->threads_k, form->rows,
+  if (const auto& form = tuning.attention) {
+    text += fmt::format("attention={},{},{},{},{},{},{},{},{}", form->threads_m, form->threads_k, form->rows,
                         form->keys, static_cast<int>(form->slices), form->subgroups, form->key_fragments,
                         static_cast<int>(form->pipelined_scores), form->lanes);
+    // Tunings that a store has kept are told by what they were before there was this.
+    text += form->reloaded == 0 ? std::string(" ") : fmt::format(",{} ", form->reloaded);
+  }
   if (const auto& shape = tuning.stencil)
     text += fmt::format("stencil={},{},{} ", shape->elements, shape->rows, shape->planes);
   return text;

@@ -32,6 +32,7 @@ struct AttentionShape {
   int subgroups = 0, key_fragments = 0;
   bool pipelined_scores = false;
   int lanes = 0;
+  int reloaded = 0;  ///< products whose queries are loaded from shared memory for every block
 };
 
 /// Stencil: results of a thread along the innermost axis of memory, along the window next to it, and along the one

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 #include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
@@ -71,6 +72,17 @@ Tensor decaying(DType t) {
   return dot_general(weights, v, {.contract_a = {2}, .contract_b = {1}, .batch_a = {0}, .batch_b = {0}});
 }
 
+/// Sums of weights that share products, and of one weight: as many results as rows.
+std::vector<Tensor> sums_of_weights(DType t) {
+  const Tensor x = operand("x", t, {3, kScoreRows, 24}), a = operand("a", t, {3, kScoreColumns, 24}),
+               b = operand("b", t, {3, kScoreColumns, 24});
+  const DotAxes rows{.contract_a = {2}, .contract_b = {2}, .batch_a = {0}, .batch_b = {0}};
+  const DotAxes columns{.contract_a = {1}, .contract_b = {1}, .batch_a = {0}, .batch_b = {0}};
+  const Tensor product = dot_general(x, a, rows), other = dot_general(x, b, rows);
+  const Tensor gate = silu(product.cast(DType::f32));
+  return {dot_general(gate.cast(t), x, columns), dot_general((gate * other.cast(DType::f32)).cast(t), x, columns)};
+}
+
 struct ProductsCase {
   const char* name;
   std::vector<Tensor> (*outputs)(DType dtype);
@@ -93,6 +105,7 @@ const ProductsCase kProductsCases[] = {
     {"mask", [](DType t) { return attention_and_gradients(t, {.options = with_mask()}); }, 6},
     {"two_products", [](DType t) { return std::vector{two_products(t)}; }, 1},
     {"decaying", [](DType t) { return std::vector{decaying(t)}; }, 1},
+    {"sums_of_weights", sums_of_weights, 2},
 };
 
 /// Elements of the largest value that a kernel stores.
@@ -179,6 +192,54 @@ TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
     const bool may_be = has_registers && has_buffers() && (asked.slices || target(false).type == DeviceType::cpu);
     EXPECT_TRUE(!may_be || has_tile_of_threads(program, asked)) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 72, false}), name);
+  }
+}
+
+/// The attention of a program that has several sums, if there is one.
+std::optional<schedule::CooperativeAttention> with_several_sums(const Executable& program) {
+  for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
+    const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+    if (params != nullptr && params->sums.size() > 1) return *params->cooperative();
+  }
+  return std::nullopt;
+}
+
+using schedule::ElementAccess;
+
+/// What is added up in one kernel, how its operands are held, and how it reaches the elements of matrices.
+struct SeveralSums {
+  const char* name;
+  std::vector<Tensor> (*outputs)(DType dtype);
+  int key_fragments, reloaded;
+  ElementAccess elements;
+};
+
+std::vector<Tensor> causal_gradients(DType t) { return attention_and_gradients(t, {.options = {.causal = true}}); }
+
+const SeveralSums kSeveralSums[] = {
+    {"causal", causal_gradients, 1, 0, ElementAccess::functions},
+    {"causal, one operand loaded again", causal_gradients, 2, 1, ElementAccess::functions},
+    {"causal, by index", causal_gradients, 2, 2, ElementAccess::shared_memory},
+    {"grouped", [](DType t) { return attention_and_gradients(t, {.key_heads = 2}); }, 4, 2, ElementAccess::functions},
+    {"bias", [](DType t) { return attention_and_gradients(t, {.options = with_bias(t)}); }, 2, 0,
+     ElementAccess::shared_memory_rounded},
+    {"sums of weights", sums_of_weights, 2, 0, ElementAccess::functions},
+    {"sums of weights, by index", sums_of_weights, 1, 1, ElementAccess::shared_memory}};
+
+TEST(AttentionGradients, OfKeysAndOfValuesInOneKernelAreRight) {
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  for (const SeveralSums& form : kSeveralSums) {
+    const ir::Graph graph = graph_of(form.outputs(DType::f16));
+    const schedule::AttentionShape asked{
+        .subgroups = 2, .key_fragments = form.key_fragments, .reloaded = form.reloaded};
+    const Executable program = compile_graph(
+        graph, {.tuning = {.matmul = true, .attention = asked, .elements = form.elements, .cooperative_matrix = true},
+                .costs = kSlowMemory,
+                .planned_as = DeviceType::discrete});
+    const auto found = with_several_sums(program);
+    EXPECT_TRUE(found && found->reloaded == form.reloaded && found->key_fragments == form.key_fragments) << form.name;
+    compare_with_reference(program, graph, data_for({graph, {}, 73, false}), form.name);
   }
 }
 

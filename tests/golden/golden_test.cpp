@@ -220,7 +220,8 @@ const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedu
 /// Whether a load is part of what an attention of threads fetches for the first slice, and in its loop for the next.
 bool is_fetched_in_slices(const segment::Loops& loops, const schedule::AttentionParams& params, std::size_t value) {
   if (params.simt() == nullptr || params.simt()->slice == 0) return false;
-  std::vector<segment::ValueId> operands = {params.value.value};
+  std::vector<segment::ValueId> operands;
+  for (const schedule::WeightedSum& sum : params.sums) operands.push_back(sum.value.value);
   for (const schedule::ScoreProduct& product : params.products) {
     operands.push_back(product.key.value);
     const bool in_slices = params.staged_d(loops, product) < params.extent_d(loops, product);
@@ -243,7 +244,7 @@ int mentions_by_subgroups(const segment::Loops& loops, const schedule::Attention
   const segment::ValueId contracted[] = {params.products[0].sum};
   count(params.products[0].query.value, {}, 1);
   count(params.products[0].key.value, {}, 2);
-  count(params.value.value, {}, 1);
+  count(params.sums[0].value.value, {}, 1);
   count(params.values.score, contracted, 1);
   for (const schedule::MaskBound& bound : params.mask.upper) {
     for (const schedule::MaskLine& line : bound) {
@@ -424,6 +425,8 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"attention_sums", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_gradient", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_gradient", "products", discrete_gpu_with_matrix_products, 1},
+                               {"attention_gradients", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_gradients", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_exported", "matrices", discrete_gpu_with_matrices, 1},
                                {"attention_exported", "products", discrete_gpu_with_matrix_products, 1},
                                {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},

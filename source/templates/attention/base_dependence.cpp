@@ -26,10 +26,11 @@ using Changes = std::vector<std::optional<Change>>;  ///< nothing: in another wa
 
 class Follower {
  public:
-  Follower(const ir::Graph& graph, const Loops& loops, const AttentionValues& values)
-      : graph_(graph), loops_(loops), values_(values), changes_(loops.values.size()) {
-    changes_[values.sum] = changes_[values.total] = Change{1, 0};
-    changes_[values.most] = Change{0, -1};
+  Follower(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile)
+      : graph_(graph), loops_(loops), values_(tile.values), changes_(loops.values.size()) {
+    for (const WeightedSum& one : tile.sums) changes_[one.sum] = Change{1, 0};
+    changes_[values_.total] = Change{1, 0};
+    changes_[values_.most] = Change{0, -1};
   }
 
   bool run() {
@@ -107,8 +108,8 @@ class Follower {
 
 }  // namespace
 
-bool results_do_not_depend_on_base(const ir::Graph& graph, const Loops& loops, const AttentionValues& values) {
-  return Follower(graph, loops, values).run();
+bool results_do_not_depend_on_base(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile) {
+  return Follower(graph, loops, tile).run();
 }
 
 }  // namespace vkfuse::schedule

@@ -9,6 +9,6 @@ namespace vkfuse::schedule {
 /// them: the sum and the total are then both as many times as large, and the number that stands for the largest score
 /// is less by the logarithm of that. A quotient of both, and the number plus the logarithm of the total, are such
 /// results.
-bool results_do_not_depend_on_base(const ir::Graph& graph, const segment::Loops& loops, const AttentionValues& values);
+bool results_do_not_depend_on_base(const ir::Graph& graph, const segment::Loops& loops, const AttentionParams& tile);
 
 }  // namespace vkfuse::schedule

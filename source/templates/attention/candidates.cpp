@@ -66,7 +66,7 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     choose(product.query, product.d, tile.axes.m);
     choose(product.key, product.d, tile.axes.k);
   }
-  choose(tile.value, tile.axes.k, tile.axes.n);
+  for (WeightedSum& sum : tile.sums) choose(sum.value, tile.axes.k, tile.axes.n);
   tile.elements = 4;
   while (loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % tile.elements != 0) tile.elements /= 2;
 }
@@ -77,22 +77,29 @@ std::int64_t words_of(const AttentionOperand& side, int across, int deep) {
   return std::int64_t{rows} * ((side.along_k ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
-/// One array serves the first operands, one after the other, then the others, then the results; what subgroups pass
-/// elements through lies behind them.
+/// One array serves the first operands that stay in registers, one after the other, then the others behind those that
+/// are loaded for every block, then the results. What subgroups pass elements through lies behind all of these.
 std::int64_t fragment_words(const Loops& loops, const AttentionParams& tile) {
-  const auto um = static_cast<int>(tile.cooperative()->mma.m);
-  const bool shares = tile.cooperative()->keys_are_values.has_value();
-  std::int64_t first = 0, others = shares ? 0 : words_of(tile.value, tile.extent_n(loops), tile.tile_k());
-  for (const ScoreProduct& product : tile.products) {
+  const CooperativeAttention& mapping = *tile.cooperative();
+  std::int64_t reloaded = 0, first = 0, others = 0;
+  for (std::size_t which = 0; which < tile.sums.size(); ++which) {
+    if (!mapping.keys_are_values[which])
+      others += words_of(tile.sums[which].value, tile.extent_n(loops), tile.tile_k());
+  }
+  for (std::size_t which = 0; which < tile.products.size(); ++which) {
+    const ScoreProduct& product = tile.products[which];
     const int d = tile.extent_d(loops, product);
-    first = std::max(first, words_of(product.query, tile.tile_m(), d));
+    const std::int64_t words = words_of(product.query, tile.tile_m(), d);
+    if (tile.is_reloaded(which))
+      reloaded += words;
+    else
+      first = std::max(first, words);
     others += words_of(product.key, tile.tile_k(), d);
   }
-  const std::int64_t results = std::int64_t{tile.cooperative()->subgroups} * um *
-                               (tile.cooperative()->subtile / 4 + 1 +
-                                (tile.values.has_softmax ? static_cast<int>(tile.cooperative()->mma.n) / 2 : 0));
-  return std::max({first, others, results}) +
-         std::int64_t{tile.cooperative()->subgroups} * tile.cooperative()->scratch_words();
+  const int of_row = static_cast<int>(tile.sums.size()) * (mapping.subtile / 4 + 1) +
+                     (tile.values.has_softmax ? static_cast<int>(mapping.mma.n) / 2 : 0);
+  const std::int64_t results = std::int64_t{mapping.subgroups} * static_cast<int>(mapping.mma.m) * of_row;
+  return std::max({first, reloaded + others, results}) + std::int64_t{mapping.subgroups} * mapping.scratch_words();
 }
 
 /// What subgroups leave of their sums, each row's behind its largest score and its total; a vector of each thread where
@@ -131,10 +138,13 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
     add(product.query, product.d, tile.axes.m);
     add(product.key, product.d, tile.axes.k);
   }
-  add(tile.value, tile.axes.k, tile.axes.n);
-  accesses.add(backward_slice_of(loops, tile.values.score, tile.contractions()), tile.axes.k.back(), 1);
-  const ValueId from[] = {tile.values.exponential};
-  accesses.add(backward_slice_of(loops, tile.values.weight, from), tile.axes.k.back(), 1);
+  for (const WeightedSum& sum : tile.sums) add(sum.value, tile.axes.k, tile.axes.n);
+  for (const ValueId score : tile.scores())
+    accesses.add(backward_slice_of(loops, score, tile.contractions()), tile.axes.k.back(), 1);
+  if (tile.values.has_softmax) {
+    const ValueId from[] = {tile.values.exponential};
+    accesses.add(backward_slice_of(loops, tile.sums[0].weight, from), tile.axes.k.back(), 1);
+  }
   accesses.add_results(backward_slice_of_results(loops), tile.axes.n.back(), tile.elements);
   accesses.write(schedule);
 }
@@ -145,8 +155,9 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   const std::int64_t steps = ceil_div(count_along(loops, tile.axes.k), tile.tile_k());
   std::int64_t depth = 0;
   for (const ScoreProduct& product : tile.products) depth += tile.extent_d(loops, product);
-  const std::int64_t fills = ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
-  return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
+  const std::int64_t width = static_cast<std::int64_t>(tile.sums.size()) * tile.extent_n(loops);
+  const std::int64_t fills = ceil_div(tile.tile_k() * (depth + width), std::max(1, schedule.workgroup));
+  return steps * (2 * (depth + tile.tile_k()) + width + fills + 64);
 }
 
 /// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.
@@ -158,8 +169,10 @@ bool fits_device(const Problem& problem, const AttentionParams& tile, int workgr
     const int d = tile.staged_d(problem.loops, product);
     if (!fits(product.query, tile.tile_m(), d) || !fits(product.key, tile.tile_k(), d)) return false;
   }
-  return fits(tile.value, tile.extent_n(problem.loops), tile.staged_k()) &&
-         workgroup <= static_cast<int>(usable_invocations(problem.target.caps)) &&
+  const bool fits_values = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const WeightedSum& sum) {
+    return fits(sum.value, tile.extent_n(problem.loops), tile.staged_k());
+  });
+  return fits_values && workgroup <= static_cast<int>(usable_invocations(problem.target.caps)) &&
          shared_bytes(problem.loops, tile) <= problem.target.caps.workgroup.shared_memory_bytes;
 }
 
@@ -268,13 +281,14 @@ std::optional<AttentionParams> in_whole_chunks(const Problem& problem, const Att
   };
   ScoreProduct& product = tile.products[0];
   product.key.along_k = product.query.along_k = true;
-  tile.value.along_k = false;
+  AttentionOperand& value = tile.sums[0].value;
+  value.along_k = false;
   product.key.elements = product.query.elements = chunk(product.key.value, product.d);
-  tile.value.elements = chunk(tile.value.value, tile.axes.n);
+  value.elements = chunk(value.value, tile.axes.n);
   const auto is_whole = [](int elements) { return elements >= kVector && elements % kVector == 0; };
-  if (!is_whole(product.key.elements) || !is_whole(tile.value.elements) ||
+  if (!is_whole(product.key.elements) || !is_whole(value.elements) ||
       count_along(loops, product.d) % product.key.elements != 0 ||
-      count_along(loops, tile.axes.n) % tile.value.elements != 0)
+      count_along(loops, tile.axes.n) % value.elements != 0)
     return std::nullopt;
   return tile;
 }
@@ -285,7 +299,7 @@ std::optional<Schedule> with_subgroups(const Problem& problem, AttentionParams t
   const auto all = static_cast<int>(problem.target.caps.subgroup.size);
   const ScoreProduct& product = tile.products[0];
   const std::int64_t chunks_d = count_along(problem.loops, product.d) / product.key.elements;
-  const std::int64_t chunks_n = count_along(problem.loops, tile.axes.n) / tile.value.elements;
+  const std::int64_t chunks_n = count_along(problem.loops, tile.axes.n) / tile.sums[0].value.elements;
   int lanes = shape.lanes > 0 ? shape.lanes : all;
   while (lanes > 1 && (lanes > all || chunks_d % lanes != 0 || chunks_n % lanes != 0)) lanes /= 2;
   if (all % lanes != 0) return std::nullopt;
@@ -319,11 +333,14 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
 /// be too large.
 std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const Loops& loops,
                                                   const AttentionParams& tile, bool unscaled) {
-  const auto dtype = sub32_dtype(graph, loops, tile.value.value, unscaled);
+  const auto dtype = sub32_dtype(graph, loops, tile.sums[0].value.value, unscaled);
   const auto is_same = [&](ValueId id) { return sub32_dtype(graph, loops, id, false) == dtype; };
   const auto whole = [](const AttentionOperand& side) { return side.elements == 8; };
-  if (!dtype || !is_float(*dtype) || !whole(tile.value) || !is_same(tile.values.weight) ||
-      (tile.values.has_softmax && !is_at_most_one(graph, loops, tile.values.weight, tile.values.exponential)))
+  const bool sums_fit = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const WeightedSum& sum) {
+    return whole(sum.value) && sub32_dtype(graph, loops, sum.value.value, unscaled) == dtype && is_same(sum.weight);
+  });
+  if (!dtype || !is_float(*dtype) || !sums_fit ||
+      (tile.values.has_softmax && !is_at_most_one(graph, loops, tile.sums[0].weight, tile.values.exponential)))
     return std::nullopt;
   const bool fits = std::all_of(tile.products.begin(), tile.products.end(), [&](const ScoreProduct& product) {
     return whole(product.query) && whole(product.key) && is_same(product.query.value) && is_same(product.key.value);
@@ -333,6 +350,8 @@ std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const 
 
 constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kKeyFragments[] = {4, 2};
+/// Sums of several results leave registers for fewer keys.
+constexpr int kKeyFragmentsOfSeveralSums[] = {4, 2, 1};
 
 /// The bits of a bf16 pass as those of an f16 where weights are at most 1: as others, NaN among them, they may be none.
 ElementAccess element_access(const Problem& problem, const MatrixShape& mma, bool at_most_one) {
@@ -352,26 +371,31 @@ bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
   const bool reduces_by_itself = tile.cooperative()->elements == ElementAccess::functions;
   return tile.values.has_softmax && problem.target.caps.subgroup.vote &&
          problem.tuning.lazy_rescaling.value_or(!reduces_by_itself) &&
-         results_do_not_depend_on_base(problem.graph, problem.loops, tile.values);
+         results_do_not_depend_on_base(problem.graph, problem.loops, tile);
 }
 
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
-  if (form.pipelined_scores && tile.products.size() != 1) return std::nullopt;
+  if (form.pipelined_scores && (tile.products.size() != 1 || tile.sums.size() != 1)) return std::nullopt;
   auto& mapping = tile.mapping.emplace<CooperativeAttention>();
   mapping = {.mma = mma,
              .subgroups = form.subgroups,
              .key_fragments = form.key_fragments,
              .pipelined_scores = form.pipelined_scores,
-             .elements = element_access(problem, mma, tile.values.has_softmax)};
+             .elements = element_access(problem, mma, tile.values.has_softmax),
+             .keys_are_values = std::vector<std::optional<std::size_t>>(tile.sums.size()),
+             .reloaded = form.reloaded};
   mapping.lazy_rescaling = may_rescale_lazily(problem, tile);
   // Keys of pipelined scores are those of the next block.
-  if (!form.pipelined_scores && tile.extent_n(problem.loops) % static_cast<int>(mma.k) == 0)
-    mapping.keys_are_values = keys_that_are_values(problem.loops, tile);
   const int n = tile.extent_n(problem.loops);
+  if (!form.pipelined_scores && n % static_cast<int>(mma.k) == 0) {
+    for (std::size_t which = 0; which < tile.sums.size(); ++which)
+      mapping.keys_are_values[which] = keys_that_are_values(problem.loops, tile, tile.sums[which].value);
+  }
   const auto un = static_cast<int>(mma.n);
-  for (mapping.subtile = un * std::max(1, std::min(n, 64) / un);
+  const int most = std::min(n, 64) / static_cast<int>(tile.sums.size());
+  for (mapping.subtile = un * std::max(1, most / un);
        mapping.subtile > un && (n % mapping.subtile != 0 ||
                                 shared_bytes(problem.loops, tile) > problem.target.caps.workgroup.shared_memory_bytes);
        mapping.subtile -= un) {
@@ -386,7 +410,7 @@ std::optional<Schedule> with_cooperative_shape(const Problem& problem, Attention
 std::optional<Schedule> with_cooperative_matrices(const Problem& problem, const AttentionParams& tile,
                                                   const MatrixShape& mma) {
   std::optional<Schedule> best;
-  for (const AttentionShape& form : cooperative_attention_shapes()) {
+  for (const AttentionShape& form : cooperative_attention_shapes(tile)) {
     auto one = with_cooperative_shape(problem, tile, mma, form);
     if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);
   }
@@ -395,12 +419,16 @@ std::optional<Schedule> with_cooperative_matrices(const Problem& problem, const 
 
 }  // namespace
 
-std::vector<AttentionShape> cooperative_attention_shapes() {
+std::vector<AttentionShape> cooperative_attention_shapes(const AttentionParams& tile) {
   std::vector<AttentionShape> all;
+  const bool several = tile.sums.size() > 1;
+  const int most_reloaded = several ? static_cast<int>(tile.products.size()) : 0;
   for (const int subgroups : kSubgroups) {
-    for (const int keys : kKeyFragments) {
+    for (const int keys : several ? std::span<const int>(kKeyFragmentsOfSeveralSums) : kKeyFragments) {
       for (const bool prefetched : {true, false})
         all.push_back({.subgroups = subgroups, .key_fragments = keys, .pipelined_scores = prefetched});
+      for (int reloaded = 1; reloaded <= most_reloaded; ++reloaded)
+        all.push_back({.subgroups = subgroups, .key_fragments = keys, .reloaded = reloaded});
     }
   }
   return all;
@@ -414,11 +442,14 @@ bool is_same_match(const AttentionParams& matched, const AttentionParams& tile) 
   const auto same_product = [&](const ScoreProduct& a, const ScoreProduct& b) {
     return a.sum == b.sum && a.d == b.d && same(a.query, b.query) && same(a.key, b.key);
   };
+  const auto same_sum = [&](const WeightedSum& a, const WeightedSum& b) {
+    return a.sum == b.sum && a.weight == b.weight && same(a.value, b.value);
+  };
   return matched.axes.batch == tile.axes.batch && matched.axes.m == tile.axes.m && matched.axes.n == tile.axes.n &&
          matched.axes.k == tile.axes.k && matched.values.score == tile.values.score &&
          std::equal(matched.products.begin(), matched.products.end(), tile.products.begin(), tile.products.end(),
                     same_product) &&
-         same(matched.value, tile.value);
+         std::equal(matched.sums.begin(), matched.sums.end(), tile.sums.begin(), tile.sums.end(), same_sum);
 }
 
 /// Whether chunks lie within the axes that they lie along.
@@ -431,8 +462,9 @@ bool fits_chunks(const Loops& loops, const AttentionParams& tile) {
   const auto fits_product = [&](const ScoreProduct& product) {
     return fits(product.query, product.d, tile.axes.m) && fits(product.key, product.d, tile.axes.k);
   };
+  const auto fits_values = [&](const WeightedSum& sum) { return fits(sum.value, tile.axes.k, tile.axes.n); };
   return std::all_of(tile.products.begin(), tile.products.end(), fits_product) &&
-         fits(tile.value, tile.axes.k, tile.axes.n) &&
+         std::all_of(tile.sums.begin(), tile.sums.end(), fits_values) &&
          loops.axes[static_cast<std::size_t>(tile.axes.n.back())].size % tile.elements == 0;
 }
 
@@ -466,6 +498,8 @@ class AttentionSearch {
       if (auto requested = with_shape(*problem_.tuning.attention, mma, chunks)) return requested;
     }
     if (mma) best_ = with_cooperative_matrices(problem_, tile_, *mma);
+    // Threads and subgroups by themselves have one sum.
+    if (tile_.sums.size() > 1) return std::move(best_);
     if (best_ && problem_.tuning.cooperative_matrix.value_or(false)) return std::move(best_);
     consider_threads();
     if (chunks && count_along(problem_.loops, tile_.axes.m) <= kFewRows) consider_subgroups(*chunks);
@@ -478,6 +512,7 @@ class AttentionSearch {
                                                    const std::optional<AttentionParams>& chunks) const {
     if (shape.lanes > 0) return chunks && shape.subgroups > 0 ? with_subgroups(problem_, *chunks, shape) : std::nullopt;
     if (shape.subgroups > 0) return mma ? with_cooperative_shape(problem_, tile_, *mma, shape) : std::nullopt;
+    if (tile_.sums.size() > 1) return std::nullopt;
     return with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices});
   }
 
@@ -562,6 +597,8 @@ void describe_attention(const Schedule& schedule, Description& description) {
   const auto& params = schedule.as<AttentionParams>();
   auto& choices = description.choices["attention"];
   choices = {params.tile_m(), params.tile_k(), params.cooperative() != nullptr ? 1 : 0};
+  if (params.cooperative() != nullptr && params.cooperative()->reloaded > 0)
+    choices.push_back(params.cooperative()->reloaded);
   if (const SimtAttention* simt = params.simt()) {
     choices.push_back(simt->rows);
     choices.push_back(simt->keys);

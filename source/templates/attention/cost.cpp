@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
@@ -35,7 +36,8 @@ double visited_share(const Loops& loops, const AttentionParams& tile) {
 /// Positions that a launch goes through, with what stands out, and of k those that a mask leaves.
 struct Extents {
   double batch, m, n, k;
-  double d;  ///< of all products
+  double sums;  ///< n, of all sums
+  double d;     ///< of all products
   double tiles_m;
   double visited;  ///< of the blocks of k
 };
@@ -43,15 +45,27 @@ struct Extents {
 Extents extents_of(const Loops& loops, const AttentionParams& tile) {
   const double m = round_up(count_along(loops, tile.axes.m), tile.tile_m());
   const double visited = visited_share(loops, tile);
+  const double n = tile.extent_n(loops);
   double d = 0;
   for (const ScoreProduct& product : tile.products) d += tile.extent_d(loops, product);
   return {.batch = static_cast<double>(count_along(loops, tile.axes.batch)),
           .m = m,
-          .n = static_cast<double>(tile.extent_n(loops)),
+          .n = n,
           .k = round_up(count_along(loops, tile.axes.k), tile.tile_k()) * visited,
+          .sums = n * static_cast<double>(tile.sums.size()),
           .d = d,
           .tiles_m = m / tile.tile_m(),
           .visited = visited};
+}
+
+/// What scores are computed from, beside products: what several are computed from once.
+std::vector<ValueId> slice_of_scores(const Loops& loops, const AttentionParams& tile) {
+  std::set<ValueId> all;
+  for (const ValueId score : tile.scores()) {
+    const std::vector<ValueId> slice = backward_slice_of(loops, score, tile.contractions());
+    all.insert(slice.begin(), slice.end());
+  }
+  return {all.begin(), all.end()};
 }
 
 /// Arithmetic of the operands' elements: a tile of m computes its queries once, and the keys and values of every block
@@ -61,7 +75,8 @@ double compute_of_operands(const ir::Graph& graph, const Loops& loops, const Att
     return cost_of(graph, loops, backward_slice_of(loops, operand.value));
   };
   const double visited = of.batch * of.k * of.tiles_m;
-  double compute = visited * of.n * each(tile.value);
+  double compute = 0;
+  for (const WeightedSum& sum : tile.sums) compute += visited * of.n * each(sum.value);
   for (const ScoreProduct& product : tile.products)
     compute += tile.extent_d(loops, product) * (of.batch * of.m * each(product.query) + visited * each(product.key));
   return compute;
@@ -94,10 +109,15 @@ Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extent
 
 /// Accesses of shared memory, four elements at a time: with threads, those of a thread's rows and keys for its products
 /// of scores, of its rows and its share of n for those of weights.
-double shared_accesses(const AttentionParams& tile, const Extents& of) {
+double shared_accesses(const Loops& loops, const AttentionParams& tile, const Extents& of) {
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const double passed = cooperative->elements == ElementAccess::functions ? 0 : 2;  // a weight is stored and loaded
-    return of.batch * of.m * of.k * ((of.d + of.n) / cooperative->mma.m + passed) / 8 * 4;
+    double reloaded = 0;  // once for every block, by the subgroup that has the rows
+    for (std::size_t which = 0; which < tile.products.size(); ++which)
+      reloaded += tile.is_reloaded(which) ? tile.extent_d(loops, tile.products[which]) : 0.0;
+    const double weights = passed * static_cast<double>(tile.sums.size());
+    return of.batch * of.m * of.k * ((of.d + of.sums) / cooperative->mma.m + reloaded / tile.tile_k() + weights) / 8 *
+           4;
   }
   // Lanes add up what each has of a score, and pass it on so often.
   if (const SubgroupAttention* mapping = tile.by_subgroups())
@@ -169,7 +189,7 @@ int words_in_flight(const ir::Graph& graph, const Loops& loops, const Schedule& 
 
 /// Loads that each score is computed from, beside those of queries and keys.
 double loads_of_score(const Loops& loops, const AttentionParams& tile) {
-  const std::vector<ValueId> slice = backward_slice_of(loops, tile.values.score, tile.contractions());
+  const std::vector<ValueId> slice = slice_of_scores(loops, tile);
   return static_cast<double>(std::count_if(slice.begin(), slice.end(),
                                            [&](ValueId id) { return loops.values[id].kind == Value::Kind::load; }));
 }
@@ -180,8 +200,10 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Extent
   if (const CooperativeAttention* cooperative = tile.cooperative()) {
     const int per_thread = schedule.workgroup / cooperative->subgroups;
     const int scores = cooperative->pipelined_scores ? 2 : std::max(1, static_cast<int>(tile.products.size()));
-    return 64 + (tile.tile_k() * scores + static_cast<int>(of.n + of.d / 2)) * static_cast<int>(cooperative->mma.m) /
-                    per_thread;
+    double columns = tile.tile_k() * scores + of.sums;
+    for (std::size_t which = 0; which < tile.products.size(); ++which)
+      columns += tile.is_reloaded(which) ? 0.0 : tile.extent_d(loops, tile.products[which]) / 2.0;
+    return 64 + static_cast<int>(columns) * static_cast<int>(cooperative->mma.m) / per_thread;
   }
   if (tile.by_subgroups() != nullptr) return subgroup_registers(tile, of, model);
   int registers = simt_registers(loops, tile, of, model);
@@ -265,17 +287,17 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const Extents of = extents_of(loops, tile);
-  const double score = cost_of(graph, loops, backward_slice_of(loops, tile.values.score, tile.contractions()));
+  const double score = cost_of(graph, loops, slice_of_scores(loops, tile));
   const double compute =
       of.batch * of.m * of.k *
-          ((of.d + of.n) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +
+          ((of.d + of.sums) / (tile.cooperative() != nullptr ? model.attention.cooperative_matrix_speedup : 1.0) +
            compute_of_score(tile, of, model, score)) +
       compute_of_operands(graph, loops, tile, of) +
       of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
   const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
   ScheduleCost& cost = schedule.cost;
   cost.loads_executed = static_cast<std::int64_t>(reads.loads);
-  cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.n / tile.elements);
+  cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.sums / tile.elements);
   cost.transactions = static_cast<std::int64_t>(reads.traffic / 128);
   const double share = busy_share(target, model, schedule);
   cost.registers = estimated_registers(graph, loops, of, model, schedule);
@@ -287,7 +309,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   const double slowed = compute * crowding * spilling;
   const double accesses = reads.loads + query_loads_again(loops, of, schedule) +
                           static_cast<double>(cost.stores_executed) +
-                          accesses_waited_for(target, tile, shared_accesses(tile, of), slowed);
+                          accesses_waited_for(target, tile, shared_accesses(loops, tile, of), slowed);
   cost.modelled_us = std::max(
       modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share)),
       waited_us(target, model, of, schedule));

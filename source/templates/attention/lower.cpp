@@ -116,14 +116,14 @@ class Attention : public AttentionBase {
 };
 
 Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
-  vec4s_ = third_.extent / 4 / simt_.threads_k;
-  slices_k_ = tile_.tile_k() / third_.k_extent;
+  vec4s_ = third().extent / 4 / simt_.threads_k;
+  slices_k_ = tile_.tile_k() / third().k_extent;
   const auto wait = [](TileOperand& tile_operand) {
     tile_operand.staging.prefetched = tile_operand.staging.unrolled = false;
   };
   others_ = unique("others");
-  third_.tile = others_;
-  if (simt_.slice == 0) wait(third_);
+  third().tile = others_;
+  if (simt_.slice == 0) wait(third());
   weights_ = unique("weights");
   scores_.push_back(unique("scores"));
   for (std::size_t which = 0; which < products_.size(); ++which) {
@@ -157,7 +157,7 @@ void Attention::locate_thread() {
 }
 
 void Attention::declare_shared() {
-  int others = third_.k_extent * third_.stride(), firsts = 0;
+  int others = third().k_extent * third().stride(), firsts = 0;
   for (const auto& [first, second] : products_) {
     others = std::max(others, second.k_extent * second.stride());
     const int words = first.k_extent * first.stride();
@@ -190,13 +190,13 @@ void Attention::declare() {
     }
   }
   for (const Code& scores : scores_) main_.line("vec4 {}[{}];", scores, simt_.rows * simt_.keys / 4);
-  main_.line("vec4 {}[{}];", sums_, simt_.rows * vec4s_);
+  main_.line("vec4 {}[{}];", sums(), simt_.rows * vec4s_);
   open_loop("i", simt_.rows);
   if (has_softmax()) {
     main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
     main_.line("{} = 0.0;", total_);
   }
-  each("g", vec4s_, code("{}[i * {}u + g] = vec4(0.0);", sums_, vec4s_));
+  each("g", vec4s_, code("{}[i * {}u + g] = vec4(0.0);", sums(), vec4s_));
   main_.close();
 }
 
@@ -212,9 +212,9 @@ Result<void> Attention::main_function() {
   VKF_CHECK_OK(fetch_first(walk));
   open_blocks(walk, simt_.slice == 0 ? "" : "[[dont_unroll]] ", {weights_, "1.0", "0.0"});
   VKF_CHECK_OK(find_scores(walk));
-  if (third_.staging.prefetched) {
+  if (third().staging.prefetched) {
     main_.line("// The first values are in flight while scores become weights.");
-    VKF_CHECK_OK(fetch(third_, "", slices_k_ == 1 ? Code("block") : code("block * {}u", slices_k_)));
+    VKF_CHECK_OK(fetch(third(), "", slices_k_ == 1 ? Code("block") : code("block * {}u", slices_k_)));
   }
   VKF_CHECK_OK(finish_scores());
   VKF_CHECK_OK(weigh());
@@ -235,7 +235,7 @@ Result<void> Attention::fetch_first(const Walk& walk) {
     }
     if (first.staging.prefetched) VKF_CHECK_OK(fetch(first, "tile_m", ""));
   }
-  if (third_.staging.prefetched) declare_prefetch(third_);
+  if (third().staging.prefetched) declare_prefetch(third());
   if (std::none_of(products_.begin(), products_.end(), is_prefetched)) return {};
   Code block;
   if (!walk.begin.is_zero()) {
@@ -339,7 +339,7 @@ void Attention::multiply_scores(std::size_t which) {
 
 /// Scores from products, and the largest of each row.
 Result<void> Attention::finish_scores() {
-  use_chunks_of(score_);
+  use_chunks_of(score_parts_[0]);
   open_low_register_loop("i", simt_.rows);
   if (has_softmax()) main_.line("float top = uintBitsToFloat(0xff800000u);");
   main_.line("uint m = {};",
@@ -385,13 +385,13 @@ Result<void> Attention::finish_score() {
   const Code k = code("block * {}u + {}", tile_.tile_k(), key_of_thread());
   const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint chunk = {};", limited(k, positions, tile_.tile_k()));
-  Scope scope = part_scope(score_);
-  VKF_CHECK_OK(emit_values(scope, score_.per_chunk));
-  for (ValueId id : score_.vectors) load_vectors(scope, id, "");
-  const std::map<ValueId, Code> groups = unpack_group(score_, 0, "");
+  Scope scope = part_scope(score_parts_[0]);
+  VKF_CHECK_OK(emit_values(scope, score_parts_[0].per_chunk));
+  for (ValueId id : score_parts_[0].vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, Code> groups = unpack_group(score_parts_[0], 0, "");
   main_.line("float score;");
   const char* row = simt_.low_register ? "0" : "i";
-  std::vector<Code> passed = arguments(scope, score_, 0, groups);
+  std::vector<Code> passed = arguments(scope, score_parts_[0], 0, groups);
   for (std::size_t which = 0; which < products_.size(); ++which) passed.push_back(score_at(row, which));
   passed.emplace_back("score");
   main_.line("score_element({});", listed(passed));
@@ -410,7 +410,7 @@ void Attention::rescale_row() {
   main_.line("float scale = {};", apply("exp", {"fallen"}));
   main_.line("{} = top;", most_);
   main_.line("{} *= scale;", total_);
-  each("g", vec4s_, code("{}[i * {}u + g] *= scale;", sums_, vec4s_));
+  each("g", vec4s_, code("{}[i * {}u + g] *= scale;", sums(), vec4s_));
   if (simt_.keys == 4) {
     main_.line("{}[i] -= base;", scores_[0]);
   } else {
@@ -473,7 +473,7 @@ Result<void> Attention::weigh_score(const Code& weight) {
 /// Weights times values, added to the sums.
 Result<void> Attention::add_up() {
   if (slices_k_ == 1) {
-    VKF_CHECK_OK(stage(third_, "", "block"));
+    VKF_CHECK_OK(stage(third(), "", "block"));
     main_.line("barrier();");
     multiply_weights();
     main_.line("barrier();");
@@ -481,12 +481,12 @@ Result<void> Attention::add_up() {
   }
   open_long_loop("slice", "0u", code("{}u", slices_k_));
   main_.line("uint values = block * {}u + slice;", slices_k_);
-  VKF_CHECK_OK(stage(third_, "", "values"));
+  VKF_CHECK_OK(stage(third(), "", "values"));
   main_.line("barrier();");
-  if (third_.staging.prefetched) {
+  if (third().staging.prefetched) {
     main_.line("// The next slice is in flight while this one is multiplied.");
     main_.line("uint next = block * {}u + min(slice + 1u, {}u);", slices_k_, slices_k_ - 1);
-    VKF_CHECK_OK(fetch(third_, "", "next"));
+    VKF_CHECK_OK(fetch(third(), "", "next"));
   }
   multiply_weights();
   main_.line("barrier();");
@@ -495,17 +495,17 @@ Result<void> Attention::add_up() {
 }
 
 void Attention::multiply_weights() {
-  open_steps("k", third_.k_extent);
-  if (slices_k_ > 1) main_.line("uint own = slice * {}u + k;", third_.k_extent);
+  open_steps("k", third().k_extent);
+  if (slices_k_ > 1) main_.line("uint own = slice * {}u + k;", third().k_extent);
   const char* own = slices_k_ > 1 ? "own" : "k";
   const std::vector<Code> weight = load_registers("weight", simt_.rows / 4, [&](int i) {
     return code("{0}[{1} * {2}u + {1} / {3}u + {4}]", weights_, own, tile_.tile_m() / 4, schedule::kKeysTogether,
                 rows_at(i));
   });
   open_loop("g", vec4s_);
-  main_.line("vec4 third = {}[k * {}u + g * {}u + thread_k];", third_.tile, third_.stride(), simt_.threads_k);
+  main_.line("vec4 third = {}[k * {}u + g * {}u + thread_k];", third().tile, third().stride(), simt_.threads_k);
   for (int i = 0; i < simt_.rows; ++i)
-    main_.line("{0}[{1}u + g] = fma(vec4({2}.{3}), third, {0}[{1}u + g]);", sums_, i * vec4s_,
+    main_.line("{0}[{1}u + g] = fma(vec4({2}.{3}), third, {0}[{1}u + g]);", sums(), i * vec4s_,
                weight[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
   main_.close();
   close_steps();
@@ -548,7 +548,7 @@ Result<void> Attention::store_results() {
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     const Code row = simt_.low_register ? "" : code("i * {}u + ", vec4s_);
-    const Code at = code("{}[{}{}]", sums_, row, per_vec4 == 1 ? "g" : code("g / {}u", per_vec4));
+    const Code at = code("{}[{}{}]", sums(), row, per_vec4 == 1 ? "g" : code("g / {}u", per_vec4));
     const Code within =
         tile_.elements == 1 ? code("[g % {}u]", per_vec4) : code("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
     const Code sum = at + (per_vec4 == 1 ? code(".{}", "xyzw"[e]) : within);
@@ -556,7 +556,7 @@ Result<void> Attention::store_results() {
   }));
   if (!inside.empty()) main_.close();
   main_.close();
-  if (simt_.low_register) turn_rows(sums_, vec4s_);
+  if (simt_.low_register) turn_rows(sums(), vec4s_);
   main_.close();
   return {};
 }

@@ -2,6 +2,7 @@
 #include "templates/attention/lower_emitter.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/mutations.hpp"
 #include "schedule/operands.hpp"
@@ -20,14 +21,18 @@ AttentionBase::AttentionBase(const LoweringInput& in)
     products_.push_back({make_operand(product.query, kM, depth, tile_.tile_m(), k_extent),
                          make_operand(product.key, kK, depth, tile_.tile_k(), k_extent)});
   }
-  third_ = make_operand(tile_.value, kN, kK, tile_.extent_n(loops_), tile_.staged_k());
-  make_parts();
+  for (const schedule::WeightedSum& sum : tile_.sums)
+    sums_.push_back({make_operand(sum.value, kN, kK, tile_.extent_n(loops_), tile_.staged_k()), {}});
   if (has_softmax() && tile_.cooperative() && dialect_.native_exp && options_.numerics != Numerics::strict)
     softcap_ = find_softcap({graph_, loops_, tile_});
   if (softcap_) compute_at_once(*softcap_, loops_, forms_);
-  if (!has_softmax() && tile_.cooperative())
-    leave_rounding_to_reader(form_input(), tile_.values.weight, tile_.cooperative()->mma.a, forms_);
-  sums_ = unique("sums");
+  for (const schedule::WeightedSum& sum : tile_.sums) {
+    if (!has_softmax() && tile_.cooperative())
+      leave_rounding_to_reader(form_input(), sum.weight, tile_.cooperative()->mma.a, forms_);
+  }
+  make_parts();
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    sums_[i].name = unique(sums_.size() == 1 ? Code("sums") : code("sums_{}", i));
   most_ = unique("most");
   total_ = unique("total");
   numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.workgroups), "tiles of rows of all softmaxes");
@@ -52,26 +57,16 @@ AttentionBase::TileOperand AttentionBase::make_operand(const schedule::Attention
 }
 
 void AttentionBase::make_parts() {
-  std::vector<ValueId> known = tile_.contractions();
-  const segment::AxisSet along_k = segment::AxisSet{1} << tile_.axes.k.back();
-  const std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops_, tile_.values.score, known);
-  for (ValueId id : backward_slice) {
-    if (tile_.cooperative() && lies_beside(id)) beside_.push_back(id);
+  make_score_parts();
+  if (has_softmax()) {
+    const ValueId from[] = {tile_.values.exponential};
+    weight_ = make_part({.name = "weight",
+                         .own = kK,
+                         .along = segment::AxisSet{1} << tile_.axes.k.back(),
+                         .values = schedule::backward_slice_of(loops_, tile_.sums[0].weight, from),
+                         .requested = {tile_.sums[0].weight},
+                         .known = {tile_.values.exponential}});
   }
-  known.insert(known.end(), beside_.begin(), beside_.end());
-  score_ = make_part({.name = "score",
-                      .own = kK,
-                      .along = along_k,
-                      .values = backward_slice,
-                      .requested = {tile_.values.score},
-                      .known = std::move(known)});
-  const ValueId from[] = {tile_.values.exponential};
-  weight_ = make_part({.name = "weight",
-                       .own = kK,
-                       .along = along_k,
-                       .values = schedule::backward_slice_of(loops_, tile_.values.weight, from),
-                       .requested = {tile_.values.weight},
-                       .known = {tile_.values.exponential}});
   std::vector<ValueId> requested;
   for (const segment::Store& store : loops_.stores) requested.push_back(store.value);
   results_ = make_part({.name = "result",
@@ -80,7 +75,44 @@ void AttentionBase::make_parts() {
                         .elements = tile_.elements,
                         .values = schedule::backward_slice_of_results(loops_),
                         .requested = std::move(requested),
-                        .known = tile_.values.reductions()});
+                        .known = tile_.reductions()});
+}
+
+ValueId AttentionBase::held_weight(const schedule::WeightedSum& sum) const {
+  ValueId id = sum.weight;
+  while (forms_[id].kind == ValueForm::Kind::copy) id = loops_.values[id].operands[0];
+  return id;
+}
+
+/// What the caller passes is contractions, weights that were found before, and what is loaded beside the scores.
+void AttentionBase::make_score_parts() {
+  const std::vector<ValueId> scores = tile_.scores();
+  std::vector<ValueId> found = tile_.contractions();
+  std::set<ValueId> beside;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::vector<ValueId> slice = schedule::backward_slice_of(loops_, scores[i], found);
+    const auto is_read = [&](ValueId id) {
+      return id == scores[i] || std::any_of(slice.begin(), slice.end(), [&](ValueId reader) {
+               const std::vector<ValueId>& operands = loops_.values[reader].operands;
+               return std::find(operands.begin(), operands.end(), id) != operands.end();
+             });
+    };
+    std::vector<ValueId> known;
+    std::copy_if(found.begin(), found.end(), std::back_inserter(known), is_read);
+    for (const ValueId id : slice) {
+      if (!tile_.cooperative() || !lies_beside(id)) continue;
+      known.push_back(id);
+      beside.insert(id);
+    }
+    score_parts_.push_back(make_part({.name = scores.size() == 1 ? Code("score") : code("weight_{}", i),
+                                      .own = kK,
+                                      .along = segment::AxisSet{1} << tile_.axes.k.back(),
+                                      .values = slice,
+                                      .requested = {scores[i]},
+                                      .known = std::move(known)}));
+    if (!has_softmax()) found.push_back(held_weight(tile_.sums[i]));
+  }
+  beside_.assign(beside.begin(), beside.end());
 }
 
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
@@ -99,12 +131,15 @@ Result<void> AttentionBase::functions() {
     VKF_CHECK_OK(tile_operand_function(product.first));
     VKF_CHECK_OK(tile_operand_function(product.second));
   }
-  VKF_CHECK_OK(tile_operand_function(third_));
-  functions_.line("// The {} at one position.", has_softmax() ? "score" : "weight");
-  VKF_CHECK_OK(scalar_function(score_, tile_.values.score, "score"));
+  for (Sum& sum : sums_) VKF_CHECK_OK(tile_operand_function(sum.third));
+  const std::vector<ValueId> scores = tile_.scores();
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    functions_.line("// The {} at one position.", has_softmax() ? "score" : "weight");
+    VKF_CHECK_OK(scalar_function(score_parts_[i], scores[i], "score"));
+  }
   if (changes_weight()) {
     functions_.line("// What the exponential of a score becomes before it weights.");
-    VKF_CHECK_OK(scalar_function(weight_, tile_.values.weight, "weight"));
+    VKF_CHECK_OK(scalar_function(weight_, tile_.sums[0].weight, "weight"));
   }
   return result_function(results_);
 }

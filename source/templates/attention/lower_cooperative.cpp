@@ -24,6 +24,36 @@ Result<std::vector<RelocatableKernel>> CooperativeAttentionEmitter::run() {
            fragment_.m, fragment_.n, fragment_.k));
 }
 
+/// Where operands are in shared memory: first operands that stay there, then keys, then values. Other first operands
+/// are there before all of these.
+void CooperativeAttentionEmitter::place_operands() {
+  const auto words_of = [](const TileOperand& operand) { return operand.rows() * operand.row_words(); };
+  int begin = 0;
+  for (std::size_t which = 0; which < products_.size(); ++which) {
+    TileOperand& first = products_[which].first;
+    first.tile = tiles_;
+    first.staging.prefetched = first.staging.unrolled = false;
+    first.begin = begin;
+    if (tile_.is_reloaded(which)) begin += words_of(first);
+  }
+  for (auto& [first, second] : products_) {
+    second.tile = tiles_;
+    second.begin = begin;
+    begin += words_of(second);
+  }
+  for (std::size_t which = 0; which < sums_.size(); ++which) {
+    TileOperand& third = sums_[which].third;
+    third.tile = tiles_;
+    if (const auto keys = mapping_.keys_are_values[which]) {
+      third.begin = products_[*keys].second.begin;
+      third.staging.prefetched = false;
+    } else {
+      third.begin = begin;
+      begin += words_of(third);
+    }
+  }
+}
+
 /// Of the block: in flight while operands are staged and multiplied.
 Result<void> CooperativeAttentionEmitter::load_beside() {
   for (const Beside& beside : loads_beside_) {
@@ -32,7 +62,7 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
     if (!beside.stride) {
       per_element(beside.matrices + "[j]", {.name = beside.matrices + "_at",
-                                            .matrices = {has_softmax() ? most_ : sums_ + "[0]"},
+                                            .matrices = {has_softmax() ? most_ : sums_[0].name + "[0]"},
                                             .others = corner(),
                                             .positions = true});
     } else {
@@ -52,10 +82,12 @@ Result<void> CooperativeAttentionEmitter::load_beside() {
   return {};
 }
 
-/// The fragments of first operands, which stay in registers.
+/// The fragments of first operands that stay in registers, then the operands that stay in shared memory.
 Result<void> CooperativeAttentionEmitter::load_first() {
-  for (auto& [first, second] : products_) {
+  for (std::size_t which = 0; which < products_.size(); ++which) {
+    TileOperand& first = products_[which].first;
     VKF_CHECK_OK(stage(first, "tile_m", ""));
+    if (tile_.is_reloaded(which)) continue;  // the first block waits for it
     main_.line("barrier();");
     main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first.part.name,
                fragments_along_d(first));
@@ -69,16 +101,17 @@ Result<void> CooperativeAttentionEmitter::load_first() {
 
 /// What is in flight, or multiplied, before the first block is worked on.
 Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
-  if (keys_prefetched() || third_.staging.prefetched || mapping_.pipelined_scores)
+  if (keys_prefetched() || values_prefetched() || mapping_.pipelined_scores)
     main_.line("uint next = {};", first_block(walk));
   for (auto& [first, second] : products_) {
     if (!second.staging.prefetched) continue;
     declare_prefetch(second);
     VKF_CHECK_OK(fetch(second, "next", ""));
   }
-  if (third_.staging.prefetched) {
-    declare_prefetch(third_);
-    VKF_CHECK_OK(fetch(third_, "", "next"));
+  for (Sum& sum : sums_) {
+    if (!sum.third.staging.prefetched) continue;
+    declare_prefetch(sum.third);
+    VKF_CHECK_OK(fetch(sum.third, "", "next"));
   }
   if (!mapping_.pipelined_scores) return {};
   main_.line("// The products of a block are found while scores of the one before it become weights.");
@@ -96,7 +129,7 @@ Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
 }
 
 Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
-  if (!keys_prefetched() && !third_.staging.prefetched) return {};
+  if (!keys_prefetched() && !values_prefetched()) return {};
   main_.line("// The next block is on its way while this one is worked on.");
   if (keys_prefetched()) {
     main_.line("next = {};", block_after(walk, mapping_.pipelined_scores ? "2u" : "1u", walk.all));
@@ -104,9 +137,11 @@ Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
       if (second.staging.prefetched) VKF_CHECK_OK(fetch(second, "next", ""));
     }
   }
-  if (third_.staging.prefetched) {
-    if (!mapping_.pipelined_scores && !keys_prefetched()) main_.line("next = {};", block_after(walk, "1u", walk.all));
-    VKF_CHECK_OK(fetch(third_, "", mapping_.pipelined_scores ? "prefetched" : "next"));
+  if (values_prefetched() && !mapping_.pipelined_scores && !keys_prefetched())
+    main_.line("next = {};", block_after(walk, "1u", walk.all));
+  for (Sum& sum : sums_) {
+    if (sum.third.staging.prefetched)
+      VKF_CHECK_OK(fetch(sum.third, "", mapping_.pipelined_scores ? "prefetched" : "next"));
   }
   return {};
 }
@@ -117,7 +152,9 @@ Result<void> CooperativeAttentionEmitter::block(const Walk& walk) {
   if (mapping_.pipelined_scores) main_.line("uint prefetched = {};", block_after(walk, "1u", walk.all));
   for (auto& [first, second] : products_)
     VKF_CHECK_OK(stage(second, mapping_.pipelined_scores ? "prefetched" : "block", ""));
-  if (!mapping_.keys_are_values) VKF_CHECK_OK(stage(third_, "", "block"));
+  for (std::size_t which = 0; which < sums_.size(); ++which) {
+    if (!mapping_.keys_are_values[which]) VKF_CHECK_OK(stage(sums_[which].third, "", "block"));
+  }
   main_.line("barrier();");
   VKF_CHECK_OK(fetch_next_block(walk));
   multiply(0, mapping_.pipelined_scores ? prefetched_words_ : scores_);
@@ -158,8 +195,10 @@ Result<void> CooperativeAttentionEmitter::main_function() {
     main_.line("{0} {1} = {0}(uintBitsToFloat(0xff800000u));", sum_type(), most_);
     main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
   }
-  main_.line("{} {}[{}];", sum_type(), sums_, wide_);
-  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
+  for (const Sum& sum : sums_) {
+    main_.line("{} {}[{}];", sum_type(), sum.name, wide_);
+    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sum.name, sum_type());
+  }
   VKF_TRY(walk, find_blocks());
   VKF_CHECK_OK(fetch_first_block(walk));
   open_blocks(walk, "", {tiles_, "1u", "0u"});
@@ -174,9 +213,13 @@ Result<void> CooperativeAttentionEmitter::main_function() {
 /// if all were found first.
 void CooperativeAttentionEmitter::add_up_products() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  find_score();
-  add_up_weights();
+  for (std::size_t which = 0; which < sums_.size(); ++which) find_score(which);
+  for (std::size_t which = 0; which < sums_.size(); ++which) add_up_weights(which);
   main_.close();
+}
+
+Code CooperativeAttentionEmitter::weights_of(std::size_t which) const {
+  return sums_.size() == 1 ? scores_ + "[j]" : code("found_{}", which);
 }
 
 /// What scores are computed from: contractions, or 0 where there are none.
@@ -187,11 +230,18 @@ void CooperativeAttentionEmitter::multiply(std::size_t which, const Code& scores
   if (products_.empty()) return;
   const auto& [first, second] = products_[which];
   main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", fragments_along_d(first));
+  Code rows = first.part.name + "[d]";
+  if (tile_.is_reloaded(which)) {
+    rows = first.part.name;
+    main_.line("{} {};", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), rows);
+    main_.line("coopMatLoad({}, {});", rows,
+               fragment_at(first, code("subgroup * {}u", fragment_.m), code("d * {}u", fragment_.k), false));
+  }
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
   main_.line("{} second;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
   main_.line("coopMatLoad(second, {});",
              fragment_at(second, code("j * {}u", fragment_.n), code("d * {}u", fragment_.k), true));
-  main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first.part.name);
+  main_.line("{0}[j] = coopMatMulAdd({1}, second, {0}[j]);", scores, rows);
   main_.close();
   main_.close();
 }
@@ -199,21 +249,19 @@ void CooperativeAttentionEmitter::multiply(std::size_t which, const Code& scores
 void CooperativeAttentionEmitter::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  find_score();
+  find_score(0);
   per_element("highest", {.name = "larger_of", .matrices = {"highest", scores_ + "[j]"}});
   main_.close();
 }
 
-/// Of fragment `j`.
-void CooperativeAttentionEmitter::find_score() {
-  const Code own = scores_ + "[j]";
-  ElementFunction score{.name = "score_at", .matrices = {own}, .others = corner(), .positions = true};
-  if (products_.size() > 1) score.matrices.push_back(other_products_ + "[j]");
-  for (const Beside& beside : loads_beside_) {
-    // NVIDIA's compiler (580) fails where a matrix of another component type is passed to a function.
-    const bool converts = beside.halves && called_by_device();
-    score.matrices.push_back(converts ? code("{}({}[j])", sum_type(), beside.matrices) : beside.matrices + "[j]");
-  }
+/// Of fragment `j`: the softmax's score, or the weight of a sum.
+void CooperativeAttentionEmitter::find_score(std::size_t which) {
+  ElementFunction score{
+      .name = score_parts_[which].name + "_at", .matrices = {}, .others = corner(), .positions = true};
+  if (products_.empty()) score.matrices.push_back(scores_ + "[j]");
+  for (Passed& passed : passed_to(which)) score.matrices.push_back(std::move(passed.matrix));
+  const Code own = weights_of(which);
+  if (sums_.size() > 1) main_.line("{} {};", sum_type(), own);
   per_element(own, score);
 }
 
@@ -249,18 +297,19 @@ void CooperativeAttentionEmitter::rescale() {
   per_element("fallen", {.name = "power_of", .matrices = {most_, "base"}});
   main_.line("{} = highest;", most_);
   main_.line("{0} = {0} * fallen;", total_);
-  main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);
+  main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_[0].name);
 }
 
 void CooperativeAttentionEmitter::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", mapping_.key_fragments);
-  add_up_weights();
+  add_up_weights(0);
   main_.close();
 }
 
 /// Of fragment `j`.
-void CooperativeAttentionEmitter::add_up_weights() {
-  const Code own = scores_ + "[j]";
+void CooperativeAttentionEmitter::add_up_weights(std::size_t which) {
+  const Code own = weights_of(which);
+  const Sum& sum = sums_[which];
   if (has_softmax()) {
     per_element(own, {.name = "power_of", .matrices = {own, "base"}});
     main_.line("{0} = {0} + {1}[j];", total_, scores_);
@@ -268,13 +317,17 @@ void CooperativeAttentionEmitter::add_up_weights() {
   if (changes_weight())
     per_element(own, {.name = "weight_at", .matrices = {own}, .others = corner(), .positions = true});
   if (rounds_weights()) per_element(own, {.name = "rounded", .matrices = {own}});
-  load_weights();
+  load_weights(which);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment(fragment_.a, fragment_.k, fragment_.n, "B"));
   main_.line("coopMatLoad(third, {});",
-             fragment_at(third_, code("i * {}u", fragment_.n), code("j * {}u", fragment_.k), true));
-  main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
+             fragment_at(sum.third, code("i * {}u", fragment_.n), code("j * {}u", fragment_.k), true));
+  main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sum.name, of_sum(weights_, which));
   main_.close();
+}
+
+int CooperativeAttentionEmitter::words_before(std::size_t which) const {
+  return words_of_rows() + static_cast<int>(which) * static_cast<int>(fragment_.m) * (mapping_.subtile / 4 + 1);
 }
 
 /// Every subgroup's piece of the array: its largest scores, their totals, then columns of the results.
@@ -282,9 +335,12 @@ void CooperativeAttentionEmitter::put_subtile(int iterations) {
   const int row = static_cast<int>(fragment_.n) / 4;  // of a fragment, in 16-byte words
   const int subtile_row = mapping_.subtile / 4 + 1;
   const int fragments = mapping_.subtile / static_cast<int>(fragment_.n);
-  for (int f = 0; f < fragments; ++f) {
-    main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_,
-               iterations > 1 ? code("i * {}u + ", fragments) : "", f, tiles_, words_of_rows() + f * row, subtile_row);
+  for (std::size_t which = 0; which < sums_.size(); ++which) {
+    for (int f = 0; f < fragments; ++f) {
+      main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_[which].name,
+                 iterations > 1 ? code("i * {}u + ", fragments) : "", f, tiles_, words_before(which) + f * row,
+                 subtile_row);
+    }
   }
   main_.line("{}", kSubgroupBarrier);
 }
@@ -294,12 +350,12 @@ Code CooperativeAttentionEmitter::limits_of_results() {
   const std::int64_t chunks_n = count(tile_.axes.n) / tile_.elements;
   Code inside;
   if (!divides(tile_.tile_m(), extent(tile_.axes.m))) inside = code("m < {}", numbers_.size(count(tile_.axes.m)));
-  if (chunks_n != std::int64_t{third_.extent} / tile_.elements)
+  if (chunks_n != std::int64_t{sums_[0].third.extent} / tile_.elements)
     inside += code("{}chunk < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   return inside;
 }
 
-/// Stores the elements that `four` has of a chunk.
+/// Stores the elements that `four` of each sum has of a chunk.
 Result<void> CooperativeAttentionEmitter::store_subtile_chunk(int per_vec4) {
   const Code inside = limits_of_results();
   if (!inside.empty()) main_.open("if ({}) {{", inside);
@@ -307,7 +363,10 @@ Result<void> CooperativeAttentionEmitter::store_subtile_chunk(int per_vec4) {
     const Code within = per_vec4 == 1 ? code(".{}", "xyzw"[e])
                                       : code("[column % {}u{}]", per_vec4,
                                              tile_.elements == 1 ? "" : code(" * {}u + {}u", tile_.elements, e));
-    return has_softmax() ? std::vector<Code>{"top", "whole", "four" + within} : std::vector<Code>{"four" + within};
+    std::vector<Code> known;
+    if (has_softmax()) known = {"top", "whole"};
+    for (std::size_t which = 0; which < sums_.size(); ++which) known.push_back(four_of(which) + within);
+    return known;
   }));
   if (!inside.empty()) main_.close();
   return {};
@@ -318,10 +377,10 @@ Result<void> CooperativeAttentionEmitter::store_results() {
   const auto um = static_cast<int>(fragment_.m);
   const int row = static_cast<int>(fragment_.n) / 4;
   const int subtile_row = mapping_.subtile / 4 + 1;
-  const int iterations = third_.extent / mapping_.subtile;
+  const int iterations = sums_[0].third.extent / mapping_.subtile;
   const int chunks = mapping_.subtile / tile_.elements;
   const int per_vec4 = 4 / tile_.elements;
-  main_.line("uint own = subgroup * {}u;", words_of_rows() + um * subtile_row);
+  main_.line("uint own = subgroup * {}u;", words_before(sums_.size()));
   if (has_softmax()) {
     if (called_by_device()) main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
     main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
@@ -341,8 +400,10 @@ Result<void> CooperativeAttentionEmitter::store_results() {
     main_.line("// An infinite or undefined maximum leaves no number.");
     main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
   }
-  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, words_of_rows(), subtile_row,
-             per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
+  for (std::size_t which = 0; which < sums_.size(); ++which) {
+    main_.line("vec4 {} = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", four_of(which), tiles_,
+               words_before(which), subtile_row, per_vec4 == 1 ? "" : code(" / {}u", per_vec4));
+  }
   VKF_CHECK_OK(store_subtile_chunk(per_vec4));
   main_.close();
   main_.line("{}", kSubgroupBarrier);

@@ -17,25 +17,16 @@ class CooperativeAttentionEmitter : public AttentionBase {
     scores_ = unique("scores");
     prefetched_words_ = unique("coming_scores");
     weights_ = unique("weights");
-    third_.tile = tiles_;
     if (products_.size() > 1) other_products_ = unique("products");
-    for (auto& [first, second] : products_) {
-      first.staging.prefetched = first.staging.unrolled = false;
-      first.tile = second.tile = tiles_;
-      second.begin = third_.begin;
-      third_.begin += second.rows() * second.row_words();
-    }
-    if (mapping_.keys_are_values) {
-      third_.begin = products_[*mapping_.keys_are_values].second.begin;
-      third_.staging.prefetched = false;
-    }
-    wide_ = third_.extent / static_cast<int>(fragment_.n);
+    place_operands();
+    wide_ = sums_[0].third.extent / static_cast<int>(fragment_.n);
     for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
   }
 
   Result<std::vector<RelocatableKernel>> run();
 
  private:
+  void place_operands();
   [[nodiscard]] Code sum_type() const { return fragment(fragment_.c, fragment_.m, fragment_.n, "Accumulator"); }
   // --- elements of matrices: lower_elements.cpp ---
   /// Takes elements by their functions: the device does so itself.
@@ -50,8 +41,8 @@ class CooperativeAttentionEmitter : public AttentionBase {
   void per_element(const Code& target, const ElementFunction& function);
   void locate_elements();
   void spread_largest(const Code& matrix);
-  void load_weights();
-  void round_weights(const Code& at, int operand_row);
+  void load_weights(std::size_t which);
+  void round_weights(const Code& weights, const Code& at, int operand_row);
   void read_total(const Code& at, int row_words);
   // --- functions of elements ---
   Result<void> element_functions();
@@ -59,7 +50,7 @@ class CooperativeAttentionEmitter : public AttentionBase {
   Result<void> softmax_functions();
   Result<void> rounding_function();
   void locate_element();
-  Result<void> score_function(const Code& where);
+  Result<void> score_function(std::size_t which, const Code& where);
   /// A load beside the scores: matrices, one for each fragment of k, which hold what it reads as f16 or f32.
   struct Beside {
     ValueId id = 0;
@@ -74,7 +65,15 @@ class CooperativeAttentionEmitter : public AttentionBase {
   [[nodiscard]] std::optional<std::int64_t> row_stride(const Value& load) const;
   [[nodiscard]] std::optional<std::int64_t> stride_of_fragments(ValueId id) const;
   Result<void> beside_function(Beside& beside, const Code& where);
-  [[nodiscard]] Code beside_element(const Beside& beside) const;
+  /// What a part of the scores is passed of a fragment: the matrix, and the parameter of its function.
+  struct Passed {
+    ValueId id = 0;
+    Code matrix, parameter;
+  };
+  [[nodiscard]] std::vector<Passed> passed_to(std::size_t which) const;
+  /// Where weights of a sum are, fragment by fragment.
+  [[nodiscard]] Code weights_of(std::size_t which) const;
+  [[nodiscard]] Code passed_element(const Passed& passed) const;
   Result<void> load_beside();
   /// The score or the weight at (m, chunk), from what the function is passed.
   Result<void> call(const Part& part, const Code& name, const std::vector<Code>& known);
@@ -86,8 +85,8 @@ class CooperativeAttentionEmitter : public AttentionBase {
   /// A product of a block, as `scores`.
   void multiply(std::size_t which, const Code& scores);
   void find_scores();
-  void find_score();
-  void add_up_weights();
+  void find_score(std::size_t which);
+  void add_up_weights(std::size_t which);
   void add_up_products();
   void find_low_rows(const Code& number) override;
   void weigh();
@@ -95,6 +94,10 @@ class CooperativeAttentionEmitter : public AttentionBase {
   void add_up();
   Result<void> store_results();
   void put_subtile(int iterations);
+  /// Of the piece of a subgroup's results in shared memory, where the elements of a sum begin.
+  [[nodiscard]] int words_before(std::size_t which) const;
+  /// Stored elements of a sum, four at a time.
+  [[nodiscard]] Code four_of(std::size_t which) const { return which == 0 ? Code("four") : code("four_{}", which); }
   [[nodiscard]] Code limits_of_results();
   Result<void> store_subtile_chunk(int per_vec4);
   /// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580).
@@ -109,6 +112,9 @@ class CooperativeAttentionEmitter : public AttentionBase {
     return std::any_of(products_.begin(), products_.end(),
                        [](const Product& product) { return product.second.staging.prefetched; });
   }
+  [[nodiscard]] bool values_prefetched() const {
+    return std::any_of(sums_.begin(), sums_.end(), [](const Sum& sum) { return sum.third.staging.prefetched; });
+  }
   [[nodiscard]] int fragments_along_d(const TileOperand& first) const {
     return first.k_extent / static_cast<int>(fragment_.k);
   }
@@ -118,6 +124,10 @@ class CooperativeAttentionEmitter : public AttentionBase {
   }
   /// Of positions of the scores, as arguments: the fragment's first m and k.
   [[nodiscard]] std::vector<Code> corner() const;
+  /// A variable that each of several sums has.
+  [[nodiscard]] Code of_sum(const Code& name, std::size_t which) const {
+    return sums_.size() == 1 ? name : code("{}_{}", name, which);
+  }
 
   const schedule::CooperativeAttention& mapping_;
   const MatrixShape& fragment_;

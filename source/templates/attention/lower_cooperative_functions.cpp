@@ -82,28 +82,53 @@ void CooperativeAttentionEmitter::locate_element() {
   main_.line("uint chunk = {};", limited("first_k + column", extent(tile_.axes.k), tile_.tile_k()));
 }
 
-/// What the score's function is passed, of f32 that a matrix holds.
-Code CooperativeAttentionEmitter::beside_element(const Beside& beside) const {
-  const Code& name = names_.values[beside.id];
-  if (dtype_of(loops_.values[beside.id]) == DType::boolean) return name + " != 0.0";
-  const ir::NodeId node = loops_.values[beside.id].node;
-  return ops::register_type_of(dtype(node)) == ops::RegisterType::f32 ? name : code("{}({})", scalar_type(node), name);
+std::vector<CooperativeAttentionEmitter::Passed> CooperativeAttentionEmitter::passed_to(std::size_t which) const {
+  std::vector<Passed> all;
+  for (const ValueId id : score_parts_[which].known) {
+    Passed passed{.id = id};
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      if (tile_.products[i].sum != id) continue;
+      passed.matrix = (i == 0 ? scores_ : other_products_) + "[j]";
+      passed.parameter = i == 0 ? "product" : "other_product";
+    }
+    for (std::size_t i = 0; i < which; ++i) {
+      if (held_weight(tile_.sums[i]) != id) continue;
+      passed.matrix = weights_of(i);
+      passed.parameter = names_.values[id];
+    }
+    for (const Beside& beside : loads_beside_) {
+      if (beside.id != id) continue;
+      // NVIDIA's compiler (580) fails where a matrix of another component type is passed to a function.
+      const bool converts = beside.halves && called_by_device();
+      passed.matrix = converts ? code("{}({}[j])", sum_type(), beside.matrices) : beside.matrices + "[j]";
+      passed.parameter = names_.values[id];
+    }
+    all.push_back(std::move(passed));
+  }
+  return all;
 }
 
-Result<void> CooperativeAttentionEmitter::score_function(const Code& where) {
-  Code given = "const in float product, ";
-  if (products_.size() > 1) given += "const in float other_product, ";
-  for (Beside& beside : loads_beside_) {
-    VKF_CHECK_OK(beside_function(beside, where));
-    given += code("const in float {}, ", names_.values[beside.id]);
+/// What a function of the scores is passed, of f32 that a matrix holds.
+Code CooperativeAttentionEmitter::passed_element(const Passed& passed) const {
+  const Value& value = loops_.values[passed.id];
+  if (value.kind == Value::Kind::nested) return passed.parameter;
+  if (dtype_of(value) == DType::boolean) return passed.parameter + " != 0.0";
+  return ops::register_type_of(dtype(value.node)) == ops::RegisterType::f32
+             ? passed.parameter
+             : code("{}({})", scalar_type(value.node), passed.parameter);
+}
+
+Result<void> CooperativeAttentionEmitter::score_function(std::size_t which, const Code& where) {
+  Code given = products_.empty() ? "const in float product, " : "";
+  std::vector<Code> known;
+  for (const Passed& passed : passed_to(which)) {
+    given += code("const in float {}, ", passed.parameter);
+    known.push_back(passed_element(passed));
   }
-  return of_element("score_at", given + where, [&]() -> Result<void> {
+  const Part& part = score_parts_[which];
+  return of_element(part.name + "_at", given + where, [&]() -> Result<void> {
     locate_element();
-    std::vector<Code> known;
-    if (!products_.empty()) known.emplace_back("product");
-    if (products_.size() > 1) known.emplace_back("other_product");
-    for (const Beside& beside : loads_beside_) known.push_back(beside_element(beside));
-    VKF_CHECK_OK(call(score_, "score", known));
+    VKF_CHECK_OK(call(part, "score", known));
     const Extent positions = extent(tile_.axes.k);
     main_.line("return {}score;",
                divides(tile_.tile_k(), positions)
@@ -122,7 +147,8 @@ Result<void> CooperativeAttentionEmitter::element_functions() {
   VKF_CHECK_OK(rounding_function());
   const Code where =
       Code(tile_.axes.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
-  VKF_CHECK_OK(score_function(where));
+  for (Beside& beside : loads_beside_) VKF_CHECK_OK(beside_function(beside, where));
+  for (std::size_t i = 0; i < score_parts_.size(); ++i) VKF_CHECK_OK(score_function(i, where));
   if (!changes_weight()) return {};
   return of_element("weight_at", "const in float power, " + where, [&]() -> Result<void> {
     locate_element();

@@ -88,33 +88,40 @@ void CooperativeAttentionEmitter::spread_largest(const Code& matrix) {
   main_.line("coopMatLoad({}, {}, {}, 0u, gl_CooperativeMatrixLayoutColumnMajor);", matrix, tiles_, largest);
 }
 
-/// The j-th weights as an operand.
-void CooperativeAttentionEmitter::load_weights() {
+/// The j-th weights of a sum as an operand.
+void CooperativeAttentionEmitter::load_weights(std::size_t which) {
   const Code operand = fragment(fragment_.a, fragment_.m, fragment_.k, "A");
+  const Code name = of_sum(weights_, which), from = weights_of(which);
   if (called_by_device()) {
-    main_.line("{0} {1} = {0}({2}[j]);", operand, weights_, scores_);
+    main_.line("{0} {1} = {0}({2});", operand, name, from);
     return;
   }
   const int row = schedule::operand_row_words(static_cast<int>(fragment_.n));
   const int words = static_cast<int>(fragment_.m) * row;
+  const auto several = sums_.size();
+  // What was passed before this may still be loaded.
   Code at = code("scratch + j % 2u * {}u", words);
+  if (several > 1 && several % 2 == 0)
+    at = code("scratch + {}u", which % 2 * words);
+  else if (several > 1)
+    at = code("scratch + (j + {}u) % 2u * {}u", which, words);
   if (mapping_.elements == schedule::ElementAccess::shared_memory) {
-    main_.line("coopMatStore({}({}[j]), {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);",
-               fragment(DType::f16, fragment_.m, fragment_.n, "Accumulator"), scores_, tiles_, at, row);
+    main_.line("coopMatStore({}({}), {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);",
+               fragment(DType::f16, fragment_.m, fragment_.n, "Accumulator"), from, tiles_, at, row);
   } else {
     at = code("scratch + {}u", fragment_.m * schedule::sum_row_words(static_cast<int>(fragment_.n)));
-    round_weights(at, row);
+    round_weights(from, at, row);
   }
   main_.line("{}", kSubgroupBarrier);
-  main_.line("{} {};", operand, weights_);
-  main_.line("coopMatLoad({}, {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);", weights_, tiles_, at, row);
+  main_.line("{} {};", operand, name);
+  main_.line("coopMatLoad({}, {}, {}, {}u, gl_CooperativeMatrixLayoutRowMajor);", name, tiles_, at, row);
 }
 
 /// Threads make 16-bit numbers of the f32 that a matrix stores.
-void CooperativeAttentionEmitter::round_weights(const Code& at, int operand_row) {
+void CooperativeAttentionEmitter::round_weights(const Code& weights, const Code& at, int operand_row) {
   const int row = schedule::sum_row_words(static_cast<int>(fragment_.n));
   const auto chunks = fragment_.n / 8;
-  main_.line("coopMatStore({}[j], {}, scratch, {}u, gl_CooperativeMatrixLayoutRowMajor);", scores_, tiles_, row);
+  main_.line("coopMatStore({}, {}, scratch, {}u, gl_CooperativeMatrixLayoutRowMajor);", weights, tiles_, row);
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", fragment_.m * chunks, schedule_.subgroup);
   main_.line("uint from = scratch + g / {0}u * {1}u + g % {0}u * 2u;", chunks, row);

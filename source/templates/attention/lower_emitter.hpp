@@ -18,7 +18,9 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] Code apply(std::string_view op, const std::vector<Code>& operands) const {
     return expression(ops::row(op), DType::f32, dialect_, operands);
   }
-  [[nodiscard]] bool changes_weight() const { return tile_.values.weight != tile_.values.exponential; }
+  [[nodiscard]] bool changes_weight() const {
+    return has_softmax() && tile_.sums[0].weight != tile_.values.exponential;
+  }
   [[nodiscard]] bool has_softmax() const { return tile_.values.has_softmax; }
   /// Of a position beyond the last one.
   [[nodiscard]] const char* score_beyond() const;
@@ -50,6 +52,8 @@ class AttentionBase : public OperandEmitter {
   virtual void find_low_rows(const Code& number) = 0;
 
   const schedule::AttentionParams& tile_;
+  /// The value that is in registers between a weight and the sum, which rounds it as it multiplies.
+  [[nodiscard]] ValueId held_weight(const schedule::WeightedSum& sum) const;
   /// What is loaded for each position of the scores, as a bias or a mask is: with cooperative matrices in matrices of
   /// its own, loaded before the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
@@ -58,9 +62,20 @@ class AttentionBase : public OperandEmitter {
     TileOperand first, second;
   };
   std::vector<Product> products_;
-  TileOperand third_;
-  Part score_, weight_, results_;
-  Code sums_, most_, total_;
+  /// A reduction that results are computed from.
+  struct Sum {
+    TileOperand third;  ///< what weights are multiplied with
+    Code name;          ///< its variable
+  };
+  std::vector<Sum> sums_;
+  /// Of kernels that have one.
+  TileOperand& third() { return sums_[0].third; }
+  [[nodiscard]] const TileOperand& third() const { return sums_[0].third; }
+  [[nodiscard]] const Code& sums() const { return sums_[0].name; }
+  /// What is computed at each position of the scores: with a softmax the score, else the weight of each sum.
+  std::vector<Part> score_parts_;
+  Part weight_, results_;
+  Code most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
   [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
   std::optional<Softcap> softcap_;
@@ -79,6 +94,7 @@ class AttentionBase : public OperandEmitter {
                                          index::AxisId depth, int extent, int k_extent);
   void make_parts();
   [[nodiscard]] bool lies_beside(ValueId id) const;
+  void make_score_parts();
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);
 };

@@ -114,11 +114,11 @@ void AttentionBySubgroups::declare() {
   main_.line("float {}[{}];", total_, mapping_.rows);
   main_.line("float {}[{}];", scores_, mapping_.rows * mapping_.keys);
   main_.line("vec4 {}[{}];", query_, mapping_.rows * vec4s_of(first()));
-  main_.line("vec4 {}[{}];", sums_, mapping_.rows * vec4s_of(third_));
+  main_.line("vec4 {}[{}];", sums(), mapping_.rows * vec4s_of(third()));
   open_each("i", mapping_.rows);
   main_.line("{}[i] = uintBitsToFloat(0xff800000u);", most_);
   main_.line("{}[i] = 0.0;", total_);
-  each("c", vec4s_of(third_), code("{}[i * {}u + c] = vec4(0.0);", sums_, vec4s_of(third_)));
+  each("c", vec4s_of(third()), code("{}[i * {}u + c] = vec4(0.0);", sums(), vec4s_of(third())));
   main_.close();
 }
 
@@ -129,7 +129,7 @@ Result<void> AttentionBySubgroups::main_function() {
   declare();
   VKF_CHECK_OK(load_query());
   VKF_TRY(walk, find_blocks());
-  for (const TileOperand* tile_operand : {&second(), &third_}) {
+  for (const TileOperand* tile_operand : {&second(), &third()}) {
     if (tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
   }
   if (second().staging.prefetched) {
@@ -137,7 +137,7 @@ Result<void> AttentionBySubgroups::main_function() {
     VKF_CHECK_OK(fetch_block(second(), "first_block"));
   }
   open_blocks(walk, "[[dont_unroll]] ", {joined_, "1.0", "0.0"});
-  if (third_.staging.prefetched) VKF_CHECK_OK(fetch_block(third_, "block"));
+  if (third().staging.prefetched) VKF_CHECK_OK(fetch_block(third(), "block"));
   VKF_CHECK_OK(multiply_scores());
   if (second().staging.prefetched) {
     main_.line("// The next keys are in flight while scores become weights.");
@@ -239,17 +239,17 @@ void AttentionBySubgroups::add_across_lanes() {
 
 /// Scores from products, less the largest of each row.
 Result<void> AttentionBySubgroups::finish_scores() {
-  use_chunks_of(score_);
+  use_chunks_of(score_parts_[0]);
   open_each("i", mapping_.rows);
   main_.line("uint m = {};", whole_rows(code("tile_m * {}u + i", mapping_.rows)));
   main_.line("float top = {}[i];", most_);
   open_each("g", mapping_.keys);
   main_.line("uint chunk = {};", limited(position_of("g"), extent(tile_.axes.k), tile_.tile_k()));
-  Scope scope = part_scope(score_);
-  const auto groups = load_chunk(scope, score_);
+  Scope scope = part_scope(score_parts_[0]);
+  const auto groups = load_chunk(scope, score_parts_[0]);
   VKF_CHECK_OK(groups);
   main_.line("float score;");
-  std::vector<Code> passed = arguments(scope, score_, 0, *groups);
+  std::vector<Code> passed = arguments(scope, score_parts_[0], 0, *groups);
   passed.push_back(score());
   passed.emplace_back("score");
   main_.line("score_element({});", listed(passed));
@@ -277,7 +277,7 @@ void AttentionBySubgroups::find_scale(const Code& most) {
 /// Of row `i`.
 void AttentionBySubgroups::rescale_sums(const char* scale) {
   main_.line("{}[i] *= {};", total_, scale);
-  each("c", vec4s_of(third_), code("{}[i * {}u + c] *= {};", sums_, vec4s_of(third_), scale));
+  each("c", vec4s_of(third()), code("{}[i * {}u + c] *= {};", sums(), vec4s_of(third()), scale));
 }
 
 /// Scores become weights.
@@ -307,9 +307,9 @@ Result<void> AttentionBySubgroups::weigh() {
 
 /// Weights times the lane's chunks of the values.
 Result<void> AttentionBySubgroups::add_up() {
-  VKF_TRY(values, open_chunks(third_, true));  // 0 times an infinity is no 0
-  for (int g = 0; g < groups_of(third_); ++g) {
-    const Code sum = code("{}[i * {}u + c + {}u]", sums_, vec4s_of(third_), g);
+  VKF_TRY(values, open_chunks(third(), true));  // 0 times an infinity is no 0
+  for (int g = 0; g < groups_of(third()); ++g) {
+    const Code sum = code("{}[i * {}u + c + {}u]", sums(), vec4s_of(third()), g);
     main_.line("{0} = fma(vec4({1}), {2}, {0});", sum, score(), values[static_cast<std::size_t>(g)]);
   }
   main_.close();
@@ -328,24 +328,24 @@ void AttentionBySubgroups::join_positions() {
   main_.line("{}[i] = top;", most_);
   rescale_sums(VKF_PLANT(subgroups_joined_unscaled, "scale", "1.0"));
   main_.line("{0}[i] += subgroupShuffleXor({0}[i], mask);", total_);
-  const Code sum = code("{}[i * {}u + c]", sums_, vec4s_of(third_));
-  each("c", vec4s_of(third_), code("{0} += subgroupShuffleXor({0}, mask);", sum));
+  const Code sum = code("{}[i * {}u + c]", sums(), vec4s_of(third()));
+  each("c", vec4s_of(third()), code("{0} += subgroupShuffleXor({0}, mask);", sum));
   main_.close();
   main_.close();
 }
 
 /// What subgroups have, to shared memory.
 void AttentionBySubgroups::leave_sums() {
-  const int row_words = tile_.extent_n(loops_) / 4 + 1, groups = groups_of(third_);
+  const int row_words = tile_.extent_n(loops_) / 4 + 1, groups = groups_of(third());
   if (tile_.mask.negligible_below) main_.line("barrier();");
   main_.open("if (gl_SubgroupInvocationID < {}u) {{", mapping_.lanes);
   open_each("i", mapping_.rows);
   main_.line("uint own = (gl_SubgroupID * {}u + i) * {}u;", mapping_.rows, row_words);
   main_.line("if (lane == 0u) {}[own] = vec4({}[i], {}[i], 0.0, 0.0);", joined_, most_, total_);
-  open_each("c", chunks_of(third_));
+  open_each("c", chunks_of(third()));
   for (int g = 0; g < groups; ++g)
     main_.line("{}[own + 1u + (c * {}u + lane) * {}u + {}u] = {}[i * {}u + c * {}u + {}u];", joined_, mapping_.lanes,
-               groups, g, sums_, vec4s_of(third_), groups, g);
+               groups, g, sums(), vec4s_of(third()), groups, g);
   main_.close();
   main_.close();
   main_.close();

@@ -222,8 +222,15 @@ void MaskSearch::visit_product(const Value& product, Path path) {
 }  // namespace
 
 void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  MaskSearch search(graph, loops, tile.axes);
-  tile.mask = tile.values.has_softmax ? search.run(tile.values.score) : search.run_weight(tile.values.weight);
+  if (tile.values.has_softmax) {
+    tile.mask = MaskSearch(graph, loops, tile.axes).run(tile.values.score);
+    return;
+  }
+  // Of several sums, what no weight goes beyond.
+  std::vector<MaskBounds> all;
+  for (const WeightedSum& one : tile.sums) all.push_back(MaskSearch(graph, loops, tile.axes).run_weight(one.weight));
+  const bool alike = std::all_of(all.begin(), all.end(), [&](const MaskBounds& one) { return one == all.front(); });
+  tile.mask = alike ? all.front() : MaskBounds{};
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {

@@ -31,9 +31,10 @@ bool find_products(const ir::Graph& graph, const Loops& loops, AttentionParams& 
   return true;
 }
 
-/// The reductions: one contraction and, where there is a softmax, one maximum and the sum of exponentials below it.
+/// The reductions: contractions and, where there is a softmax, one maximum and the sum of exponentials below it beside
+/// one contraction.
 bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  int most = 0, total = 0, sums = 0;
+  int most = 0, total = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (value.kind != Value::Kind::reduction) continue;
@@ -41,8 +42,7 @@ bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams
       tile.values.total = id;
       ++total;
     } else if (sums_own_products(graph, loops, value)) {
-      tile.values.sum = id;
-      ++sums;
+      tile.sums.push_back({.sum = id});
     } else if (graph.node(value.node).op->reduction.join == "max" &&
                graph.node(value.node).op->reduction.kind == ops::Reduction::Kind::plain) {
       tile.values.most = id;
@@ -52,8 +52,8 @@ bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionParams
     }
   }
   tile.values.has_softmax = most + total > 0;
-  if (!tile.values.has_softmax) return sums == 1 && !tile.products.empty();
-  return most == 1 && total == 1 && sums == 1 && tile.products.size() <= 1 &&
+  if (!tile.values.has_softmax) return !tile.sums.empty() && !tile.products.empty();
+  return most == 1 && total == 1 && tile.sums.size() == 1 && tile.products.size() <= 1 &&
          loops.values[tile.values.total].partner == tile.values.most;
 }
 
@@ -87,8 +87,8 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
 }
 
 /// Without a softmax: the factor that is computed from products. The other one is multiplied with it.
-bool find_computed_weight(const Loops& loops, AttentionParams& tile) {
-  const Value& product = loops.values[loops.values[tile.values.sum].operands[0]];
+bool find_computed_weight(const Loops& loops, WeightedSum& sum) {
+  const Value& product = loops.values[loops.values[sum.sum].operands[0]];
   const auto is_computed = [&](ValueId id) {
     const std::vector<ValueId> slice = backward_slice_of(loops, id);
     return std::any_of(slice.begin(), slice.end(),
@@ -96,15 +96,35 @@ bool find_computed_weight(const Loops& loops, AttentionParams& tile) {
   };
   if (is_computed(product.operands[0]) == is_computed(product.operands[1])) return false;
   const std::size_t side = is_computed(product.operands[0]) ? 0 : 1;
-  tile.values.score = tile.values.exponential = tile.values.weight = product.operands[side];
-  tile.value.value = product.operands[1 - side];
-  return loops.values[tile.values.weight].level == 0;
+  sum.weight = product.operands[side];
+  sum.value.value = product.operands[1 - side];
+  // Neither waits for another sum.
+  return loops.values[sum.weight].level == 0 && loops.values[sum.value.value].level == 0;
+}
+
+/// What a weight is before it is rounded to the type that it is multiplied in.
+ValueId before_rounding(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  const Value& value = loops.values[id];
+  return is_op(graph, value, ops::Role::cast) && converts_floats(graph, graph.node(value.node)) ? value.operands[0]
+                                                                                                : id;
+}
+
+/// The weights of all sums, those first that others are computed from.
+bool find_computed_weights(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  if (!std::all_of(tile.sums.begin(), tile.sums.end(),
+                   [&](WeightedSum& sum) { return find_computed_weight(loops, sum); }))
+    return false;
+  std::stable_sort(tile.sums.begin(), tile.sums.end(), [&](const WeightedSum& a, const WeightedSum& b) {
+    return before_rounding(graph, loops, a.weight) < before_rounding(graph, loops, b.weight);
+  });
+  return true;
 }
 
 /// The exponential of the score less its maximum, which one operand of the products is computed from.
 bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
   tile.values.score = loops.values[tile.values.most].operands[0];
-  const Value& product = loops.values[loops.values[tile.values.sum].operands[0]];
+  WeightedSum& sum = tile.sums[0];
+  const Value& product = loops.values[loops.values[sum.sum].operands[0]];
   std::optional<ValueId> weight;
   for (std::size_t side = 0; side < 2; ++side) {
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, product.operands[side]);
@@ -117,11 +137,11 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& ti
       if (weight && *weight != product.operands[side]) return false;
       weight = product.operands[side];
       tile.values.exponential = id;
-      tile.value.value = product.operands[1 - side];
+      sum.value.value = product.operands[1 - side];
     }
   }
   if (!weight || !scales(graph, loops, *weight, tile.values.exponential)) return false;
-  tile.values.weight = *weight;
+  sum.weight = *weight;
   // Only the exponential waits for the reductions.
   const ValueId stops[] = {tile.values.exponential};
   const auto waits = [&](ValueId id) {
@@ -130,13 +150,13 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& ti
                        [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::reduction; });
   };
   const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::nested; };
-  for (ValueId root : {tile.values.weight, tile.value.value}) {
+  for (ValueId root : {sum.weight, sum.value.value}) {
     const std::vector<ValueId> backward_slice = backward_slice_of(loops, root, stops);
     if (std::any_of(backward_slice.begin(), backward_slice.end(), waits) ||
         std::any_of(backward_slice.begin(), backward_slice.end(), contracts))
       return false;
   }
-  const std::vector<ValueId> third = backward_slice_of(loops, tile.value.value);
+  const std::vector<ValueId> third = backward_slice_of(loops, sum.value.value);
   return std::find(third.begin(), third.end(), tile.values.exponential) == third.end() &&
          loops.values[tile.values.score].level == 0;
 }
@@ -144,6 +164,7 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionParams& ti
 /// Axes of rows: of the weights alone, and of what they are multiplied with alone.
 struct RowAxes {
   AxisSet m = 0, n = 0;
+  friend bool operator==(const RowAxes&, const RowAxes&) = default;
 };
 
 /// The operands of a contraction that the score is computed from: the one along k is the second.
@@ -166,23 +187,39 @@ bool find_operands(const ir::Graph& graph, const Loops& loops, const RowAxes& ro
              return loops.values[one].kind == Value::Kind::nested || loops.values[one].kind == Value::Kind::reduction;
            });
   };
-  return contains(backward_slice_of(loops, tile.values.score), found.sum) && stays_apart(found.query.value, rows.n) &&
+  const std::vector<ValueId> scores = tile.scores();
+  const auto is_made_of_it = [&](ValueId score) { return contains(backward_slice_of(loops, score), found.sum); };
+  return std::any_of(scores.begin(), scores.end(), is_made_of_it) && stays_apart(found.query.value, rows.n) &&
          stays_apart(found.key.value, rows.n | rows.m);
+}
+
+/// Axes that are neither reduced nor beside those that are.
+AxisSet rows_of(const Loops& loops) {
+  const AxisSet all = (AxisSet{1} << loops.axes.size()) - 1;
+  return all & ~loops.columns() & ~loops.inner() & ~loops.keys();
+}
+
+/// Nothing where the operand of the weights has no axis that they lack, or none of what is reduced.
+std::optional<RowAxes> row_axes(const Loops& loops, const WeightedSum& sum) {
+  const AxisSet rows = rows_of(loops);
+  const AxisSet weight = loops.values[sum.weight].axes & rows;
+  const AxisSet value = loops.values[sum.value.value].axes & rows;
+  if ((value & ~weight) == 0 || (loops.values[sum.value.value].axes & loops.columns()) == 0) return std::nullopt;
+  return RowAxes{.m = weight & ~value, .n = value & ~weight};
 }
 
 bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
   const AxisSet columns = loops.columns();
   const AxisSet inner = loops.inner();
-  const AxisSet all = (AxisSet{1} << loops.axes.size()) - 1;
-  const AxisSet rows = all & ~columns & ~inner & ~loops.keys();
-  const AxisSet weight = loops.values[tile.values.weight].axes & rows;
-  const AxisSet third = loops.values[tile.value.value].axes & rows;
-  const AxisSet n = third & ~weight;
-  const AxisSet m = weight & ~third;
-  if (loops.keys() != 0 || n == 0 || (loops.values[tile.value.value].axes & columns) == 0) return false;
-  tile.axes.batch = axes_in(loops, rows & ~m & ~n);
-  tile.axes.m = axes_in(loops, m);
-  tile.axes.n = axes_in(loops, n);
+  const AxisSet rows = rows_of(loops);
+  const std::optional<RowAxes> of_rows = row_axes(loops, tile.sums[0]);
+  if (loops.keys() != 0 || !of_rows) return false;
+  if (!std::all_of(tile.sums.begin(), tile.sums.end(),
+                   [&](const WeightedSum& sum) { return row_axes(loops, sum) == of_rows; }))
+    return false;
+  tile.axes.batch = axes_in(loops, rows & ~of_rows->m & ~of_rows->n);
+  tile.axes.m = axes_in(loops, of_rows->m);
+  tile.axes.n = axes_in(loops, of_rows->n);
   tile.axes.k = axes_in(loops, columns);
   const auto is_long = [&](const std::vector<int>& axes) { return count_along(loops, axes) > kMostElements; };
   if (is_long(tile.axes.n) || std::any_of(tile.products.begin(), tile.products.end(),
@@ -192,9 +229,8 @@ bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile
                   [&](const segment::Store& store) { return (store.axes & columns) != 0; }))
     return false;
   if (tile.products.empty()) return inner == 0;
-  return std::all_of(tile.products.begin(), tile.products.end(), [&](ScoreProduct& product) {
-    return find_operands(graph, loops, {m, n}, tile, product);
-  });
+  return std::all_of(tile.products.begin(), tile.products.end(),
+                     [&](ScoreProduct& product) { return find_operands(graph, loops, *of_rows, tile, product); });
 }
 
 }  // namespace
@@ -203,7 +239,7 @@ std::optional<AttentionParams> match_attention(const ir::Graph& graph, const Loo
   AttentionParams tile;
   if (!find_products(graph, loops, tile) || !find_reductions(graph, loops, tile)) return std::nullopt;
   const bool is_weighted =
-      tile.values.has_softmax ? find_weight(graph, loops, tile) : find_computed_weight(loops, tile);
+      tile.values.has_softmax ? find_weight(graph, loops, tile) : find_computed_weights(graph, loops, tile);
   if (!is_weighted || !find_axes(graph, loops, tile)) return std::nullopt;
   return tile;
 }

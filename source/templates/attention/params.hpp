@@ -43,8 +43,11 @@ struct CooperativeAttention {
   int subtile = 0;                ///< columns of a subgroup's results that are staged in shared memory at a time
   bool pipelined_scores = false;  ///< a block's products are found while scores of the one before it become weights
   ElementAccess elements = ElementAccess::functions;
-  /// The product whose keys are the values, too, and so are in shared memory once.
-  std::optional<std::size_t> keys_are_values = std::nullopt;
+  /// Of each sum, the product whose keys are its values, too, and so are in shared memory once.
+  std::vector<std::optional<std::size_t>> keys_are_values = {};
+  /// Of the products, the last so many whose queries stay in shared memory and are loaded for every block. Those of the
+  /// others stay in registers.
+  int reloaded = 0;
   /// Sums are rescaled only where a row's largest score has risen a lot: what they are relative to is not the largest
   /// of all, which results do not ask for.
   bool lazy_rescaling = false;
@@ -60,17 +63,10 @@ struct AttentionAxes {
 
 /// What the values of the loops are to the template.
 struct AttentionValues {
+  bool has_softmax = true;               ///< else scores are weights, and the others here mean nothing
   segment::ValueId score = 0;            ///< the softmax is over it
   segment::ValueId exponential = 0;      ///< of the score less the largest one
-  segment::ValueId weight = 0;           ///< what it becomes before it is multiplied
-  segment::ValueId sum = 0;              ///< the reduction that is the result
-  bool has_softmax = true;               ///< else score, exponential and weight are one value
-  segment::ValueId most = 0, total = 0;  ///< with it, the other reductions: maximum, sum of exponentials
-
-  /// The reductions, as results know them.
-  [[nodiscard]] std::vector<segment::ValueId> reductions() const {
-    return has_softmax ? std::vector{most, total, sum} : std::vector{sum};
-  }
+  segment::ValueId most = 0, total = 0;  ///< reductions: maximum, sum of exponentials
 };
 
 struct AttentionOperand {
@@ -79,7 +75,14 @@ struct AttentionOperand {
   int elements = 1;
 };
 
-/// A product at every (m, k) that the score is computed from.
+/// A reduction that results are computed from: the sum over k of weights times an operand.
+struct WeightedSum {
+  segment::ValueId sum = 0;     ///< the reduction
+  segment::ValueId weight = 0;  ///< what scores become before they are multiplied
+  AttentionOperand value;       ///< multiplied with the weights
+};
+
+/// A product at every (m, k) that scores are computed from.
 struct ScoreProduct {
   segment::ValueId sum = 0;
   std::vector<int> d;           ///< the loop axes that it adds up over, outermost first
@@ -111,13 +114,13 @@ struct MaskBounds {
 };
 
 /// For each position of (batch, m), the softmax over k of a score, and the sum over k of its weights times an operand
-/// at (batch, n, k). The score may be computed from products, of which there is at most one; without a softmax, where
-/// the score is the weight, one or two.
+/// at (batch, n, k). The score may be computed from products, of which there is at most one. Without a softmax scores
+/// are weights, those of one sum or of several, and are computed from one or two products.
 struct AttentionParams {
   AttentionAxes axes;
   AttentionValues values;
   std::vector<ScoreProduct> products;
-  AttentionOperand value;  ///< multiplied with the weights
+  std::vector<WeightedSum> sums;  ///< a weight that another one is computed from comes first
   MaskBounds mask;
   std::variant<SimtAttention, CooperativeAttention, SubgroupAttention> mapping;
   int elements = 1;  ///< neighbours along n that are stored together
@@ -127,8 +130,14 @@ struct AttentionParams {
   [[nodiscard]] const SubgroupAttention* by_subgroups() const { return std::get_if<SubgroupAttention>(&mapping); }
   [[nodiscard]] int tile_m() const;
   [[nodiscard]] int tile_k() const;
-  /// What the score is computed from, in order.
+  /// What scores are computed from, in order.
   [[nodiscard]] std::vector<segment::ValueId> contractions() const;
+  /// What is computed from them: the softmax's score, or each sum's weight.
+  [[nodiscard]] std::vector<segment::ValueId> scores() const;
+  /// The reductions, as results know them.
+  [[nodiscard]] std::vector<segment::ValueId> reductions() const;
+  /// Whether the queries of a product are loaded from shared memory for every block.
+  [[nodiscard]] bool is_reloaded(std::size_t product) const;
   /// All of n, and of a product's d, with what stands out.
   [[nodiscard]] int extent_n(const segment::Loops& loops) const;
   [[nodiscard]] int extent_d(const segment::Loops& loops, const ScoreProduct& product) const;

@@ -34,20 +34,21 @@ bool is_same_along(const Loops& loops, ValueId a, ValueId b, const std::map<inde
 
 }  // namespace
 
-std::optional<std::size_t> keys_that_are_values(const Loops& loops, const AttentionParams& tile) {
+std::optional<std::size_t> keys_that_are_values(const Loops& loops, const AttentionParams& tile,
+                                                const AttentionOperand& values) {
   for (std::size_t which = 0; which < tile.products.size(); ++which) {
     const ScoreProduct& product = tile.products[which];
     const auto same_size = [&](int d, int n) {
       return loops.axes[static_cast<std::size_t>(d)].size == loops.axes[static_cast<std::size_t>(n)].size;
     };
-    if (!product.key.along_k || tile.value.along_k ||
+    if (!product.key.along_k || values.along_k ||
         !std::equal(product.d.begin(), product.d.end(), tile.axes.n.begin(), tile.axes.n.end(), same_size))
       continue;
     std::map<index::AxisId, index::Expr> to_n;
     for (std::size_t i = 0; i < product.d.size(); ++i)
       to_n.emplace(product.d[i],
                    index::Expr::axis(tile.axes.n[i], loops.axes[static_cast<std::size_t>(tile.axes.n[i])].size));
-    if (is_same_along(loops, product.key.value, tile.value.value, to_n)) return which;
+    if (is_same_along(loops, product.key.value, values.value, to_n)) return which;
   }
   return std::nullopt;
 }

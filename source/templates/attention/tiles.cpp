@@ -38,6 +38,24 @@ std::vector<ValueId> AttentionParams::contractions() const {
   return all;
 }
 
+std::vector<ValueId> AttentionParams::scores() const {
+  if (values.has_softmax) return {values.score};
+  std::vector<ValueId> all;
+  for (const WeightedSum& one : sums) all.push_back(one.weight);
+  return all;
+}
+
+std::vector<ValueId> AttentionParams::reductions() const {
+  std::vector<ValueId> all;
+  if (values.has_softmax) all = {values.most, values.total};
+  for (const WeightedSum& one : sums) all.push_back(one.sum);
+  return all;
+}
+
+bool AttentionParams::is_reloaded(std::size_t product) const {
+  return cooperative() != nullptr && product + static_cast<std::size_t>(cooperative()->reloaded) >= products.size();
+}
+
 int AttentionParams::extent_d(const Loops& loops, const ScoreProduct& product) const {
   return round_up(count_along(loops, product.d),
                   cooperative() ? static_cast<int>(cooperative()->mma.k) : staged_d(loops, product));

@@ -19,11 +19,12 @@ inline int weight_words(const AttentionParams& tile) {
   return tile.tile_k() * (tile.tile_m() / 4) + tile.tile_k() / kKeysTogether;
 }
 
-/// The tiles of attention that cooperative matrices may fill.
-std::vector<AttentionShape> cooperative_attention_shapes();
+/// The tiles of such attention that cooperative matrices may fill.
+std::vector<AttentionShape> cooperative_attention_shapes(const AttentionParams& tile);
 
-/// The product whose keys, along d, are the values, along n, both as rows.
-std::optional<std::size_t> keys_that_are_values(const segment::Loops& loops, const AttentionParams& tile);
+/// The product whose keys, along d, are a sum's values, along n, both as rows.
+std::optional<std::size_t> keys_that_are_values(const segment::Loops& loops, const AttentionParams& tile,
+                                                const AttentionOperand& values);
 
 /// Fills in what masks of positions leave: `tile.mask`.
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionParams& tile);

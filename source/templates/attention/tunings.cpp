@@ -19,7 +19,8 @@ constexpr int kFewestThreads = 32;
 
 std::vector<Tuning> attention_tunings(const Schedule& standard, const Caps& caps) {
   std::vector<Tuning> all;
-  for (int threads_m = 1; threads_m <= 16; threads_m *= 2) {
+  const AttentionParams& tile = standard.as<AttentionParams>();
+  for (int threads_m = 1; tile.sums.size() <= 1 && threads_m <= 16; threads_m *= 2) {
     for (int threads_k = 2; threads_k <= 32; threads_k *= 2) {
       if (threads_m * threads_k > largest_workgroup(caps)) continue;
       for (const OfThread& of : kOfThreads) {
@@ -33,8 +34,8 @@ std::vector<Tuning> attention_tunings(const Schedule& standard, const Caps& caps
       }
     }
   }
-  if (standard.as<AttentionParams>().cooperative() == nullptr) return all;
-  for (const AttentionShape& form : cooperative_attention_shapes())
+  if (tile.cooperative() == nullptr) return all;
+  for (const AttentionShape& form : cooperative_attention_shapes(tile))
     all.push_back({.attention = form, .cooperative_matrix = true});
   return all;
 }

@@ -178,7 +178,11 @@ TEST(Tuning, TextsTellTuningsApart) {
         }
         case Template::attention: {
           schedule::AttentionParams params;
-          if (units) params.mapping = schedule::CooperativeAttention{.mma = MatrixShape{16, 16, 16}};
+          if (units) {
+            params.mapping = schedule::CooperativeAttention{.mma = MatrixShape{16, 16, 16}};
+            params.sums.resize(2);
+            params.products.resize(2);
+          }
           standard.params = params;
           break;
         }
