@@ -26,6 +26,8 @@ struct Binding {
   /// Of a value: what of it is bound; 0 bytes stand for all of it.
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
+  bool replaced = false;  ///< it is read, and a result may be stored over it while others are computed from it
+  [[nodiscard]] bool is_readonly() const { return !store && !replaced; }
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 

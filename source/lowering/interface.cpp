@@ -246,6 +246,7 @@ Result<RelocatableKernel> Emitter::finish(const Code& summary, std::int64_t grou
   kernel.name = options_.name;
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
+  for (Binding& binding : kernel.bindings) binding.replaced = !binding.store && is_replaced(binding);
   for (const NamedWord& word : numbers_.words()) {
     if (word.name == "chunks" && (word.value & 0x80000000u) != 0) {  // the text counts on that bit: nan_.barrier
       return unsupported("A kernel of {} chunks is not supported: there are {} at most.", word.value, 0x7fffffffu);

@@ -11,7 +11,7 @@ namespace vkfuse::runtime {
 /// The interface that lowering recorded.
 struct Shaders::Requested {
   std::size_t push_constant_bytes = 0;
-  std::vector<bool> stores;  ///< per binding; one that stores is not readonly
+  std::vector<bool> readonly;  ///< per binding
 };
 
 namespace {
@@ -26,13 +26,13 @@ Result<std::string> difference(const Requested& requested, std::span<const std::
                                                         : Result<std::string>(std::move(found).error());
   if (found->push_constant_bytes != requested.push_constant_bytes)
     return std::string("the shader's push constants are those lowering recorded");
-  if (found->bindings.size() != requested.stores.size())
+  if (found->bindings.size() != requested.readonly.size())
     return std::string("the shader's buffers are those lowering recorded");
-  for (std::size_t i = 0; i < requested.stores.size(); ++i) {
+  for (std::size_t i = 0; i < requested.readonly.size(); ++i) {
     const spirv::Binding& binding = found->bindings[i];
     if (binding.binding != i || binding.set != 0 || binding.is_uniform)
       return std::string("buffers are bound in the order lowering recorded");
-    if (requested.stores[i] && binding.readonly) return std::string("what is stored to is not readonly");
+    if (requested.readonly[i] != binding.readonly) return std::string("reads are readonly, stores are not");
   }
   if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
   return std::string();
@@ -59,14 +59,14 @@ std::string shader_key(const lowering::Kernel& kernel) {
 Result<spirv::Module> Shaders::compile(const lowering::Kernel& kernel) {
   Requested requested;
   requested.push_constant_bytes = kernel.constants.size() * 4;
-  for (const lowering::Binding& binding : kernel.bindings) requested.stores.push_back(binding.store);
+  for (const lowering::Binding& binding : kernel.bindings) requested.readonly.push_back(binding.is_readonly());
   return compile(shader_key(kernel), kernel.glsl, kernel.name, requested);
 }
 
 Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, std::size_t buffers) {
   Requested requested;
-  requested.stores.assign(buffers, true);
-  requested.stores.front() = false;
+  requested.readonly.assign(buffers, false);
+  requested.readonly.front() = true;
   return compile(shader_key(glsl), glsl, name, requested);
 }
 

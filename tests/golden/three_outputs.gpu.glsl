@@ -13,7 +13,7 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
+layout(set = 0, binding = 0) ALIASED buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
 layout(set = 0, binding = 1) ALIASED writeonly buffer Buffer1 { uvec4 w[]; } out_exp;  // %1 : f32[4099]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_half;  // %2 : f16[4099]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_larger;  // %3 : bool[4099]

@@ -268,6 +268,7 @@ TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
 /// result: where a result replaces what it is computed from, they are computed once.
 TEST(Donations, ElementsAreReplacedOnce) {
   const WatchedDevice watched;
+  int in_place = 0;
   for (const DType dtype : {DType::f32, DType::f16}) {
     for (const std::int64_t wide : {1, 2, 3, 4, 5, 6, 7}) {
       for (const bool also_read : {true, false}) {
@@ -285,18 +286,23 @@ TEST(Donations, ElementsAreReplacedOnce) {
           for (const char* name : {"m", "q"}) {
             if (name == std::string_view("m") || !also_read) bindings.inputs[name] = filled(watched.device(), bytes);
           }
-          bindings.outputs["after"] = donated ? bindings.inputs["m"] : must(watched.device().allocate(bytes.size()));
           bindings.outputs["other"] = must(watched.device().allocate(bytes.size()));
-          must(must(program.submit(bindings)).wait());
+          if (donated) bindings.donated = {"m"};
+          if (!donated) bindings.outputs["after"] = must(watched.device().allocate(bytes.size()));
+          const Submission submission = must(program.submit(bindings));
           for (const char* name : {"after", "other"}) {
             found.emplace_back(bytes.size());
-            must(bindings.outputs[name].read(found.back()));
+            must(submission.outputs().at(name).read(found.back()));
           }
+          in_place += submission.outputs().at("after").state() == bindings.inputs["m"].state() ? 1 : 0;
         }
         EXPECT_EQ(found[0], found[2]) << wide << ' ' << also_read;
         EXPECT_EQ(found[1], found[3]) << wide << ' ' << also_read;
       }
     }
+  }
+  if (watched.device().description().type == "cpu") {
+    EXPECT_GE(in_place, 14) << "this test shows little";
   }
 }
 
