@@ -374,10 +374,17 @@ bool may_rescale_lazily(const Problem& problem, const AttentionParams& tile) {
          results_do_not_depend_on_base(problem.graph, problem.loops, tile);
 }
 
+/// Whether scores of such a tile can be pipelined, and so many operands reloaded, where that is asked for.
+bool has_form(const AttentionParams& tile, const AttentionShape& form) {
+  const int most_reloaded = tile.values.has_softmax ? 0 : static_cast<int>(tile.products.size());
+  const bool is_single = tile.products.size() == 1 && tile.sums.size() == 1;
+  return (is_single || !form.pipelined_scores) && form.reloaded >= 0 && form.reloaded <= most_reloaded;
+}
+
 /// A tile of this shape that cooperative matrices fill; nothing where limits forbid it.
 std::optional<Schedule> with_cooperative_shape(const Problem& problem, AttentionParams tile, const MatrixShape& mma,
                                                const AttentionShape& form) {
-  if (form.pipelined_scores && (tile.products.size() != 1 || tile.sums.size() != 1)) return std::nullopt;
+  if (!has_form(tile, form)) return std::nullopt;
   auto& mapping = tile.mapping.emplace<CooperativeAttention>();
   mapping = {.mma = mma,
              .subgroups = form.subgroups,

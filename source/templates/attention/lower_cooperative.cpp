@@ -87,7 +87,7 @@ Result<void> CooperativeAttentionEmitter::load_first() {
   for (std::size_t which = 0; which < products_.size(); ++which) {
     TileOperand& first = products_[which].first;
     VKF_CHECK_OK(stage(first, "tile_m", ""));
-    if (tile_.is_reloaded(which)) continue;  // the first block waits for it
+    if (tile_.is_reloaded(which)) continue;
     main_.line("barrier();");
     main_.line("{} {}[{}];", fragment(fragment_.a, fragment_.m, fragment_.k, "A"), first.part.name,
                fragments_along_d(first));
@@ -96,6 +96,8 @@ Result<void> CooperativeAttentionEmitter::load_first() {
                fragment_at(first, code("subgroup * {}u", fragment_.m), code("d * {}u", fragment_.k), false));
     main_.line("barrier();");
   }
+  // The results' memory is theirs, and a tile that the mask leaves no block comes to its results at once.
+  if (mapping_.reloaded > 0) main_.line("barrier();");
   return {};
 }
 

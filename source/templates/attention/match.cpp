@@ -1,6 +1,7 @@
 #include "templates/attention/match.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "schedule/operands.hpp"
 
@@ -109,6 +110,19 @@ ValueId before_rounding(const ir::Graph& graph, const Loops& loops, ValueId id) 
                                                                                                 : id;
 }
 
+/// Whether each of several sums has another weight, which is no product as it is: a weight is passed on under its name,
+/// beside the products.
+bool weights_differ(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile) {
+  std::set<ValueId> found;
+  return std::all_of(tile.sums.begin(), tile.sums.end(), [&](const WeightedSum& sum) {
+    ValueId weight = sum.weight;
+    for (ValueId before = before_rounding(graph, loops, weight); before != weight;
+         before = before_rounding(graph, loops, weight))
+      weight = before;
+    return loops.values[weight].kind != Value::Kind::nested && found.insert(weight).second;
+  });
+}
+
 /// The weights of all sums, those first that others are computed from.
 bool find_computed_weights(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
   if (!std::all_of(tile.sums.begin(), tile.sums.end(),
@@ -117,7 +131,7 @@ bool find_computed_weights(const ir::Graph& graph, const Loops& loops, Attention
   std::stable_sort(tile.sums.begin(), tile.sums.end(), [&](const WeightedSum& a, const WeightedSum& b) {
     return before_rounding(graph, loops, a.weight) < before_rounding(graph, loops, b.weight);
   });
-  return true;
+  return tile.sums.size() == 1 || weights_differ(graph, loops, tile);
 }
 
 /// The exponential of the score less its maximum, which one operand of the products is computed from.

@@ -71,5 +71,18 @@ TEST(AttentionOfSeveralSums, IsNotPlannedElsewhere) {
   EXPECT_TRUE(with_several_sums(attention_and_gradients(64, 64, true), discrete_gpu_with_matrices(), apart).empty());
 }
 
+/// A weight is passed on under its name, so it is not a product as it is, and no other sum has it.
+TEST(AttentionOfSeveralSums, HaveDifferentWeights) {
+  const auto operand = [](const char* name, std::int64_t rows) {
+    return Tensor::input(name, DType::f16, {4, rows, 64});
+  };
+  const Tensor h = matmul(operand("x", 512), operand("w", 512).permute({0, 2, 1}));
+  const Tensor a = operand("a", 512), b = operand("b", 512);
+  for (const auto& weights : {std::pair(h, relu(h)), std::pair(relu(h), relu(h))}) {
+    const ir::Graph graph = graph_of({matmul(weights.first, a), matmul(weights.second, b)});
+    EXPECT_TRUE(with_several_sums(graph, discrete_gpu_with_matrices()).empty());
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::test
