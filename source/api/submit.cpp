@@ -74,7 +74,6 @@ class Recorder {
       state_->outputs[name] = state_->results[name] = Buffer(std::move(buffer));
     }
     if (state_->donated) name_results_in_inputs(*state_->donated);
-    for (const auto& one : state_->outputs) one.second.state()->may_change();
     return true;
   }
 
@@ -278,7 +277,8 @@ class Recorder {
     std::vector<ir::NodeId> chosen;
     for (const auto& one : small) {
       if (early_.size() == kMostEarly) break;
-      const auto [early, is_new] = early_.try_emplace(one.second->value, Early{one.second->name, nullptr});
+      const auto [early, is_new] =
+          early_.try_emplace(one.second->value, runtime::EarlyResult{0, one.second->name, nullptr});
       if (!is_new) continue;
       early->second.slot = program_->context()->take_readback_slot();
       if (early->second.slot == nullptr) break;
@@ -302,11 +302,12 @@ class Recorder {
     if (complete.empty()) return;
     commands.barrier(Access::compute, Access::transfer);
     for (const ir::NodeId value : complete) {
-      const Early& early = early_.at(value);
+      runtime::EarlyResult& early = early_.at(value);
+      early.part = part;
       const Buffer::State& result = *state_->results.at(early.output).state();
       if (result.bytes > 0)
         commands.copy({&result.buffer, result.offset, result.bytes}, early.slot->range(result.bytes));
-      state_->early.push_back({part, early.output, early.slot});
+      state_->early.push_back(early);
     }
     commands.barrier(Access::transfer, Access::host);
   }
@@ -399,13 +400,7 @@ class Recorder {
     return values;
   }
 
-  /// A result that is copied to the host as soon as it is complete.
-  struct Early {
-    std::string output;
-    std::shared_ptr<const runtime::ReadbackSlots::Slot> slot;
-  };
-
-  std::map<ir::NodeId, Early> early_;
+  std::map<ir::NodeId, runtime::EarlyResult> early_;  ///< of small results, until they are recorded
   std::shared_ptr<runtime::Program> program_;
   std::shared_ptr<runtime::SpentRuns> spent_;
   const ir::Graph& graph_;
