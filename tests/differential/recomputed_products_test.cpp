@@ -99,6 +99,12 @@ const ProductsCase kProductsCases[] = {
      },
      6},
     {"grouped", [](DType t) { return attention_and_gradients(t, {.key_heads = 2, .options = {.causal = true}}); }, 6},
+    {"grouped_window",
+     [](DType t) {
+       return attention_and_gradients(
+           t, {.key_heads = 2, .options = {.causal = true, .window_before = 9, .first_query = 31}});
+     },
+     6},
     {"one_head_of_keys", [](DType t) { return attention_and_gradients(t, {.d = 8, .n = 24, .key_heads = 1}); }, 6},
     {"softcap", [](DType t) { return attention_and_gradients(t, {.options = {.softcap = 5}}); }, 6},
     {"bias", [](DType t) { return attention_and_gradients(t, {.options = with_bias(t)}); }, 6},
@@ -221,6 +227,9 @@ const SeveralSums kSeveralSums[] = {
     {"causal, one operand loaded again", causal_gradients, 2, 1, ElementAccess::functions},
     {"causal, by index", causal_gradients, 2, 2, ElementAccess::shared_memory},
     {"grouped", [](DType t) { return attention_and_gradients(t, {.key_heads = 2}); }, 4, 2, ElementAccess::functions},
+    {"grouped, causal",
+     [](DType t) { return attention_and_gradients(t, {.key_heads = 1, .options = {.causal = true}}); }, 1, 1,
+     ElementAccess::functions},
     {"bias", [](DType t) { return attention_and_gradients(t, {.options = with_bias(t)}); }, 2, 0,
      ElementAccess::shared_memory_rounded},
     {"sums of weights", sums_of_weights, 2, 0, ElementAccess::functions},

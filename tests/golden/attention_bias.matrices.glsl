@@ -240,7 +240,7 @@ void main() {
     }
     barrier();
     // The next block is on its way while this one is worked on.
-    next = min(block + 2u, 4u - 1u);
+    next = min(prefetched + 1u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint unit = u * 128u + thread;
       uint row = unit / 8u;

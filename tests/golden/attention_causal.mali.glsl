@@ -80,7 +80,8 @@ void main() {
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
   uint batch = workgroup / 88u;
-  uint tile_m = workgroup % 88u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 88u - 1u - workgroup % 88u;
   uint thread_m = thread / 8u;
   uint thread_k = thread % 8u;
   vec4 scores[4];
@@ -119,7 +120,15 @@ void main() {
     v7_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = factor_1[2];
     v7_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = factor_1[3];
   }
-  for (uint block = 0u; block < 22u; ++block) {
+  // Blocks in which the mask leaves some row something.
+  int lowest = int((tile_m * 32u) % 700u);
+  int highest = min(lowest + 31, int(700u) - 1);
+  // A tile that goes on where positions begin again has the first of them and the last.
+  if (lowest + 31 > highest) lowest = 0;
+  int last = int(700u) - 1;
+  last = min(last, highest);
+  uint end = uint(max(last, -1) + 32) / 32u;
+  for (uint block = 0u; block < end; ++block) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     // One load at a time: lanes have few registers.
     [[dont_unroll]] for (uint u = 0u; u < 2u; ++u) {

@@ -211,7 +211,7 @@ void main() {
     }
     barrier();
     // The next block is on its way while this one is worked on.
-    next = (block + 2u) % 11u;
+    next = (prefetched + 1u) % 11u;
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 128u + thread;
       uint row = unit / 4u;

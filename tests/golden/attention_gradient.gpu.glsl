@@ -98,9 +98,9 @@ void main() {
   int lowest = int(tile_m * 128u);
   int highest = min(lowest + 127, int(700u) - 1);
   int last = int(700u) - 1;
-  uint end = uint(max(last, -1) + 64) / 64u;
   int first = 0;
   first = max(first, lowest);
+  uint end = uint(max(last, -1) + 64) / 64u;
   uint begin = uint(first) / 64u;
   uvec4 in_k_e_w0[2];
   uvec4 in_q_e1_w0;

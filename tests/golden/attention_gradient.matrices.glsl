@@ -142,9 +142,9 @@ void main() {
   int lowest = int(tile_m * 64u);
   int highest = min(lowest + 63, int(700u) - 1);
   int last = int(700u) - 1;
-  uint end = uint(max(last, -1) + 64) / 64u;
   int first = 0;
   first = max(first, lowest);
+  uint end = uint(max(last, -1) + 64) / 64u;
   uint begin = uint(first) / 64u;
   uint next = min(begin, 11u - 1u);
   uvec4 in_q_e_w0[2];

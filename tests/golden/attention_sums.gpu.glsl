@@ -5,7 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "attention, and the logarithm of its sums": iota, iota, sub, le, mul, reshape, dot, reshape, ... 25 ops in all
-// 128 rows per workgroup, 64 positions of the softmax at a time; 8 x 8 per thread
+// 64 rows per workgroup, 64 positions of the softmax at a time; 8 x 8 per thread
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -83,9 +83,9 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-shared vec4 v7_tile[528];
+shared vec4 v7_tile[272];
 shared vec4 others[272];  // of one operand, then of the other
-shared vec4 weights[2064];
+shared vec4 weights[1040];
 
 // One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
@@ -127,8 +127,9 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint batch = workgroup / 22u;
-  uint tile_m = workgroup % 22u;
+  uint batch = workgroup / 44u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 44u - 1u - workgroup % 44u;
   // Threads that share rows are neighbours in a subgroup.
   uint owner = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint thread_m = owner / 8u;
@@ -142,34 +143,41 @@ void main() {
     total[i] = 0.0;
     [[unroll]] for (uint g = 0u; g < 1u; ++g) sums[i * 1u + g] = vec4(0.0);
   }
+  // Blocks in which the mask leaves some row something.
+  int lowest = int((tile_m * 64u) % 700u);
+  int highest = min(lowest + 63, int(700u) - 1);
+  // A tile that goes on where positions begin again has the first of them and the last.
+  if (lowest + 63 > highest) lowest = 0;
+  int last = int(700u) - 1;
+  last = min(last, highest);
+  uint end = uint(max(last, -1) + 64) / 64u;
   uvec4 in_q_e_w0[2];
-  uvec4 in_k_e_w0;
+  uvec4 in_k_e_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 128u + thread;
+    uint unit = u * 64u + thread;
     uint row = unit / 2u;
     uint column = unit % 2u;
-    uint m = min(tile_m * 128u + row, 2800u - 1u);
+    uint m = min(tile_m * 64u + row, 2800u - 1u);
     uint chunk = column;
     in_q_e_w0[u] = in_q.w[batch * 11200u + m * 4u + chunk];
   }
   uvec4 in_v_w0;
-  {
-    const uint u = 0u;
-    uint unit = thread;
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint unit = u * 64u + thread;
     uint row = unit / 2u;
     uint column = unit % 2u;
     uint k = min(row, 700u - 1u);
     uint chunk = column;
-    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
+    in_k_e_w0[u] = in_k.w[batch * 2800u + k * 4u + chunk];
   }
-  [[dont_unroll]] for (uint block = 0u; block < 11u; ++block) {
+  [[dont_unroll]] for (uint block = 0u; block < end; ++block) {
     [[unroll]] for (uint i = 0u; i < 16u; ++i) scores[i] = vec4(0.0);
     [[dont_unroll]] for (uint slice = 0u; slice < 2u; ++slice) {
       [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-        uint unit = u * 128u + thread;
+        uint unit = u * 64u + thread;
         uint row = unit / 2u;
         uint column = unit % 2u;
-        uint m = min(tile_m * 128u + row, 2800u - 1u);
+        uint m = min(tile_m * 64u + row, 2800u - 1u);
         uint chunk = slice * 2u + column;
         vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0[u].x), f16x2_values_native(in_q_e_w0[u].y));
         vec4 factor_0;
@@ -177,34 +185,33 @@ void main() {
         v7_factor_element(in_q_e_0[1], factor_0[1]);
         v7_factor_element(in_q_e_0[2], factor_0[2]);
         v7_factor_element(in_q_e_0[3], factor_0[3]);
-        v7_tile[(column * 8u + 0u) * 33u + row / 4u][row % 4u] = factor_0[0];
-        v7_tile[(column * 8u + 1u) * 33u + row / 4u][row % 4u] = factor_0[1];
-        v7_tile[(column * 8u + 2u) * 33u + row / 4u][row % 4u] = factor_0[2];
-        v7_tile[(column * 8u + 3u) * 33u + row / 4u][row % 4u] = factor_0[3];
+        v7_tile[(column * 8u + 0u) * 17u + row / 4u][row % 4u] = factor_0[0];
+        v7_tile[(column * 8u + 1u) * 17u + row / 4u][row % 4u] = factor_0[1];
+        v7_tile[(column * 8u + 2u) * 17u + row / 4u][row % 4u] = factor_0[2];
+        v7_tile[(column * 8u + 3u) * 17u + row / 4u][row % 4u] = factor_0[3];
         vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0[u].z), f16x2_values_native(in_q_e_w0[u].w));
         vec4 factor_1;
         v7_factor_element(in_q_e_1[0], factor_1[0]);
         v7_factor_element(in_q_e_1[1], factor_1[1]);
         v7_factor_element(in_q_e_1[2], factor_1[2]);
         v7_factor_element(in_q_e_1[3], factor_1[3]);
-        v7_tile[(column * 8u + 4u) * 33u + row / 4u][row % 4u] = factor_1[0];
-        v7_tile[(column * 8u + 5u) * 33u + row / 4u][row % 4u] = factor_1[1];
-        v7_tile[(column * 8u + 6u) * 33u + row / 4u][row % 4u] = factor_1[2];
-        v7_tile[(column * 8u + 7u) * 33u + row / 4u][row % 4u] = factor_1[3];
+        v7_tile[(column * 8u + 4u) * 17u + row / 4u][row % 4u] = factor_1[0];
+        v7_tile[(column * 8u + 5u) * 17u + row / 4u][row % 4u] = factor_1[1];
+        v7_tile[(column * 8u + 6u) * 17u + row / 4u][row % 4u] = factor_1[2];
+        v7_tile[(column * 8u + 7u) * 17u + row / 4u][row % 4u] = factor_1[3];
       }
-      {
-        const uint u = 0u;
-        uint unit = thread;
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 64u + thread;
         uint row = unit / 2u;
         uint column = unit % 2u;
         uint k = min(block * 64u + row, 700u - 1u);
         uint chunk = slice * 2u + column;
-        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
+        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0[u].x), f16x2_values_native(in_k_e_w0[u].y));
         others[(column * 8u + 0u) * 17u + row / 4u][row % 4u] = in_k_e_0[0];
         others[(column * 8u + 1u) * 17u + row / 4u][row % 4u] = in_k_e_0[1];
         others[(column * 8u + 2u) * 17u + row / 4u][row % 4u] = in_k_e_0[2];
         others[(column * 8u + 3u) * 17u + row / 4u][row % 4u] = in_k_e_0[3];
-        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
+        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0[u].z), f16x2_values_native(in_k_e_w0[u].w));
         others[(column * 8u + 4u) * 17u + row / 4u][row % 4u] = in_k_e_1[0];
         others[(column * 8u + 5u) * 17u + row / 4u][row % 4u] = in_k_e_1[1];
         others[(column * 8u + 6u) * 17u + row / 4u][row % 4u] = in_k_e_1[2];
@@ -213,28 +220,27 @@ void main() {
       barrier();
       // The next slice is in flight while this one is multiplied.
       uint next_slice = (slice + 1u) % 2u;
-      uint next_block = min(block + (slice + 1u) / 2u, 11u - 1u);
+      uint next_block = min(block + (slice + 1u) / 2u, end - 1u);
       [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-        uint unit = u * 128u + thread;
+        uint unit = u * 64u + thread;
         uint row = unit / 2u;
         uint column = unit % 2u;
-        uint m = min(tile_m * 128u + row, 2800u - 1u);
+        uint m = min(tile_m * 64u + row, 2800u - 1u);
         uint chunk = next_slice * 2u + column;
         in_q_e_w0[u] = in_q.w[batch * 11200u + m * 4u + chunk];
       }
-      {
-        const uint u = 0u;
-        uint unit = thread;
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint unit = u * 64u + thread;
         uint row = unit / 2u;
         uint column = unit % 2u;
         uint k = min(next_block * 64u + row, 700u - 1u);
         uint chunk = next_slice * 2u + column;
-        in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
+        in_k_e_w0[u] = in_k.w[batch * 2800u + k * 4u + chunk];
       }
       [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
         [[unroll]] for (uint d = start; d < start + 4u; ++d) {
-          vec4 first_0 = v7_tile[d * 33u + thread_m * 2u];
-          vec4 first_1 = v7_tile[d * 33u + thread_m * 2u + 1u];
+          vec4 first_0 = v7_tile[d * 17u + thread_m * 2u];
+          vec4 first_1 = v7_tile[d * 17u + thread_m * 2u + 1u];
           vec4 second_0 = others[d * 17u + thread_k];
           vec4 second_1 = others[d * 17u + 8u + thread_k];
           scores[0] = fma(vec4(first_0.x), second_0, scores[0]);
@@ -261,7 +267,6 @@ void main() {
     {
       const uint u = 0u;
       uint unit = thread;
-      unit = min(unit, 63u);
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint chunk = row;
@@ -270,7 +275,7 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = min(tile_m * 128u + thread_m * 8u + i, 2800u - 1u);
+      uint m = min(tile_m * 64u + thread_m * 8u + i, 2800u - 1u);
       [[unroll]] for (uint g = 0u; g < 8u; ++g) {
         uint chunk = min(block * 64u + (g / 4u * 8u + thread_k) * 4u + g % 4u, 700u - 1u);
         uint r = m % 700u;
@@ -300,10 +305,10 @@ void main() {
           uint i = q * 4u + e;
           float power = f32_exp(scores[i * 2u + g / 4u][g % 4u]);
           total[i] += power;
-          uint m = min(tile_m * 128u + thread_m * 8u + i, 2800u - 1u);
+          uint m = min(tile_m * 64u + thread_m * 8u + i, 2800u - 1u);
           weight_element(power, weight[e]);
         }
-        weights[own * 32u + own / 4u + thread_m * 2u + q] = weight;
+        weights[own * 16u + own / 4u + thread_m * 2u + q] = weight;
       }
     }
     [[dont_unroll]] for (uint slice = 0u; slice < 4u; ++slice) {
@@ -311,18 +316,16 @@ void main() {
       {
         const uint u = 0u;
         uint unit = thread;
-        if (unit < 64u) {
-          uint row = unit % 4u;
-          uint column = unit / 4u;
-          uint chunk = row;
-          uint k = min(values * 16u + column, 700u - 1u);
-          vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
-          if (!(values * 16u + column < 700u)) in_v_0 = vec4(0.0);
-          others[column * 9u + row * 2u + 0u] = in_v_0;
-          vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
-          if (!(values * 16u + column < 700u)) in_v_1 = vec4(0.0);
-          others[column * 9u + row * 2u + 1u] = in_v_1;
-        }
+        uint row = unit % 4u;
+        uint column = unit / 4u;
+        uint chunk = row;
+        uint k = min(values * 16u + column, 700u - 1u);
+        vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
+        if (!(values * 16u + column < 700u)) in_v_0 = vec4(0.0);
+        others[column * 9u + row * 2u + 0u] = in_v_0;
+        vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
+        if (!(values * 16u + column < 700u)) in_v_1 = vec4(0.0);
+        others[column * 9u + row * 2u + 1u] = in_v_1;
       }
       barrier();
       // The next slice is in flight while this one is multiplied.
@@ -330,7 +333,6 @@ void main() {
       {
         const uint u = 0u;
         uint unit = thread;
-        unit = min(unit, 63u);
         uint row = unit % 4u;
         uint column = unit / 4u;
         uint chunk = row;
@@ -340,8 +342,8 @@ void main() {
       [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
         [[unroll]] for (uint k = start; k < start + 4u; ++k) {
           uint own = slice * 16u + k;
-          vec4 weight_0 = weights[own * 32u + own / 4u + thread_m * 2u];
-          vec4 weight_1 = weights[own * 32u + own / 4u + thread_m * 2u + 1u];
+          vec4 weight_0 = weights[own * 16u + own / 4u + thread_m * 2u];
+          vec4 weight_1 = weights[own * 16u + own / 4u + thread_m * 2u + 1u];
           [[unroll]] for (uint g = 0u; g < 1u; ++g) {
             vec4 third = others[k * 9u + g * 8u + thread_k];
             sums[0u + g] = fma(vec4(weight_0.x), third, sums[0u + g]);
@@ -359,7 +361,7 @@ void main() {
     }
   }
   [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-    uint m = tile_m * 128u + thread_m * 8u + i;
+    uint m = tile_m * 64u + thread_m * 8u + i;
     float whole = total[i];
     [[unroll]] for (uint mask = 4u; mask > 0u; mask >>= 1) whole = whole + subgroupShuffleXor(whole, mask);
     // An infinite or undefined maximum leaves no number.

@@ -7,7 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "attention, and the logarithm of its sums": iota, iota, sub, le, mul, reshape, dot, reshape, ... 25 ops in all
-// 128 rows per workgroup, 16 of a subgroup of 32; 64 positions of the softmax at a time, in products of 16 x 16 x 16
+// 64 rows per workgroup, 16 of a subgroup of 32; 32 positions of the softmax at a time, in products of 16 x 16 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -85,7 +85,7 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-shared uvec4 tiles[2176];  // of the first operand, then of the others, then of the results
+shared uvec4 tiles[1088];  // of the first operand, then of the others, then of the results
 
 // One element of an operand.
 void v7_factor_element(float in_q_e, out float tile_operand) {
@@ -169,15 +169,16 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint batch = workgroup / 22u;
-  uint tile_m = workgroup % 22u;
+  uint batch = workgroup / 44u;
+  // Tiles that visit the most blocks begin first, so that none of them is left to the end.
+  uint tile_m = 44u - 1u - workgroup % 44u;
   uint subgroup = gl_SubgroupID;
-  uint first_m = tile_m * 128u + subgroup * 16u;
+  uint first_m = tile_m * 64u + subgroup * 16u;
   for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + thread;
+    uint unit = u * 128u + thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint m = min(tile_m * 128u + row, 2800u - 1u);
+    uint m = min(tile_m * 64u + row, 2800u - 1u);
     uint chunk = column;
     uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + chunk];
     vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
@@ -202,6 +203,14 @@ void main() {
   coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> total = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);  // of every column of a fragment
   coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sums[2];
   [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  // Blocks in which the mask leaves some row something.
+  int lowest = int((tile_m * 64u) % 700u);
+  int highest = min(lowest + 63, int(700u) - 1);
+  // A tile that goes on where positions begin again has the first of them and the last.
+  if (lowest + 63 > highest) lowest = 0;
+  int last = int(700u) - 1;
+  last = min(last, highest);
+  uint end = uint(max(last, -1) + 32) / 32u;
   uint next = 0u;
   uvec4 in_k_e_w0;
   {
@@ -209,7 +218,7 @@ void main() {
     uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint k = min(next * 64u + row, 700u - 1u);
+    uint k = min(next * 32u + row, 700u - 1u);
     uint chunk = column;
     in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
   }
@@ -220,7 +229,7 @@ void main() {
     uint row = unit % 4u;
     uint column = unit / 4u;
     uint chunk = row;
-    uint k = min(next * 64u + column, 700u - 1u);
+    uint k = min(next * 32u + column, 700u - 1u);
     in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
   }
   // The products of a block are found while scores of the one before it become weights.
@@ -229,39 +238,39 @@ void main() {
     uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint k = min(next * 64u + row, 700u - 1u);
+    uint k = min(next * 32u + row, 700u - 1u);
     uint chunk = column;
     tiles[row * 5u + column] = in_k_e_w0;
   }
   barrier();
-  next = min(next + 1u, 11u - 1u);
+  next = min(next + 1u, 22u - 1u);
   {
     const uint u = 0u;
     uint unit = thread;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint k = min(next * 64u + row, 700u - 1u);
+    uint k = min(next * 32u + row, 700u - 1u);
     uint chunk = column;
     in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
   }
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
-  [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[2];
+  [[unroll]] for (uint j = 0u; j < 2u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   [[unroll]] for (uint d = 0u; d < 2u; ++d) {
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
       coopMatLoad(second, tiles, (j * 16u) * 5u + d * 16u / 8u, 5u, gl_CooperativeMatrixLayoutColumnMajor);
       scores[j] = coopMatMulAdd(v7_factor[d], second, scores[j]);
     }
   }
   barrier();
-  for (uint block = 0u; block < 11u; ++block) {
-    uint prefetched = min(block + 1u, 11u - 1u);
+  for (uint block = 0u; block < end; ++block) {
+    uint prefetched = min(block + 1u, 22u - 1u);
     {
       const uint u = 0u;
       uint unit = thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(prefetched * 64u + row, 700u - 1u);
+      uint k = min(prefetched * 32u + row, 700u - 1u);
       uint chunk = column;
       tiles[row * 5u + column] = in_k_e_w0;
     }
@@ -271,18 +280,18 @@ void main() {
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint chunk = row;
-      uint k = min(block * 64u + column, 700u - 1u);
-      tiles[320u + column * 5u + row] = block * 64u + column < 700u ? in_v_w0 : uvec4(0);
+      uint k = min(block * 32u + column, 700u - 1u);
+      tiles[160u + column * 5u + row] = block * 32u + column < 700u ? in_v_w0 : uvec4(0);
     }
     barrier();
     // The next block is on its way while this one is worked on.
-    next = min(block + 2u, 11u - 1u);
+    next = min(prefetched + 1u, 22u - 1u);
     {
       const uint u = 0u;
       uint unit = thread;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(next * 64u + row, 700u - 1u);
+      uint k = min(next * 32u + row, 700u - 1u);
       uint chunk = column;
       in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + chunk];
     }
@@ -292,21 +301,21 @@ void main() {
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint chunk = row;
-      uint k = min(prefetched * 64u + column, 700u - 1u);
+      uint k = min(prefetched * 32u + column, 700u - 1u);
       in_v_w0 = in_v.w[batch * 2800u + chunk + k * 4u];
     }
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[4];
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[2];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     [[unroll]] for (uint d = 0u; d < 2u; ++d) {
-      [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
         coopMatLoad(second, tiles, (j * 16u) * 5u + d * 16u / 8u, 5u, gl_CooperativeMatrixLayoutColumnMajor);
         coming_scores[j] = coopMatMulAdd(v7_factor[d], second, coming_scores[j]);
       }
     }
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> highest = most;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-      coopMatPerElementNV(scores[j], scores[j], score_at, batch, first_m, block * 64u + j * 16u);
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+      coopMatPerElementNV(scores[j], scores[j], score_at, batch, first_m, block * 32u + j * 16u);
       coopMatPerElementNV(highest, highest, larger_of, scores[j]);
     }
     coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);
@@ -317,18 +326,18 @@ void main() {
     most = highest;
     total = total * fallen;
     [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = sums[i] * fallen;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
       coopMatPerElementNV(scores[j], scores[j], power_of, base);
       total = total + scores[j];
-      coopMatPerElementNV(scores[j], scores[j], weight_at, batch, first_m, block * 64u + j * 16u);
+      coopMatPerElementNV(scores[j], scores[j], weight_at, batch, first_m, block * 32u + j * 16u);
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weights = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(scores[j]);
       [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> third;
-        coopMatLoad(third, tiles, 320u + (j * 16u) * 5u + (i * 16u) / 8u, 5u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(third, tiles, 160u + (j * 16u) * 5u + (i * 16u) / 8u, 5u, gl_CooperativeMatrixLayoutRowMajor);
         sums[i] = coopMatMulAdd(weights, third, sums[i]);
       }
     }
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coming_scores[j];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) scores[j] = coming_scores[j];
     barrier();
   }
   uint own = subgroup * 272u;

@@ -142,8 +142,6 @@ void main() {
     reach = clamp(v7, -536870912, 536870912) + 0;
   }
   // Blocks in which the mask leaves some row something.
-  int lowest = int(tile_m * 4u);
-  int highest = min(lowest + 3, int(4u) - 1);
   int last = int(256u) - 1;
   last = min(last, reach + 0);
   uint end = uint(max(last, -1) + 16) / 16u;

@@ -191,33 +191,8 @@ bool has_data_bounds(const MaskBounds& mask) {
   return std::any_of(mask.upper.begin(), mask.upper.end(), has_data);
 }
 
-/// Of bounds that data has a part in, what holds for every row: they leave out more than the rows differ by. Others,
-/// which rows alone make, are given up.
-MaskBounds of_any_row(const MaskBounds& mask, std::int64_t rows) {
-  MaskBounds all;
-  if (mask.negligible_below) return all;
-  for (const bool upper : {true, false}) {
-    for (MaskBound bound : upper ? mask.upper : mask.lower) {
-      if (!std::all_of(bound.begin(), bound.end(), [](const MaskLine& line) { return line.data.has_value(); }))
-        continue;
-      for (MaskLine& line : bound) {
-        if ((line.slope > 0) == upper) line.constant += line.slope * (rows - 1);
-        line.slope = 0;
-      }
-      (upper ? all.upper : all.lower).push_back(std::move(bound));
-    }
-  }
-  all.added = mask.added;
-  return all;
-}
-
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
 std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
-  // A tile of rows that lies in several runs of positions sees what any of them sees.
-  if (tile.axes.m.size() > 1 &&
-      problem.loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size % tile.tile_m() != 0) {
-    tile.mask = of_any_row(tile.mask, problem.loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size);
-  }
   if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();

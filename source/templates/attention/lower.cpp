@@ -280,7 +280,7 @@ Result<void> Attention::fetch_next(std::size_t which, const Walk& walk) {
   main_.line("// The next {} is in flight while this one is multiplied.", slices > 1 ? "slice" : "block");
   if (slices > 1) main_.line("uint next_slice = (slice + 1u) % {}u;", slices);
   main_.line("uint next_block = {};",
-             block_after(walk, slices > 1 ? code("(slice + 1u) / {}u", slices) : Code("1u"), walk.end));
+             block_after(walk, "block", slices > 1 ? code("(slice + 1u) / {}u", slices) : Code("1u"), walk.end));
   if (first.staging.prefetched) VKF_CHECK_OK(fetch(first, "tile_m", slice));
   if (second.staging.prefetched) VKF_CHECK_OK(fetch(second, "next_block", slice));
   return {};

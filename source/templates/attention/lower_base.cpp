@@ -221,27 +221,66 @@ Result<void> AttentionBase::find_data_bound(const schedule::MaskLine& line) {
   return {};
 }
 
+/// The positions along the innermost axis of m that the tile has, from `lowest` to `highest`.
+void AttentionBase::find_rows_of_tile() {
+  const auto has_slope = [](const schedule::MaskBound& bound) {
+    return std::ranges::any_of(bound, [](const schedule::MaskLine& line) { return line.slope != 0; });
+  };
+  if (!std::ranges::any_of(tile_.mask.upper, has_slope) && !std::ranges::any_of(tile_.mask.lower, has_slope)) return;
+  const std::vector<int> innermost(tile_.axes.m.end() - 1, tile_.axes.m.end());
+  const Code rows = numbers_.size(count(innermost));
+  const Code at = code("tile_m * {}u", tile_.tile_m());
+  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, rows));
+  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, rows);
+  if (tile_.axes.m.size() == 1 || divides(tile_.tile_m(), extent(innermost))) return;
+  main_.line("// A tile that goes on where positions begin again has the first of them and the last.");
+  main_.line("if (lowest + {} > highest) lowest = 0;", tile_.tile_m() - 1);
+}
+
+/// visited_from; its name.
+Code AttentionBase::visited_function() {
+  const Code name = unique("visited_from");
+  const std::vector<int> innermost(tile_.axes.k.end() - 1, tile_.axes.k.end());
+  const Code keys = numbers_.size(count(innermost));
+  functions_.line(
+      "// The first block, from this one on, that has some of the positions from first to last of a run of {}.", keys);
+  functions_.open("uint {}(uint block, int first, int last) {{", name);
+  functions_.line("uint run = block * {}u / {};", tile_.tile_k(), keys);
+  functions_.line("int begin = int(block * {}u - run * {});", tile_.tile_k(), keys);
+  functions_.open("if (begin > last) {{");
+  functions_.line("++run;");
+  functions_.line("begin -= int({});", keys);
+  functions_.close();
+  functions_.line("return begin + {0} > first ? block : (run * {1} + uint(first)) / {0}u;", tile_.tile_k(), keys);
+  functions_.close();
+  return name;
+}
+
 Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   Walk walk;
   walk.begin = Code::zero();
   walk.all = walk.end = numbers_.size(schedule::ceil_div(count(tile_.axes.k), tile_.tile_k()));
   const bool finite = tile_.mask.negligible_below.has_value();
   if (tile_.mask.empty() || (options_.numerics == Numerics::strict && (finite || tile_.mask.added))) return walk;
-  const std::int64_t rows = tile_.axes.m.empty() ? 1 : loops_.axes[static_cast<std::size_t>(tile_.axes.m.back())].size;
   VKF_CHECK_OK(find_data_bounds());
-  const Code at = code("tile_m * {}u", tile_.tile_m());
-  const Code own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");
-  main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, own_rows));
-  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
-  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.axes.k)),
+  find_rows_of_tile();
+  const std::vector<int> innermost(tile_.axes.k.end() - 1, tile_.axes.k.end());
+  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.mask.in_runs ? innermost : tile_.axes.k)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& bound : tile_.mask.upper) main_.line("last = min(last, {});", bound_of(bound, true));
+  if (!tile_.mask.lower.empty() || tile_.mask.in_runs) main_.line("int first = 0;");
+  for (const auto& bound : tile_.mask.lower) main_.line("first = max(first, {});", bound_of(bound, false));
+  if (tile_.mask.in_runs) {
+    visited_from_ = visited_function();
+    walk.in_runs = true;
+    main_.line("uint begin = {}(0u, first, last);", visited_from_);
+    walk.begin = "begin";
+    return walk;
+  }
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
   walk.end = "end";
   if (!tile_.mask.lower.empty()) {
-    main_.line("int first = 0;");
-    for (const auto& bound : tile_.mask.lower) main_.line("first = max(first, {});", bound_of(bound, false));
     main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
     walk.begin = "begin";
   }
@@ -254,13 +293,16 @@ Code AttentionBase::first_block(const Walk& walk) const {
   return walk.goes_round ? code("{} % {}", walk.begin, walk.all) : code("min({}, {} - 1u)", walk.begin, walk.all);
 }
 
-Code AttentionBase::block_after(const Walk& walk, const Code& ahead, const Code& end) const {
-  return walk.goes_round ? code("(block + {}) % {}", ahead, walk.all) : code("min(block + {}, {} - 1u)", ahead, end);
+Code AttentionBase::block_after(const Walk& walk, const Code& block, const Code& ahead, const Code& end) const {
+  if (walk.goes_round) return code("({} + {}) % {}", block, ahead, walk.all);
+  const Code next = code("{} + {}", block, ahead);
+  return code("min({}, {} - 1u)", walk.in_runs ? code("{}({}, first, last)", visited_from_, next) : next, end);
 }
 
 void AttentionBase::open_blocks(const Walk& walk, const char* attribute, const Flags& flags) {
   if (!walk.goes_round) {
-    main_.open("{}for (uint block = {}; block < {}; ++block) {{", attribute, walk.begin, walk.end);
+    const Code next = walk.in_runs ? code("block = {}(block + 1u, first, last)", visited_from_) : Code("++block");
+    main_.open("{}for (uint block = {}; block < {}; {}) {{", attribute, walk.begin, walk.end, next);
     return;
   }
   const bool begins = !walk.begin.is_zero();

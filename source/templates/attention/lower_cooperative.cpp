@@ -121,8 +121,7 @@ Result<void> CooperativeAttentionEmitter::fetch_first_block(const Walk& walk) {
   VKF_CHECK_OK(stage(second, "next", ""));
   main_.line("barrier();");
   if (keys_prefetched()) {
-    main_.line("next = {};",
-               walk.goes_round ? code("(next + 1u) % {}", walk.all) : code("min(next + 1u, {} - 1u)", walk.all));
+    main_.line("next = {};", block_after(walk, "next", "1u", walk.all));
     VKF_CHECK_OK(fetch(second, "next", ""));
   }
   multiply(0, scores_);
@@ -134,13 +133,13 @@ Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
   if (!keys_prefetched() && !values_prefetched()) return {};
   main_.line("// The next block is on its way while this one is worked on.");
   if (keys_prefetched()) {
-    main_.line("next = {};", block_after(walk, mapping_.pipelined_scores ? "2u" : "1u", walk.all));
+    main_.line("next = {};", block_after(walk, mapping_.pipelined_scores ? "prefetched" : "block", "1u", walk.all));
     for (auto& [first, second] : products_) {
       if (second.staging.prefetched) VKF_CHECK_OK(fetch(second, "next", ""));
     }
   }
   if (values_prefetched() && !mapping_.pipelined_scores && !keys_prefetched())
-    main_.line("next = {};", block_after(walk, "1u", walk.all));
+    main_.line("next = {};", block_after(walk, "block", "1u", walk.all));
   for (Sum& sum : sums_) {
     if (sum.third.staging.prefetched)
       VKF_CHECK_OK(fetch(sum.third, "", mapping_.pipelined_scores ? "prefetched" : "next"));
@@ -151,7 +150,7 @@ Result<void> CooperativeAttentionEmitter::fetch_next_block(const Walk& walk) {
 /// One block of k: its scores become weights, and what they weight is added up.
 Result<void> CooperativeAttentionEmitter::block(const Walk& walk) {
   VKF_CHECK_OK(load_beside());
-  if (mapping_.pipelined_scores) main_.line("uint prefetched = {};", block_after(walk, "1u", walk.all));
+  if (mapping_.pipelined_scores) main_.line("uint prefetched = {};", block_after(walk, "block", "1u", walk.all));
   for (auto& [first, second] : products_)
     VKF_CHECK_OK(stage(second, mapping_.pipelined_scores ? "prefetched" : "block", ""));
   for (std::size_t which = 0; which < sums_.size(); ++which) {

@@ -33,6 +33,7 @@ class AttentionBase : public OperandEmitter {
     /// Where masked scores are finite, from the end of the walk on to its beginning, unless every row of the tile has a
     /// score that leaves these nothing.
     bool goes_round = false;
+    bool in_runs = false;  ///< from `begin` on, those that visited_from finds
   };
   Result<Walk> find_blocks();
   /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
@@ -44,8 +45,8 @@ class AttentionBase : public OperandEmitter {
   };
   /// Opens the loop over `block`.
   void open_blocks(const Walk& walk, const char* attribute, const Flags& flags);
-  /// The block of the walk that is `ahead` after `block`, or one that exists.
-  [[nodiscard]] Code block_after(const Walk& walk, const Code& ahead, const Code& end) const;
+  /// The block of the walk that is `ahead`, 0 or 1, after `block`, or one that exists.
+  [[nodiscard]] Code block_after(const Walk& walk, const Code& block, const Code& ahead, const Code& end) const;
   /// The first block of a walk, which may be empty, or one that exists.
   [[nodiscard]] Code first_block(const Walk& walk) const;
   /// `low`: whether some row of a thread has no score above the number.
@@ -87,8 +88,11 @@ class AttentionBase : public OperandEmitter {
   Result<void> find_data_bound(const schedule::MaskLine& line);
   std::vector<schedule::MaskLine> data_lines_;  ///< that take part of their bound from data
   std::vector<Code> data_bounds_;               ///< the variable of each
+  Code visited_from_;                           ///< the function that a walk in runs goes by
   [[nodiscard]] Code line_of(const schedule::MaskLine& line, bool upper) const;
   [[nodiscard]] Code bound_of(const schedule::MaskBound& bound, bool upper) const;
+  void find_rows_of_tile();
+  Code visited_function();
   void leave_where_negligible(const Flags& flags);
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);

@@ -141,7 +141,7 @@ Result<void> AttentionBySubgroups::main_function() {
   VKF_CHECK_OK(multiply_scores());
   if (second().staging.prefetched) {
     main_.line("// The next keys are in flight while scores become weights.");
-    main_.line("uint next_block = {};", block_after(walk, "1u", walk.end));
+    main_.line("uint next_block = {};", block_after(walk, "block", "1u", walk.end));
     VKF_CHECK_OK(fetch_block(second(), "next_block"));
   }
   add_across_lanes();

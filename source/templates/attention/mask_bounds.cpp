@@ -30,10 +30,11 @@ constexpr double kShareOfAdded = 1.0 / 8;
 /// Walks from the score to what it is masked with.
 class MaskSearch {
  public:
-  MaskSearch(const ir::Graph& graph, const Loops& loops, const AttentionAxes& axes)
+  /// `k`: the axes that are bounded, as one.
+  MaskSearch(const ir::Graph& graph, const Loops& loops, const AttentionAxes& axes, const std::vector<int>& k)
       : graph_(graph),
         loops_(loops),
-        conditions_(graph, loops, axes.m.empty() ? -1 : axes.m.back(), axes.k, batch_of(axes)) {}
+        conditions_(graph, loops, axes.m.empty() ? -1 : axes.m.back(), k, batch_of(axes)) {}
 
   MaskBounds run(ValueId score) {
     visit(score, {});
@@ -221,25 +222,47 @@ void MaskSearch::visit_product(const Value& product, Path path) {
 
 }  // namespace
 
-void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
-  if (tile.values.has_softmax) {
-    tile.mask = MaskSearch(graph, loops, tile.axes).run(tile.values.score);
-    return;
-  }
+namespace {
+
+MaskBounds bounds_along(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile,
+                        const std::vector<int>& k) {
+  if (tile.values.has_softmax) return MaskSearch(graph, loops, tile.axes, k).run(tile.values.score);
   // Of several sums, what no weight goes beyond.
   std::vector<MaskBounds> all;
-  for (const WeightedSum& one : tile.sums) all.push_back(MaskSearch(graph, loops, tile.axes).run_weight(one.weight));
+  for (const WeightedSum& one : tile.sums) all.push_back(MaskSearch(graph, loops, tile.axes, k).run_weight(one.weight));
   const bool alike = std::all_of(all.begin(), all.end(), [&](const MaskBounds& one) { return one == all.front(); });
-  tile.mask = alike ? all.front() : MaskBounds{};
+  return alike ? all.front() : MaskBounds{};
+}
+
+}  // namespace
+
+void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParams& tile) {
+  tile.mask = bounds_along(graph, loops, tile, tile.axes.k);
+  if (!tile.mask.empty() || tile.axes.k.size() == 1) return;
+  MaskBounds in_runs = bounds_along(graph, loops, tile, {tile.axes.k.back()});
+  // Blocks that are visited at the end are those beyond one run.
+  if (in_runs.empty() || in_runs.negligible_below) return;
+  tile.mask = std::move(in_runs);
+  tile.mask.in_runs = true;
+}
+
+std::int64_t run_of_keys(const Loops& loops, const AttentionParams& tile) {
+  return tile.mask.in_runs ? loops.axes[static_cast<std::size_t>(tile.axes.k.back())].size
+                           : count_along(loops, tile.axes.k);
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {
   const std::int64_t rows = tile.axes.m.empty() ? 1 : loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size;
+  const std::int64_t keys = run_of_keys(loops, tile);
   // Of keys whose number is data, half are taken to be there.
-  const std::int64_t expected = count_along(loops, tile.axes.k) / 2;
-  const std::int64_t lowest = tile_m * tile.tile_m() % rows;
-  const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
-  std::int64_t last = count_along(loops, tile.axes.k) - 1;
+  const std::int64_t expected = keys / 2;
+  std::int64_t lowest = tile_m * tile.tile_m() % rows;
+  std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
+  if (tile.axes.m.size() > 1 && lowest + tile.tile_m() > rows) {  // it goes on in the next run
+    lowest = 0;
+    highest = rows - 1;
+  }
+  std::int64_t last = keys - 1;
   std::int64_t first = 0;
   const auto furthest = [&](const MaskBound& bound, bool upper) {
     std::int64_t found = upper ? INT64_MIN : INT64_MAX;

@@ -108,6 +108,9 @@ struct MaskBounds {
   std::optional<double> negligible_below;
   /// Something is added to masked scores, or they are: a NaN or an infinity among them would be one of the result.
   bool added = false;
+  /// Positions are those along the innermost axis of k, and bounds hold at every position of the axes around it: heads
+  /// that share keys add up gradients from each of their queries. Else they are of all of k, counted as one axis.
+  bool in_runs = false;
 
   [[nodiscard]] bool empty() const { return upper.empty() && lower.empty(); }
   friend bool operator==(const MaskBounds&, const MaskBounds&) = default;

@@ -10,6 +10,7 @@
 #include "support/masks.hpp"
 #include "templates/attention/tiles.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/gradients.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -101,6 +102,43 @@ TEST_P(MaskBounds, AreThoseOfWhatQueriesSee) {
   check(DType::f16, discrete_gpu_with_whole_tiles());
   check(DType::f32, discrete_gpu_with_whole_tiles());
   check(DType::bf16, discrete_gpu_with_whole_tiles());
+}
+
+/// Heads that share keys, of a number of queries that no tile divides: tiles of results go over from one head to the
+/// next, and gradients of keys add up runs of queries.
+TEST(MaskBoundsOfGroups, HoldInEveryRunOfQueries) {
+  for (const std::int64_t queries : {kQueries, std::int64_t{1024}}) {
+    const std::vector<Tensor> wrt = {Tensor::input("q", DType::f16, {2, 4, queries, 64}),
+                                     Tensor::input("k", DType::f16, {2, 2, queries, 64}),
+                                     Tensor::input("v", DType::f16, {2, 2, queries, 64})};
+    const Tensor y = attention(wrt[0], wrt[1], wrt[2], {.causal = true, .window_before = 200});
+    const Tensor cotangent = Tensor::input("cotangent", DType::f16, {2, 4, queries, 64});
+    std::vector<Tensor> all = gradients(std::span(&y, 1), wrt, std::span(&cotangent, 1));
+    all.push_back(y);
+    const plan::Plan plan =
+        must(plan::make_plan(must(passes::run_pipeline(graph_of(all))), discrete_gpu_with_whole_tiles()));
+    int forward = 0, in_runs = 0;
+    for (const plan::ScheduledKernel& step : must(plan::schedule_all(plan, {}))) {
+      const auto* tile = step.schedule.get_if<schedule::AttentionParams>();
+      if (tile == nullptr) continue;
+      EXPECT_TRUE(!tile->mask.upper.empty() && !tile->mask.lower.empty());
+      EXPECT_EQ(tile->mask.in_runs, tile->axes.k.size() > 1);
+      tile->mask.in_runs ? ++in_runs : ++forward;
+      const std::int64_t run = schedule::run_of_keys(step.loops, *tile);
+      EXPECT_EQ(run, queries);
+      const std::int64_t tiles = schedule::count_along(step.loops, tile->axes.m) / tile->tile_m();
+      for (std::int64_t i = 0; i < tiles; ++i) {
+        // The first and the last row see what is not further than the window.
+        const schedule::Blocks visited = schedule::blocks_of(step.loops, *tile, i);
+        for (const std::int64_t row : {i * tile->tile_m(), (i + 1) * tile->tile_m() - 1}) {
+          EXPECT_LE(visited.begin, (row % queries) / tile->tile_k()) << "tile " << i;
+          EXPECT_GT(visited.end, (row % queries) / tile->tile_k()) << "tile " << i;
+        }
+      }
+    }
+    EXPECT_GE(forward, 1);
+    EXPECT_GE(in_runs, 1);
+  }
 }
 
 std::string name_of_spelling(const testing::TestParamInfo<std::size_t>& info) {
