@@ -114,6 +114,15 @@ const ProductsCase kProductsCases[] = {
     {"sums_of_weights", sums_of_weights, 2},
 };
 
+/// Whether a kernel visits blocks in runs, one run for each head that shares keys.
+bool walks_in_runs(const Executable& program) {
+  for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
+    const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+    if (params != nullptr && params->mask.in_runs) return true;
+  }
+  return false;
+}
+
 /// Elements of the largest value that a kernel stores.
 std::int64_t largest_stored(const Executable& program) {
   std::int64_t most = 0;
@@ -143,6 +152,8 @@ TEST_P(RecomputedProducts, AreNotStored) {
   const Executable program = compile_graph(graph_, {.tuning = {.matmul = true}, .costs = kSlowMemory});
   EXPECT_TRUE(are_kernels_at_most(program.kernel_count(), case_.most_kernels));
   EXPECT_TRUE(!has_buffers() || largest_stored(program) < 4 * kScoreRows * kScoreColumns) << largest_stored(program);
+  const bool has_runs = std::string_view(case_.name).starts_with("grouped") && has_buffers();
+  EXPECT_TRUE(!has_runs || walks_in_runs(program));
   compare_with_reference(program, graph_, data_for({graph_, {}, 71, false}), case_.name);
 }
 
@@ -172,6 +183,30 @@ TEST(AttentionGradients, OfRowsThatANumberHidesAltogetherWeighAllKeysAlike) {
   for (const float gradient : outputs.at("y").as<float>()) EXPECT_NEAR(gradient, expected, 1e-5);
 }
 
+/// The gradient of keys that four heads share.
+Tensor gradient_of_shared_keys(DType t) {
+  return attention_and_gradients(t, {.d = 32, .key_heads = 1, .options = {.causal = true}})[2];
+}
+
+/// A softmax over two axes, of which a mask hides some positions of the inner one.
+ir::Graph softmax_of_runs(DType t) {
+  const Tensor q = operand("q", t, {2, kScoreRows, 16}), k = operand("k", t, {2, 2, 50, 16}),
+               v = operand("v", t, {2, 2, 50, 16});
+  const Tensor scores = dot_general(q, k, {.contract_a = {2}, .contract_b = {3}, .batch_a = {0}, .batch_b = {0}});
+  const Tensor hidden = gt(Tensor::iota(DType::i32, {1, 1, 50}, 2), Tensor::iota(DType::i32, {kScoreRows, 1, 1}, 0));
+  const Tensor masked = select(hidden, Tensor::scalar(t, -std::numeric_limits<double>::infinity()), scores * 0.25);
+  const Tensor weights = softmax(masked.reshape({2, kScoreRows, 100}));
+  return graph_of({dot_general(weights, v.reshape({2, 100, 16}),
+                               {.contract_a = {2}, .contract_b = {1}, .batch_a = {0}, .batch_b = {0}})});
+}
+
+TEST(SoftmaxOfRuns, VisitsThemOneByOne) {
+  const ir::Graph graph = softmax_of_runs(DType::f32);
+  const Executable program = compile_graph(graph, {.tuning = {.matmul = true}, .costs = kSlowMemory});
+  EXPECT_TRUE(!has_buffers() || walks_in_runs(program));
+  compare_with_reference(program, graph, data_for({graph, {}, 74, false}), "softmax of runs");
+}
+
 /// Tiles of threads that no CPU driver is planned with: of two products and of one, in slices and whole.
 TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
   const std::tuple<const char*, Tensor, schedule::AttentionShape> all[] = {
@@ -184,6 +219,9 @@ TEST(ChainsOfProducts, OfAnyTileOfThreadsAreRight) {
       {"bf16, one product",
        decaying(DType::bf16),
        {.threads_m = 4, .threads_k = 8, .rows = 4, .keys = 8, .slices = true}},
+      {"f16, runs of queries in slices",
+       gradient_of_shared_keys(DType::f16),
+       {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true}},
       {"f16, whole",
        two_products(DType::f16),
        {.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = false}}};
@@ -250,6 +288,26 @@ TEST(AttentionGradients, OfKeysAndOfValuesInOneKernelAreRight) {
     EXPECT_TRUE(found && found->reloaded == form.reloaded && found->key_fragments == form.key_fragments) << form.name;
     compare_with_reference(program, graph, data_for({graph, {}, 73, false}), form.name);
   }
+}
+
+/// Products of a block are found while the block before it is worked on: the next one may be of the next run.
+TEST(SoftmaxOfRuns, IsRightWhereScoresArePipelined) {
+  const std::string missing = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  const ir::Graph graph = softmax_of_runs(DType::f16);
+  const schedule::AttentionShape asked{.subgroups = 2, .key_fragments = 1, .pipelined_scores = true};
+  const Executable program =
+      compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = true},
+                            .costs = kSlowMemory,
+                            .planned_as = DeviceType::discrete});
+  bool is_pipelined = false;
+  for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
+    const auto* params = step.schedule.get_if<schedule::AttentionParams>();
+    if (params != nullptr && params->mask.in_runs && params->cooperative())
+      is_pipelined = params->cooperative()->pipelined_scores;
+  }
+  EXPECT_TRUE(is_pipelined);
+  compare_with_reference(program, graph, data_for({graph, {}, 75, false}), "softmax of runs, pipelined");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ void main() {
   // Blocks in which the mask leaves some row something.
   int lowest = int((tile_m * 32u) % 700u);
   int highest = min(lowest + 31, int(700u) - 1);
-  // A tile that goes on where positions begin again has the first of them and the last.
+  // A tile that crosses into the next run counts as having every position of a run.
   if (lowest + 31 > highest) lowest = 0;
   int last = int(700u) - 1;
   last = min(last, highest);

@@ -206,7 +206,7 @@ void main() {
   // Blocks in which the mask leaves some row something.
   int lowest = int((tile_m * 64u) % 700u);
   int highest = min(lowest + 63, int(700u) - 1);
-  // A tile that goes on where positions begin again has the first of them and the last.
+  // A tile that crosses into the next run counts as having every position of a run.
   if (lowest + 63 > highest) lowest = 0;
   int last = int(700u) - 1;
   last = min(last, highest);

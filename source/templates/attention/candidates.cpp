@@ -459,8 +459,7 @@ std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const S
   find_mask_bounds(problem.graph, problem.loops, *matched);
   if (!tile.mask.empty() && !(matched->mask == tile.mask)) return std::nullopt;
   auto schedule = with_tile(problem, tile, requested.workgroup);
-  if (!schedule || !serve(*schedule, requested) || !(schedule->as<AttentionParams>().mask == tile.mask) ||
-      schedule->shared_bytes != requested.shared_bytes)
+  if (!schedule || !serve(*schedule, requested) || schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
   return schedule;
 }

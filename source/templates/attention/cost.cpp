@@ -25,7 +25,7 @@ double visited_share(const Loops& loops, const AttentionParams& tile) {
   const double all = static_cast<double>(ceil_div(count_along(loops, tile.axes.k), tile.tile_k()));
   constexpr std::int64_t kSamples = 64;
   const std::int64_t samples = std::min(tiles, kSamples);
-  const double runs = static_cast<double>(count_along(loops, tile.axes.k) / run_of_keys(loops, tile));
+  const double runs = static_cast<double>(count_along(loops, tile.axes.k) / keys_per_run(loops, tile));
   double visited = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
     const Blocks blocks = blocks_of(loops, tile, i * tiles / samples);

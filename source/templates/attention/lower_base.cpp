@@ -221,7 +221,8 @@ Result<void> AttentionBase::find_data_bound(const schedule::MaskLine& line) {
   return {};
 }
 
-/// The positions along the innermost axis of m that the tile has, from `lowest` to `highest`.
+/// The positions along the innermost axis of m that the tile has, from `lowest` to `highest`: all of them where it
+/// crosses into another run. Neither is declared where no bound depends on them.
 void AttentionBase::find_rows_of_tile() {
   const auto has_slope = [](const schedule::MaskBound& bound) {
     return std::ranges::any_of(bound, [](const schedule::MaskLine& line) { return line.slope != 0; });
@@ -233,12 +234,12 @@ void AttentionBase::find_rows_of_tile() {
   main_.line("int lowest = int({});", tile_.axes.m.size() == 1 ? at : code("({}) % {}", at, rows));
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, rows);
   if (tile_.axes.m.size() == 1 || divides(tile_.tile_m(), extent(innermost))) return;
-  main_.line("// A tile that goes on where positions begin again has the first of them and the last.");
+  main_.line("// A tile that crosses into the next run counts as having every position of a run.");
   main_.line("if (lowest + {} > highest) lowest = 0;", tile_.tile_m() - 1);
 }
 
-/// visited_from; its name.
-Code AttentionBase::visited_function() {
+/// Emits `visited_from`, and returns its name.
+Code AttentionBase::emit_visited_from() {
   const Code name = unique("visited_from");
   const std::vector<int> innermost(tile_.axes.k.end() - 1, tile_.axes.k.end());
   const Code keys = numbers_.size(count(innermost));
@@ -247,12 +248,13 @@ Code AttentionBase::visited_function() {
   functions_.open("uint {}(uint block, int first, int last) {{", name);
   functions_.line("uint run = block * {}u / {};", tile_.tile_k(), keys);
   functions_.line("int begin = int(block * {}u - run * {});", tile_.tile_k(), keys);
-  functions_.open("if (begin > last) {{");
+  functions_.open("if (begin > {}) {{", VKF_PLANT(end_of_run_lost, Code("last"), code("last - {}", tile_.tile_k())));
   functions_.line("++run;");
   functions_.line("begin -= int({});", keys);
   functions_.close();
   functions_.line("return begin + {0} > first ? block : (run * {1} + uint(first)) / {0}u;", tile_.tile_k(), keys);
   functions_.close();
+  functions_.blank();
   return name;
 }
 
@@ -272,9 +274,9 @@ Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   if (!tile_.mask.lower.empty() || tile_.mask.in_runs) main_.line("int first = 0;");
   for (const auto& bound : tile_.mask.lower) main_.line("first = max(first, {});", bound_of(bound, false));
   if (tile_.mask.in_runs) {
-    visited_from_ = visited_function();
+    visited_from_ = emit_visited_from();
     walk.in_runs = true;
-    main_.line("uint begin = {}(0u, first, last);", visited_from_);
+    main_.line("uint begin = first > last ? {} : {}(0u, first, last);", walk.all, visited_from_);
     walk.begin = "begin";
     return walk;
   }

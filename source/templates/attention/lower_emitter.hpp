@@ -33,7 +33,7 @@ class AttentionBase : public OperandEmitter {
     /// Where masked scores are finite, from the end of the walk on to its beginning, unless every row of the tile has a
     /// score that leaves these nothing.
     bool goes_round = false;
-    bool in_runs = false;  ///< from `begin` on, those that visited_from finds
+    bool in_runs = false;  ///< blocks are not neighbours: visited_from gives the next one
   };
   Result<Walk> find_blocks();
   /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
@@ -92,7 +92,7 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] Code line_of(const schedule::MaskLine& line, bool upper) const;
   [[nodiscard]] Code bound_of(const schedule::MaskBound& bound, bool upper) const;
   void find_rows_of_tile();
-  Code visited_function();
+  Code emit_visited_from();
   void leave_where_negligible(const Flags& flags);
   [[nodiscard]] TileOperand make_operand(const schedule::AttentionOperand& planned, index::AxisId across,
                                          index::AxisId depth, int extent, int k_extent);

@@ -220,10 +220,6 @@ void MaskSearch::visit_product(const Value& product, Path path) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 MaskBounds bounds_along(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile,
                         const std::vector<int>& k) {
   if (tile.values.has_softmax) return MaskSearch(graph, loops, tile.axes, k).run(tile.values.score);
@@ -240,20 +236,20 @@ void find_mask_bounds(const ir::Graph& graph, const Loops& loops, AttentionParam
   tile.mask = bounds_along(graph, loops, tile, tile.axes.k);
   if (!tile.mask.empty() || tile.axes.k.size() == 1) return;
   MaskBounds in_runs = bounds_along(graph, loops, tile, {tile.axes.k.back()});
-  // Blocks that are visited at the end are those beyond one run.
+  // Finite masks visit what was left out at last, as one stretch of blocks. In runs it is no stretch.
   if (in_runs.empty() || in_runs.negligible_below) return;
   tile.mask = std::move(in_runs);
   tile.mask.in_runs = true;
 }
 
-std::int64_t run_of_keys(const Loops& loops, const AttentionParams& tile) {
+std::int64_t keys_per_run(const Loops& loops, const AttentionParams& tile) {
   return tile.mask.in_runs ? loops.axes[static_cast<std::size_t>(tile.axes.k.back())].size
                            : count_along(loops, tile.axes.k);
 }
 
 Blocks blocks_of(const Loops& loops, const AttentionParams& tile, std::int64_t tile_m) {
   const std::int64_t rows = tile.axes.m.empty() ? 1 : loops.axes[static_cast<std::size_t>(tile.axes.m.back())].size;
-  const std::int64_t keys = run_of_keys(loops, tile);
+  const std::int64_t keys = keys_per_run(loops, tile);
   // Of keys whose number is data, half are taken to be there.
   const std::int64_t expected = keys / 2;
   std::int64_t lowest = tile_m * tile.tile_m() % rows;

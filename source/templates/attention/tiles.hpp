@@ -30,12 +30,13 @@ std::optional<std::size_t> keys_that_are_values(const segment::Loops& loops, con
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionParams& tile);
 
 /// The blocks of k, from one to before another, in which the mask leaves something to some row of a tile of m; none if
-/// the second is not above the first. Of bounds in runs, those of the first run.
+/// the second is not above the first. Of bounds in runs, those of the
+/// first run: other runs may begin inside a block.
 struct Blocks {
   std::int64_t begin = 0, end = 0;
 };
 Blocks blocks_of(const segment::Loops& loops, const AttentionParams& tile, std::int64_t tile_m);
-/// Positions of k that bounds are of, one after the other.
-std::int64_t run_of_keys(const segment::Loops& loops, const AttentionParams& tile);
+/// How many positions of k the mask's bounds count: those of one run, or all of k.
+std::int64_t keys_per_run(const segment::Loops& loops, const AttentionParams& tile);
 
 }  // namespace vkfuse::schedule

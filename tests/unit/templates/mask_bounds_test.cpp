@@ -104,6 +104,28 @@ TEST_P(MaskBounds, AreThoseOfWhatQueriesSee) {
   check(DType::bf16, discrete_gpu_with_whole_tiles());
 }
 
+constexpr std::int64_t kWindow = 200;
+
+/// Each tile visits the blocks that its rows see of their own run, and where it crosses into the next run all blocks.
+void check_tiles(const segment::Loops& loops, const schedule::AttentionParams& tile, std::int64_t queries) {
+  const std::int64_t rows = schedule::count_along(loops, tile.axes.m);
+  for (std::int64_t i = 0; i * tile.tile_m() < rows; ++i) {
+    std::int64_t low = queries, high = 0;
+    // Rows behind the last one count where there are several runs.
+    const std::int64_t end = (i + 1) * tile.tile_m();
+    for (std::int64_t row = i * tile.tile_m(); row < (tile.axes.m.size() > 1 ? end : std::min(end, rows)); ++row) {
+      low = std::min(low, row % queries);
+      high = std::max(high, row % queries);
+    }
+    // Of queries, keys behind them and in the window; of keys, queries before them.
+    const std::int64_t first = tile.mask.in_runs ? low : std::max<std::int64_t>(low - kWindow, 0);
+    const std::int64_t last = tile.mask.in_runs ? std::min(high + kWindow, queries - 1) : high;
+    const schedule::Blocks visited = schedule::blocks_of(loops, tile, i);
+    EXPECT_EQ(visited.begin, first / tile.tile_k()) << "tile " << i;
+    EXPECT_EQ(visited.end, last / tile.tile_k() + 1) << "tile " << i;
+  }
+}
+
 /// Heads that share keys, of a number of queries that no tile divides: tiles of results go over from one head to the
 /// next, and gradients of keys add up runs of queries.
 TEST(MaskBoundsOfGroups, HoldInEveryRunOfQueries) {
@@ -111,7 +133,7 @@ TEST(MaskBoundsOfGroups, HoldInEveryRunOfQueries) {
     const std::vector<Tensor> wrt = {Tensor::input("q", DType::f16, {2, 4, queries, 64}),
                                      Tensor::input("k", DType::f16, {2, 2, queries, 64}),
                                      Tensor::input("v", DType::f16, {2, 2, queries, 64})};
-    const Tensor y = attention(wrt[0], wrt[1], wrt[2], {.causal = true, .window_before = 200});
+    const Tensor y = attention(wrt[0], wrt[1], wrt[2], {.causal = true, .window_before = kWindow});
     const Tensor cotangent = Tensor::input("cotangent", DType::f16, {2, 4, queries, 64});
     std::vector<Tensor> all = gradients(std::span(&y, 1), wrt, std::span(&cotangent, 1));
     all.push_back(y);
@@ -123,18 +145,10 @@ TEST(MaskBoundsOfGroups, HoldInEveryRunOfQueries) {
       if (tile == nullptr) continue;
       EXPECT_TRUE(!tile->mask.upper.empty() && !tile->mask.lower.empty());
       EXPECT_EQ(tile->mask.in_runs, tile->axes.k.size() > 1);
-      tile->mask.in_runs ? ++in_runs : ++forward;
-      const std::int64_t run = schedule::run_of_keys(step.loops, *tile);
+      ++(tile->mask.in_runs ? in_runs : forward);
+      const std::int64_t run = schedule::keys_per_run(step.loops, *tile);
       EXPECT_EQ(run, queries);
-      const std::int64_t tiles = schedule::count_along(step.loops, tile->axes.m) / tile->tile_m();
-      for (std::int64_t i = 0; i < tiles; ++i) {
-        // The first and the last row see what is not further than the window.
-        const schedule::Blocks visited = schedule::blocks_of(step.loops, *tile, i);
-        for (const std::int64_t row : {i * tile->tile_m(), (i + 1) * tile->tile_m() - 1}) {
-          EXPECT_LE(visited.begin, (row % queries) / tile->tile_k()) << "tile " << i;
-          EXPECT_GT(visited.end, (row % queries) / tile->tile_k()) << "tile " << i;
-        }
-      }
+      check_tiles(step.loops, *tile, queries);
     }
     EXPECT_GE(forward, 1);
     EXPECT_GE(in_runs, 1);
