@@ -221,9 +221,8 @@ const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedu
 bool is_fetched_in_slices(const segment::Loops& loops, const schedule::AttentionParams& params, std::size_t value) {
   if (params.simt() == nullptr || params.simt()->slice == 0) return false;
   std::vector<segment::ValueId> operands;
-  for (const schedule::WeightedSum& sum : params.sums) {
-    // A slice may be a block's keys.
-    if (params.tile_k() > params.staged_k()) operands.push_back(sum.value.value);
+  if (params.tile_k() > params.staged_k()) {
+    for (const schedule::WeightedSum& sum : params.sums) operands.push_back(sum.value.value);
   }
   for (const schedule::ScoreProduct& product : params.products) {
     operands.push_back(product.key.value);

@@ -6,6 +6,7 @@
 
 #include "base/mutations.hpp"
 #include "schedule/operands.hpp"
+#include "templates/attention/tiles.hpp"
 
 namespace vkfuse::lowering {
 
@@ -241,8 +242,7 @@ void AttentionBase::find_rows_of_tile() {
 /// Emits `visited_from`, and returns its name.
 Code AttentionBase::emit_visited_from() {
   const Code name = unique("visited_from");
-  const std::vector<int> innermost(tile_.axes.k.end() - 1, tile_.axes.k.end());
-  const Code keys = numbers_.size(count(innermost));
+  const Code keys = numbers_.size(schedule::keys_per_run(loops_, tile_));
   functions_.line(
       "// The first block, from this one on, that has some of the positions from first to last of a run of {}.", keys);
   functions_.open("uint {}(uint block, int first, int last) {{", name);
@@ -267,8 +267,7 @@ Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   VKF_CHECK_OK(find_data_bounds());
   main_.line("// Blocks in which the mask leaves some row something.");
   find_rows_of_tile();
-  const std::vector<int> innermost(tile_.axes.k.end() - 1, tile_.axes.k.end());
-  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.mask.in_runs ? innermost : tile_.axes.k)),
+  main_.line("int last = int({}) - {};", numbers_.size(schedule::keys_per_run(loops_, tile_)),
              VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& bound : tile_.mask.upper) main_.line("last = min(last, {});", bound_of(bound, true));
   if (!tile_.mask.lower.empty() || tile_.mask.in_runs) main_.line("int first = 0;");

@@ -30,8 +30,7 @@ std::optional<std::size_t> keys_that_are_values(const segment::Loops& loops, con
 void find_mask_bounds(const ir::Graph& graph, const segment::Loops& loops, AttentionParams& tile);
 
 /// The blocks of k, from one to before another, in which the mask leaves something to some row of a tile of m; none if
-/// the second is not above the first. Of bounds in runs, those of the
-/// first run: other runs may begin inside a block.
+/// the second is not above the first. Of bounds in runs, those of the first run: other runs may begin inside a block.
 struct Blocks {
   std::int64_t begin = 0, end = 0;
 };
