@@ -206,9 +206,11 @@ TEST(SoftmaxOfRuns, VisitsThemOneByOne) {
 /// multiplied.
 TEST(SoftmaxOfRuns, IsRightInSlices) {
   const ir::Graph graph = softmax_of_runs(DType::f16);
-  const schedule::AttentionShape asked{.threads_m = 2, .threads_k = 4, .rows = 8, .keys = 8, .slices = true};
-  const Executable program = compile_graph(
-      graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}, .costs = kSlowMemory});
+  const schedule::AttentionShape asked{.threads_m = 8, .threads_k = 8, .rows = 4, .keys = 4, .slices = true};
+  const Executable program =
+      compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false},
+                            .costs = kSlowMemory,
+                            .planned_as = DeviceType::discrete});
   const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
   const bool may_be = has_registers && has_buffers();
   EXPECT_TRUE(!may_be || (has_tile_of_threads(program, asked) && walks_in_runs(program)));
