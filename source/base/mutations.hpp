@@ -59,6 +59,7 @@
   X(stale_kernel, differential, "ViewChains.ViewsOfViews*")                                  \
   X(lost_device_forgotten, unit, "LostTest.*")                                               \
   X(mask_bound_too_far, differential, "Attention.WalksThrough*")                             \
+  X(channels_last_padding, differential, "ChannelsLast.*Images")                             \
   X(end_of_run_lost, differential, "*RecomputedProducts*grouped")                            \
   X(masked_rows_forgotten, differential, "*Masks.Rows*")                                     \
   X(padding_is_seen, differential, "PaddedRows.*")                                           \

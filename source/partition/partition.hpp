@@ -25,6 +25,7 @@ enum class PlannerPass : std::uint8_t {
   local_search,         ///< neighbouring kernels of few ops are divided anew, in the best of all ways
   exhaustive,           ///< graphs of few ops: all partitions are looked at
   min_cut,              ///< what a kernel reads, and what it computes again, is the cheapest of all ways
+  channels_last,        ///< convolutions have their channels as the last axis where that is modelled faster
   merged_matmuls,       ///< matmuls of one value with several others are one where that is modelled faster
   partial_statistics,   ///< norms after contractions leave no kernel of their own where partial statistics are modelled
                         ///< faster
@@ -34,7 +35,7 @@ enum class PlannerPass : std::uint8_t {
   rematerialization,    ///< a value is computed where it is read instead of being stored
   memo,                 ///< kernels of equal structure are costed once; plans are the same without
 };
-inline constexpr std::array<PlannerPass, 14> kPlannerPasses = {PlannerPass::vertical,
+inline constexpr std::array<PlannerPass, 15> kPlannerPasses = {PlannerPass::vertical,
                                                                PlannerPass::triples,
                                                                PlannerPass::siblings,
                                                                PlannerPass::horizontal,
@@ -42,6 +43,7 @@ inline constexpr std::array<PlannerPass, 14> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::local_search,
                                                                PlannerPass::exhaustive,
                                                                PlannerPass::min_cut,
+                                                               PlannerPass::channels_last,
                                                                PlannerPass::merged_matmuls,
                                                                PlannerPass::partial_statistics,
                                                                PlannerPass::recomputed_products,
@@ -49,9 +51,9 @@ inline constexpr std::array<PlannerPass, 14> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::rematerialization,
                                                                PlannerPass::memo};
 /// Those that plan another form of the graph, in this order.
-inline constexpr std::array<PlannerPass, 4> kGraphRewrites = {
-    PlannerPass::recomputed_products, PlannerPass::merged_matmuls, PlannerPass::partial_statistics,
-    PlannerPass::padded_rows};
+inline constexpr std::array<PlannerPass, 5> kGraphRewrites = {
+    PlannerPass::channels_last, PlannerPass::recomputed_products, PlannerPass::merged_matmuls,
+    PlannerPass::partial_statistics, PlannerPass::padded_rows};
 constexpr std::string_view name_of(PlannerPass planner_pass) {
   constexpr std::string_view names[] = {"vertical",
                                         "triples",
@@ -61,6 +63,7 @@ constexpr std::string_view name_of(PlannerPass planner_pass) {
                                         "local-search",
                                         "exhaustive",
                                         "min-cut",
+                                        "channels-last",
                                         "merged-matmuls",
                                         "partial-statistics",
                                         "recomputed-products",

@@ -38,6 +38,43 @@ Result<Rewritten> without_dead(Rewritten made) {
   return behind(made, std::move(live));
 }
 
+namespace {
+
+/// Whether other elements are side by side behind a permute than before it.
+bool turns_rows(const ir::Graph& graph, const ir::Node& permute) {
+  const std::vector<int> before = long_axes(graph.node(permute.operands[0]).type.shape);
+  const std::vector<int> after = long_axes(permute.type.shape);
+  return !after.empty() &&
+         std::get<ir::AxesPayload>(permute.payload).axes[static_cast<std::size_t>(after.back())] != before.back();
+}
+
+/// The permute that windows are read through, if one turns what they are of.
+std::optional<ir::NodeId> turned_image(const ir::Graph& graph, ir::NodeId windows) {
+  for (ir::NodeId id = graph.node(windows).operands[0];; id = graph.node(id).operands[0]) {
+    const ir::Node& node = graph.node(id);
+    if (node.op->cls != ops::OpClass::view || node.op->role == ops::Role::concat) return std::nullopt;
+    if (node.op->role == ops::Role::permute && turns_rows(graph, node)) return id;
+  }
+}
+
+}  // namespace
+
+Result<ir::Graph> copy_turned_images(const ir::Graph& graph) {
+  std::set<ir::NodeId> turned;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op->role != ops::Role::unfold) continue;
+    if (const auto image = turned_image(graph, id)) turned.insert(*image);
+  }
+  Rewriter rewriter(graph);
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    VKF_CHECK_OK(rewriter.keep(id));
+    if (turned.count(id) == 0) continue;
+    VKF_TRY(copy, rewriter.op("copy", {rewriter.at(id)}));
+    rewriter.alias(id, copy);
+  }
+  return rewriter.finish();
+}
+
 Result<ir::Graph> store_operands(const ir::Graph& graph) {
   Rewriter rewriter(graph);
   std::map<ir::NodeId, ir::NodeId> copies;

@@ -6,6 +6,7 @@
 
 #include "index/exact_numbers.hpp"
 #include "ir/position_arithmetic.hpp"
+#include "passes/rewriter.hpp"
 
 namespace vkfuse::passes {
 
@@ -70,21 +71,9 @@ std::optional<Expr> reversed(const Expr& expr, const Node& node) {
   return index::substitute(expr, axes);
 }
 
-/// The axes of more than one position.
-std::vector<int> long_axes(const Shape& shape) {
-  std::vector<int> axes;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (!(shape[i] == Dim(1))) axes.push_back(static_cast<int>(i));
-  }
-  return axes;
-}
-
 std::optional<Expr> reshaped(const Expr& expr, const Shape& from, const Shape& shape) {
-  const std::vector<int> old_axes = long_axes(from), axes = long_axes(shape);
-  const bool same = std::equal(old_axes.begin(), old_axes.end(), axes.begin(), axes.end(), [&](int a, int b) {
-    return from[static_cast<std::size_t>(a)] == shape[static_cast<std::size_t>(b)];
-  });
-  if (same) {
+  if (keeps_long_axes(from, shape)) {
+    const std::vector<int> old_axes = long_axes(from), axes = long_axes(shape);
     std::vector<int> to(from.size(), 0);
     for (std::size_t i = 0; i < axes.size(); ++i) to[static_cast<std::size_t>(old_axes[i])] = axes[i];
     return renamed(expr, from, to);

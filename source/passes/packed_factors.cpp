@@ -74,6 +74,8 @@ void turn(const std::byte* from, std::byte* to, std::size_t outer, std::size_t c
                       sizeof(Element));
 }
 
+}  // namespace
+
 Result<NodeId> turned_constant(ir::Graph& to, const ir::Node& constant, int axis) {
   const Shape& shape = constant.type.shape;
   std::size_t outer = 1, inner = 1;
@@ -95,13 +97,6 @@ Result<NodeId> turned_constant(ir::Graph& to, const ir::Node& constant, int axis
   turned.push_back(shape[static_cast<std::size_t>(axis)]);
   return to.add_constant({constant.type.dtype, std::move(turned)}, std::move(made));
 }
-
-/// Numbers of axes where `moved` has become the last of `rank`.
-void renumber(std::vector<int>& axes, int moved, int rank) {
-  for (int& axis : axes) axis = axis == moved ? rank - 1 : axis > moved ? axis - 1 : axis;
-}
-
-}  // namespace
 
 Result<ir::Graph> pack_factors(const ir::Graph& graph, std::int64_t least_bytes) {
   const Readers readers(graph, least_bytes);

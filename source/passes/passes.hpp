@@ -63,6 +63,10 @@ Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 /// Operands of kernels that the user wrote are buffers: a view, a position or a literal among them is copied into one.
 Result<ir::Graph> store_operands(const ir::Graph& graph);
 
+/// Windows of a value that a permute has turned, so that other elements are side by side, are windows of a copy: a
+/// kernel may store it, as views are not stored, where windows would gather elements that are apart.
+Result<ir::Graph> copy_turned_images(const ir::Graph& graph);
+
 /// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than
 /// kernels choose between (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a
 /// broadcast. Nothing where there is none. Not of run_pipeline(), which knows no device.
@@ -91,6 +95,11 @@ Result<std::optional<Rewritten>> merge_matmuls(const ir::Graph& graph);
 /// leads to two. Not of run_pipeline(): the plan tries it.
 Result<std::optional<Rewritten>> recompute_products(const ir::Graph& graph);
 
+/// Dense convolutions, and what is computed of their results, with channels as the last axis: their taps are then read
+/// as vectors. Nothing where no convolution has taps and a multiple of 8 channels. Not of run_pipeline(): the plan
+/// tries it.
+Result<std::optional<Rewritten>> put_channels_last(const ir::Graph& graph);
+
 /// Which rows pad_chosen_rows makes longer, and pad_rows as these are.
 struct RowsToPad {
   double least_multiplications = 1 << 26;  ///< of the product: planning once more takes time
@@ -106,8 +115,8 @@ Result<std::optional<Rewritten>> pad_rows(const ir::Graph& graph);
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
 /// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with any of
-/// recompute_products, merge_matmuls, split_rows and pad_rows, in this order. What cannot be made is left out, as the
-/// plan leaves it.
+/// put_channels_last, recompute_products, merge_matmuls, split_rows and pad_rows, in this order. What cannot be made is
+/// left out, as the plan leaves it.
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {

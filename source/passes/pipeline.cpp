@@ -4,6 +4,19 @@
 
 namespace vkfuse::passes {
 
+namespace {
+
+/// In debug builds.
+Result<void> verify_after([[maybe_unused]] const char* pass, [[maybe_unused]] const ir::Graph& graph) {
+#ifndef NDEBUG
+  auto verified = ir::verify(graph);
+  if (!verified) return std::move(verified).error().within(std::string("verifying after the pass ") + pass);
+#endif
+  return {};
+}
+
+}  // namespace
+
 Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
   VKF_CHECK_OK(ir::verify(graph));
   using Pass = std::function<Result<ir::Graph>(const ir::Graph&)>;
@@ -31,18 +44,16 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"pack_factors",
        [](const ir::Graph& one) { return pack_factors(one); }},  // before merging: equal factors become one again
       {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},
-      {"store_operands", store_operands},      // after the last pass that drops copies
-      {"separate_outputs", separate_outputs},  // last: the views must not be merged away
+      {"copy_turned_images", copy_turned_images},  // after the last pass that drops copies
+      {"store_operands", store_operands},          // after the last pass that drops copies
+      {"separate_outputs", separate_outputs},      // last: the views must not be merged away
   };
   ir::Graph current = graph;
   for (const Step& step : steps) {
     auto next = step.pass(current);
     if (!next) return std::move(next).error().within(std::string("running the pass ") + step.name);
     current = *std::move(next);
-#ifndef NDEBUG
-    auto verified = ir::verify(current);
-    if (!verified) return std::move(verified).error().within(std::string("verifying after the pass ") + step.name);
-#endif
+    VKF_CHECK_OK(verify_after(step.name, current));
   }
   return current;
 }
@@ -56,7 +67,7 @@ Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
 
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers) {
   std::vector<ir::Graph> forms{graph};
-  for (const auto rewrite : {recompute_products, merge_matmuls, split_rows, pad_rows}) {
+  for (const auto rewrite : {put_channels_last, recompute_products, merge_matmuls, split_rows, pad_rows}) {
     for (std::size_t i = 0, known = forms.size(); i < known; ++i) {
       auto form = limit_concats_of(rewrite(forms[i]), buffers);
       if (form && *form) forms.push_back(std::move((*form)->graph));

@@ -1,6 +1,7 @@
 // What every pass does: copy a graph node by node, and leave some out.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +21,21 @@ inline const std::byte* literal_element(const ir::Node& node) {
   const bool is_one =
       constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(node.type.dtype));
   return is_one ? constant->bytes->data() : nullptr;
+}
+
+/// The axes of more than one element.
+inline std::vector<int> long_axes(const Shape& shape) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!(shape[i] == Dim(1))) axes.push_back(static_cast<int>(i));
+  }
+  return axes;
+}
+/// Whether a reshape changes nothing but how many axes of one element there are.
+inline bool keeps_long_axes(const Shape& from, const Shape& to) {
+  const std::vector<int> a = long_axes(from), b = long_axes(to);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](int i, int j) { return from[static_cast<std::size_t>(i)] == to[static_cast<std::size_t>(j)]; });
 }
 
 /// Copies a graph node by node; `map` takes old ids to new ones.
@@ -82,6 +98,13 @@ class Rewriter {
   std::vector<ir::NodeId> map_;
   std::vector<bool> placed_;
 };
+
+/// Numbers of axes where `moved` has become the last of `rank`.
+inline void renumber(std::vector<int>& axes, int moved, int rank) {
+  for (int& axis : axes) axis = axis == moved ? rank - 1 : axis > moved ? axis - 1 : axis;
+}
+/// A constant with one of its axes as the last, computed here and now.
+Result<ir::NodeId> turned_constant(ir::Graph& to, const ir::Node& constant, int axis);
 
 /// As remove_dead, of what another pass has made.
 Result<Rewritten> without_dead(Rewritten made);

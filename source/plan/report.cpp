@@ -266,6 +266,7 @@ std::string text_of(const std::vector<Refusal>& reasons) {
 
 std::string_view rewrite_text(partition::PlannerPass planner_pass) {
   switch (planner_pass) {
+    case partition::PlannerPass::channels_last: return "convolutions have their channels as the last axis";
     case partition::PlannerPass::merged_matmuls: return "products of one value with several others as one product";
     case partition::PlannerPass::recomputed_products: return "products are computed again where they are multiplied";
     case partition::PlannerPass::padded_rows: return "rows of products are padded to multiples of 16 bytes";

@@ -92,6 +92,24 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
 
 }  // namespace
 
+double bytes_of_spread_results(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, int axis) {
+  double all = 0;
+  const auto add = [&](const Expr& offset, const AccessPlan& plan, ir::NodeId node) {
+    const auto stride = index::stride_of(offset, axis);
+    if (plan.kind != AccessKind::element || !stride || std::abs(*stride) <= 1) return;
+    const int bytes = size_of(graph.node(node).type.dtype);
+    const double overhead = std::min(sector_overhead(bytes), static_cast<double>(std::abs(*stride)));
+    all += static_cast<double>(element_count_of(loops, offset)) * bytes * (overhead - 1);
+  };
+  for (std::size_t i = 0; i < loops.stores.size(); ++i)
+    add(loops.stores[i].offset, schedule.stores[i], loops.stores[i].node);
+  for (segment::ValueId id : backward_slice_of_results(loops)) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::load && value.data.empty()) add(value.offset, schedule.loads[id], value.node);
+  }
+  return all;
+}
+
 double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   // The caches of a GPU hand out sectors faster than its memory does. A CPU computes elements one
   // by one, wherever they are.

@@ -163,4 +163,25 @@ NamedBytes compare_rows(const Executable& program, const ir::Graph& graph, const
   return judge_by(check_rows, program, graph, data, what);
 }
 
+void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Data& data, const std::string& what) {
+  const auto wanted = expected(before, data);
+  const auto got = expected(made, data);
+  ASSERT_EQ(wanted.size(), got.size()) << what;
+  for (const ir::Output& output : before.outputs()) {
+    const reference::Column& a = wanted.at(output.name);
+    const reference::Column& b = got.at(output.name);
+    ASSERT_EQ(a.bound.size(), b.bound.size()) << what;
+    for (std::size_t i = 0; i < a.bound.size(); ++i) {
+      if (std::isinf(a.bound[i]) || std::isinf(b.bound[i])) continue;
+      const bool real = is_float(before.node(output.value).type.dtype);
+      const bool same = real ? a.value[i] == b.value[i] || (std::isnan(a.value[i]) && std::isnan(b.value[i])) ||
+                                   std::abs(a.value[i] - b.value[i]) <= a.bound[i]
+                             : a.integer[i] == b.integer[i];
+      ASSERT_TRUE(same) << what << ": element " << i << " of '" << output.name << "'\n"
+                        << ir::print(before) << "became\n"
+                        << ir::print(made);
+    }
+  }
+}
+
 }  // namespace vkfuse::test

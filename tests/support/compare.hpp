@@ -70,4 +70,7 @@ NamedBytes compare_with_reference(const Executable& program, const ir::Graph& gr
 /// The same, compared with the reference by `check_rows`.
 NamedBytes compare_rows(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what);
 
+/// Elements that one graph is sure of are those that the other has, within the error that the first may have.
+void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Data& data, const std::string& what);
+
 }  // namespace vkfuse::test

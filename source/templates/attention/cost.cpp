@@ -295,7 +295,10 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
            compute_of_score(tile, of, model, score)) +
       compute_of_operands(graph, loops, tile, of) +
       of.batch * of.m * of.n * cost_of(graph, loops, backward_slice_of_results(loops));
-  const Reads reads = reads_of(graph, loops, of, model.caches, schedule);
+  Reads reads = reads_of(graph, loops, of, model.caches, schedule);
+  if (!cpu && !tile.axes.n.empty())
+    reads.traffic +=
+        bytes_of_spread_results(graph, loops, schedule, tile.axes.n.back()) / model.caches.sector_bandwidth;
   ScheduleCost& cost = schedule.cost;
   cost.loads_executed = static_cast<std::int64_t>(reads.loads);
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.sums / tile.elements);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device_model/device_model.hpp"
+#include "index/index.hpp"
 #include "schedule/operands.hpp"
 #include "schedule/traffic.hpp"
 
@@ -32,6 +33,36 @@ double cost_of_role(const Problem& problem, const StencilParams& params, Stencil
     if (params.roles[i] == role) ids.push_back(static_cast<ValueId>(i));
   }
   return cost_of(problem.graph, problem.loops, ids);
+}
+
+/// Cache lines that a subgroup's loads of single elements touch, in times of those that neighbours side by side have: a
+/// row along an axis whose elements are apart in memory is a line for each thread.
+double spread_of(const Problem& problem, const StencilParams& params, const Schedule& schedule, ValueId id) {
+  const Value& load = problem.loops.values[id];
+  if (problem.target.type == DeviceType::cpu || schedule.loads[id].kind != AccessKind::element) return 1;
+  const auto stride = index::stride_of(load.offset, params.chunk_axis);
+  if (!stride || *stride == 0) return 1;
+  const ComputeUnits& units = device_model(problem.target).units;
+  const double threads = std::max(8u, problem.target.caps.subgroup.size);
+  const double bytes = static_cast<double>(schedule.chunk_size) * size_of(problem.graph.node(load.node).type.dtype);
+  const auto touched = [&](double between) {
+    return std::clamp(threads * between / units.cache_line_bytes, 1.0, threads);
+  };
+  return touched(bytes * static_cast<double>(std::abs(*stride))) / touched(bytes);
+}
+
+/// What loads of the windows, `elements` side by side, take for that: instructions that would take as long.
+double accesses_spread(const Problem& problem, const Schedule& schedule, std::int64_t elements) {
+  const auto& params = schedule.as<StencilParams>();
+  double count = 0;
+  for (ValueId id = 0; id < params.roles.size(); ++id) {
+    const Value& value = problem.loops.values[id];
+    if (value.kind != Value::Kind::load || params.roles[id] != StencilRole::window) continue;
+    const int bytes = size_of(problem.graph.node(value.node).type.dtype);
+    count += (spread_of(problem, params, schedule, id) - 1) *
+             static_cast<double>(instructions(schedule.loads[id], bytes, static_cast<int>(elements)));
+  }
+  return count;
 }
 
 /// Instructions of a role's loads, for `elements` side by side.
@@ -135,7 +166,9 @@ void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule
   const auto moved = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
   const double slowness =
       cost_of_spilling(problem.target, schedule.cost.registers) / share_of_device(problem.target, schedule);
-  const auto accesses = static_cast<double>(schedule.cost.loads_executed + schedule.cost.stores_executed);
+  const double spread = static_cast<double>(counts.rows * runs) * accesses_spread(problem, schedule, run);
+  const double accesses = static_cast<double>(schedule.cost.loads_executed + schedule.cost.stores_executed) +
+                          static_cast<double>(count) * spread;
   schedule.cost.modelled_us =
       modelled_us(costs_of(problem.target), 1, moved, static_cast<double>(count) * compute * slowness,
                   static_cast<std::int64_t>(accesses * slowness));

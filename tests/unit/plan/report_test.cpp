@@ -23,6 +23,19 @@ constexpr const char* kPointwise = R"(graph "pointwise" {
   output "y" = %1
 })";
 
+/// Rows of 7 elements, which no vector divides.
+constexpr const char* kConvolutions = R"(graph "convolutions" {
+  %0 = input "x" : f16[32, 512, 7, 7]
+  %1 = constant {0} : f16[]
+  %2 = pad low=[0, 0, 1, 1] high=[0, 0, 1, 1] %0 %1 : f16[32, 512, 9, 9]
+  %3 = unfold axes=[2] sizes=[3] strides=[1] dilations=[1] %2 : f16[32, 512, 7, 9, 3]
+  %4 = unfold axes=[3] sizes=[3] strides=[1] dilations=[1] %3 : f16[32, 512, 7, 7, 3, 3]
+  %5 = input "w" : f16[64, 512, 3, 3]
+  %6 = dot batch_a=[] batch_b=[] contract_a=[1, 2, 3] contract_b=[1, 4, 5] %5 %4 : f16[64, 32, 7, 7]
+  %7 = relu %6 : f16[64, 32, 7, 7]
+  output "y" = %7
+})";
+
 ir::Graph prepared(const std::string& text) { return must(passes::run_pipeline(must(ir::parse(text)))); }
 
 Target h200() {
@@ -66,7 +79,9 @@ struct Case {
 TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
   int more_bytes = 0;
   for (const Case& one :
-       {Case{projections_text(384), h200(), PlannerPass::merged_matmuls, passes::merge_matmuls, true},
+       {Case{kConvolutions, h200(), PlannerPass::channels_last, passes::put_channels_last, true},
+        Case{kConvolutions, cpu_driver(), PlannerPass::channels_last, passes::put_channels_last, false},
+        Case{projections_text(384), h200(), PlannerPass::merged_matmuls, passes::merge_matmuls, true},
         Case{projections_text(256), h200(), PlannerPass::merged_matmuls, passes::merge_matmuls, false},
         Case{kNormBetweenProducts, dear_launches(), PlannerPass::partial_statistics, passes::split_rows, true},
         Case{kNormBetweenProducts, cpu_driver(), PlannerPass::partial_statistics, passes::split_rows, false}}) {

@@ -1,0 +1,434 @@
+// Images with their channels as the last axis. A kernel stores a product with the axes of its second operand as the
+// innermost, and a convolution as users write it has windows there: what lies side by side in memory is neighbours in
+// an image, and of these every tap wants others, at the edges none. With channels side by side one tap of one position
+// is a run of elements that is read as vectors, and lies in the image as a whole or not at all.
+// Every dense convolution is turned round here, and what is computed of its result goes along, up to what asks for the
+// elements in their own order.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/mutations.hpp"
+#include "passes/passes.hpp"
+#include "passes/rewriter.hpp"
+
+namespace vkfuse::passes {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+/// Axis i of a value of the graph is axis order[i] of what was made of it. Empty: they are the same.
+using Order = std::vector<int>;
+
+/// Channels that are enough for a vector access, and a multiple of these is read as vectors alone.
+constexpr std::int64_t kVectorOfChannels = 8;
+constexpr int kNoAxis = -1;
+
+bool is_identity(const Order& order) {
+  return std::is_sorted(order.begin(), order.end());  // each number is there once
+}
+
+/// Entries of a value's axes as those of what was made of it.
+template <typename Entries>
+Entries ordered(const Entries& entries, const Order& order) {
+  Entries made = entries;
+  for (std::size_t i = 0; i < order.size(); ++i) made[static_cast<std::size_t>(order[i])] = entries[i];
+  return made;
+}
+
+/// Axes of a value as those of what was made of it.
+std::vector<int> axes_in(const std::vector<int>& axes, const Order& order) {
+  std::vector<int> made;
+  for (const int axis : axes) made.push_back(order[static_cast<std::size_t>(axis)]);
+  return made;
+}
+
+/// A dense convolution: a product of weights [1, channels out, channels in, taps...], in any order of the contracted
+/// axes, with the windows of an image.
+struct Convolution {
+  std::size_t image_rank = 0;  ///< axes of the image before windows were taken; those of windows come after them
+  int channels = kNoAxis;      ///< the axis of the image's channels
+  std::int64_t taps = 1;
+};
+
+std::optional<Convolution> convolution_of(const Graph& graph, const Node& node) {
+  const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
+  if (dot == nullptr) return std::nullopt;
+  const Node* image = &graph.node(node.operands[1]);
+  const auto is_single = [&](int axis) { return image->type.shape[static_cast<std::size_t>(axis)] == Dim(1); };
+  if (!std::all_of(dot->batch_b.begin(), dot->batch_b.end(), is_single)) return std::nullopt;
+  Convolution made;
+  while (image->op->role == ops::Role::unfold) {
+    for (const std::int64_t size : std::get<ir::WindowPayload>(image->payload).sizes) made.taps *= size;
+    image = &graph.node(image->operands[0]);
+  }
+  made.image_rank = image->type.shape.size();
+  const std::size_t windows = graph.node(node.operands[1]).type.shape.size() - made.image_rank;
+  if (windows == 0 || dot->contract_b.size() != windows + 1) return std::nullopt;
+  for (const int axis : dot->contract_b) {
+    if (static_cast<std::size_t>(axis) < made.image_rank)
+      made.channels = made.channels == kNoAxis ? axis : static_cast<int>(made.image_rank);
+  }
+  if (made.channels == kNoAxis || static_cast<std::size_t>(made.channels) == made.image_rank) return std::nullopt;
+  return made;
+}
+
+/// Whether vectors of channels are read for a convolution's taps.
+bool gains(const Graph& graph, const Node& node, const Convolution& convolution) {
+  const Dim& channels = graph.node(node.operands[1]).type.shape[static_cast<std::size_t>(convolution.channels)];
+  return convolution.taps > 1 && !channels.is_symbol() && channels.size() % kVectorOfChannels == 0;
+}
+
+/// Finds the values that become images with channels last though no convolution makes them: what such an image is
+/// computed from, through views and element by element.
+class ImageSources {
+ public:
+  explicit ImageSources(const Graph& graph) : graph_(graph), channels_(graph.size(), kNoAxis) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const auto convolution = convolution_of(graph, graph.node(id));
+      if (!convolution || !gains(graph, graph.node(id), *convolution)) continue;
+      any_ = true;
+      find(graph.node(id).operands[1], convolution->channels);
+    }
+  }
+  [[nodiscard]] bool any() const { return any_; }
+  /// The axis of a value's channels, which are to be its last; kNoAxis of others.
+  [[nodiscard]] int channels(NodeId id) const { return channels_[id]; }
+
+ private:
+  void find(NodeId id, int axis) {
+    for (;;) {
+      const Node& node = graph_.node(id);
+      if (convolution_of(graph_, node)) return;
+      const auto [before, at] = one_before(node, axis);
+      if (at == kNoAxis) break;
+      id = before;
+      axis = at;
+    }
+    if (graph_.node(id).type.shape.size() > 2) channels_[id] = axis;
+  }
+
+  /// The operand that has a value's channels, and their axis there; no axis where there is none.
+  [[nodiscard]] std::pair<NodeId, int> one_before(const Node& node, int axis) const {
+    if (node.operands.empty()) return {0, kNoAxis};
+    const NodeId operand = node.operands[0];
+    const Shape& from = graph_.node(operand).type.shape;
+    if (is_elementwise(node)) {
+      const auto whole = std::find_if(node.operands.begin(), node.operands.end(),
+                                      [&](NodeId one) { return graph_.node(one).type.shape == node.type.shape; });
+      return whole == node.operands.end() ? std::pair(operand, kNoAxis) : std::pair(*whole, axis);
+    }
+    switch (node.op->role) {
+      case ops::Role::permute:
+        return {operand, std::get<ir::AxesPayload>(node.payload).axes[static_cast<std::size_t>(axis)]};
+      case ops::Role::pad:
+      case ops::Role::unfold: return {operand, static_cast<std::size_t>(axis) < from.size() ? axis : kNoAxis};
+      case ops::Role::reshape: {
+        if (!keeps_long_axes(from, node.type.shape)) return {operand, kNoAxis};
+        const std::vector<int> axes = long_axes(node.type.shape);
+        const auto at = std::find(axes.begin(), axes.end(), axis);
+        return {operand, at == axes.end() ? kNoAxis : long_axes(from)[static_cast<std::size_t>(at - axes.begin())]};
+      }
+      default: return {operand, kNoAxis};
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<int> channels_;
+  bool any_ = false;
+};
+
+class ChannelsLast {
+ public:
+  ChannelsLast(const Graph& graph, const ImageSources& sources)
+      : graph_(graph), sources_(sources), rewriter_(graph), orders_(graph.size()), plain_(graph.size()) {}
+
+  Result<Rewritten> run() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      VKF_CHECK_OK(make(id));
+      VKF_CHECK_OK(turn_source(id));
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      VKF_TRY(value, plain(output.value));
+      rewriter_.alias(output.value, value);
+    }
+    VKF_TRY(made, rewriter_.finish_with_places());
+    return without_dead(std::move(made));
+  }
+
+ private:
+  Graph& to() { return rewriter_.graph(); }
+
+  void place(NodeId id, NodeId made, Order order) {
+    rewriter_.alias(id, made);
+    if (!is_identity(order)) orders_[id] = std::move(order);
+  }
+
+  /// The value with its axes as the graph has them.
+  Result<NodeId> plain(NodeId id) {
+    if (orders_[id].empty()) return rewriter_.at(id);
+    if (!plain_[id]) {
+      VKF_TRY(made, to().add_structured(ops::row("permute"), {rewriter_.at(id)}, ir::AxesPayload{orders_[id]}));
+      plain_[id] = made;
+    }
+    return *plain_[id];
+  }
+
+  Result<NodeId> permuted_to(NodeId made, const Order& order) {
+    std::vector<int> axes(order.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    return to().add_structured(ops::row("permute"), {made}, ir::AxesPayload{ordered(axes, order)});
+  }
+
+  /// A value in the order of what it is computed with; of fewer axes, too, as elementwise ops take them.
+  Result<NodeId> in_order(NodeId id, const Order& order) {
+    if (orders_[id] == order) return rewriter_.at(id);
+    VKF_TRY(made, plain(id));
+    Shape shape = to().node(made).type.shape;
+    if (shape.empty()) return made;
+    if (shape.size() < order.size()) {
+      shape.insert(shape.begin(), order.size() - shape.size(), Dim(1));
+      VKF_TRY(longer, rewriter_.reshape(made, std::move(shape)));
+      made = longer;
+    }
+    return permuted_to(made, order);
+  }
+
+  /// The order of the first operand of so many axes that has one.
+  [[nodiscard]] const Order* order_of_operands(const Node& node) const {
+    for (const NodeId operand : node.operands) {
+      if (!orders_[operand].empty() && orders_[operand].size() == node.type.shape.size()) return &orders_[operand];
+    }
+    return nullptr;
+  }
+
+  Result<void> make_plain(NodeId id) {
+    std::vector<NodeId> operands;
+    for (const NodeId operand : graph_.node(id).operands) {
+      VKF_TRY(made, plain(operand));
+      operands.push_back(made);
+    }
+    VKF_TRY(made, ir::append_copy(to(), graph_.node(id), std::move(operands)));
+    rewriter_.alias(id, made);
+    return {};
+  }
+
+  Result<void> make(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (const auto convolution = convolution_of(graph_, node)) return make_convolution(id, *convolution);
+    if (is_elementwise(node) || node.op->role == ops::Role::concat) {
+      const Order* const order = order_of_operands(node);
+      return order == nullptr ? make_plain(id) : make_together(id, *order);
+    }
+    const bool is_ordered = !node.operands.empty() && !orders_[node.operands[0]].empty();
+    if (!is_ordered) return make_plain(id);
+    if (node.op->cls == ops::OpClass::reduce) return make_reduction(id);
+    switch (node.op->role) {
+      case ops::Role::permute:
+        place(id, rewriter_.at(node.operands[0]),
+              axes_in(std::get<ir::AxesPayload>(node.payload).axes, orders_[node.operands[0]]));
+        return {};
+      case ops::Role::reshape: return make_reshape(id);
+      case ops::Role::pad:
+      case ops::Role::slice:
+      case ops::Role::reverse:
+      case ops::Role::unfold: return make_view(id);
+      default: return make_plain(id);
+    }
+  }
+
+  /// Element by element, or side by side.
+  Result<void> make_together(NodeId id, Order order) {
+    Node node = graph_.node(id);
+    std::vector<NodeId> operands;
+    for (const NodeId operand : node.operands) {
+      VKF_TRY(made, in_order(operand, order));
+      operands.push_back(made);
+    }
+    if (auto* const axis = std::get_if<ir::AxisPayload>(&node.payload))
+      axis->axis = order[static_cast<std::size_t>(axis->axis)];
+    VKF_TRY(made, ir::append_copy(to(), node, std::move(operands)));
+    place(id, made, std::move(order));
+    return {};
+  }
+
+  Result<void> make_view(NodeId id) {
+    Node node = graph_.node(id);
+    Order order = orders_[node.operands[0]];
+    if (auto* const pad = std::get_if<ir::PadPayload>(&node.payload)) {
+      pad->low = VKF_PLANT(channels_last_padding, ordered(pad->low, order), pad->low);
+      pad->high = ordered(pad->high, order);
+    } else if (auto* const slice = std::get_if<ir::SlicePayload>(&node.payload)) {
+      slice->starts = ordered(slice->starts, order);
+      slice->steps = ordered(slice->steps, order);
+      node.type.shape = ordered(node.type.shape, order);
+    } else if (auto* const turned = std::get_if<ir::AxesPayload>(&node.payload)) {
+      turned->axes = axes_in(turned->axes, order);
+      std::sort(turned->axes.begin(), turned->axes.end());
+    } else {
+      auto& windows = std::get<ir::WindowPayload>(node.payload);
+      windows.axes = axes_in(windows.axes, order);
+      for (std::size_t i = 0; i < windows.axes.size(); ++i) order.push_back(static_cast<int>(order.size()));
+    }
+    std::vector<NodeId> operands{rewriter_.at(node.operands[0])};
+    for (std::size_t k = 1; k < node.operands.size(); ++k) {  // what padding is filled with
+      VKF_TRY(made, plain(node.operands[k]));
+      operands.push_back(made);
+    }
+    VKF_TRY(made, ir::append_copy(to(), node, std::move(operands)));
+    place(id, made, std::move(order));
+    return {};
+  }
+
+  /// Axes of one element come first; the others stay in the order that they have.
+  Result<void> make_reshape(NodeId id) {
+    const Node& node = graph_.node(id);
+    const NodeId operand = node.operands[0];
+    const Shape& from = graph_.node(operand).type.shape;
+    if (!keeps_long_axes(from, node.type.shape)) return make_plain(id);
+    const std::vector<int> before = long_axes(from), after = long_axes(node.type.shape);
+    const auto singles = static_cast<int>(node.type.shape.size() - after.size());
+    std::vector<int> places;  // of the long axes, as they lie
+    for (const int axis : before) places.push_back(orders_[operand][static_cast<std::size_t>(axis)]);
+    Order order(node.type.shape.size(), kNoAxis);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const auto earlier = std::count_if(places.begin(), places.end(), [&](int place) { return place < places[i]; });
+      order[static_cast<std::size_t>(after[i])] = singles + static_cast<int>(earlier);
+    }
+    int next = 0;
+    for (int& axis : order) {
+      if (axis == kNoAxis) axis = next++;
+    }
+    VKF_TRY(made, rewriter_.reshape(rewriter_.at(operand), ordered(node.type.shape, order)));
+    place(id, made, std::move(order));
+    return {};
+  }
+
+  Result<void> make_reduction(NodeId id) {
+    Node node = graph_.node(id);
+    auto* const reduced = std::get_if<ir::AxesPayload>(&node.payload);
+    if (reduced == nullptr || node.operands.size() != 1) return make_plain(id);
+    const Order& all = orders_[node.operands[0]];
+    const std::vector<int> left = ir::free_axes({}, reduced->axes, all.size());
+    reduced->axes = axes_in(reduced->axes, all);
+    std::sort(reduced->axes.begin(), reduced->axes.end());
+    const std::vector<int> places = axes_in(left, all);
+    Order order;
+    for (const int place : places) {
+      order.push_back(
+          static_cast<int>(std::count_if(places.begin(), places.end(), [&](int other) { return other < place; })));
+    }
+    VKF_TRY(made, ir::append_copy(to(), node, {rewriter_.at(node.operands[0])}));
+    place(id, made, std::move(order));
+    return {};
+  }
+
+  /// Windows come first, so that channels are the innermost axis of the result; of an image whose channels are last
+  /// taps are summed up in order, and of each the channels.
+  Result<void> make_convolution(NodeId id, const Convolution& convolution) {
+    Node node = graph_.node(id);
+    auto& dot = std::get<ir::DotPayload>(node.payload);
+    const NodeId image = node.operands[1];
+    Order order = orders_[image];
+    const bool channels_last = !order.empty();
+    if (!channels_last) {
+      order.resize(graph_.node(image).type.shape.size());
+      std::iota(order.begin(), order.end(), 0);
+    }
+    VKF_TRY(weights, plain(node.operands[0]));
+    if (channels_last) {
+      const auto channels = std::find(dot.contract_b.begin(), dot.contract_b.end(), convolution.channels);
+      const auto pair = dot.contract_a.begin() + (channels - dot.contract_b.begin());
+      std::rotate(channels, channels + 1, dot.contract_b.end());
+      std::rotate(pair, pair + 1, dot.contract_a.end());
+      const int moved = dot.contract_a.back();
+      const auto last = static_cast<int>(to().node(weights).type.shape.size()) - 1;
+      if (convolution.taps > 1 && moved != last) {
+        VKF_TRY(turned, with_channels_last(weights, moved));
+        weights = turned;
+        renumber(dot.batch_a, moved, last + 1);
+        renumber(dot.contract_a, moved, last + 1);
+      }
+    }
+    Order result = order_of_result(node, order);
+    dot.contract_b = axes_in(dot.contract_b, order);
+    dot.batch_b = axes_in(dot.batch_b, order);
+    std::swap(dot.batch_a, dot.batch_b);
+    std::swap(dot.contract_a, dot.contract_b);
+    VKF_TRY(made, ir::append_copy(to(), node, {rewriter_.at(image), weights}));
+    place(id, made, std::move(result));
+    return {};
+  }
+
+  /// The weights with the axis of channels as their last one. Constants are turned at once, others by a kernel of their
+  /// own where that pays: taps are otherwise read apart from each other.
+  Result<NodeId> with_channels_last(NodeId weights, int channels) {
+    const Node& node = to().node(weights);
+    const Node& source = node.op->role == ops::Role::reshape ? to().node(node.operands[0]) : node;
+    if (const auto* constant = std::get_if<ir::ConstantPayload>(&source.payload)) {
+      const Node reshaped{source.op, {}, node.type, *constant};
+      return turned_constant(to(), reshaped, channels);
+    }
+    std::vector<int> axes;
+    for (int axis = 0; axis < static_cast<int>(node.type.shape.size()); ++axis) {
+      if (axis != channels) axes.push_back(axis);
+    }
+    axes.push_back(channels);
+    VKF_TRY(turned, to().add_structured(ops::row("permute"), {weights}, ir::AxesPayload{std::move(axes)}));
+    return rewriter_.op("copy", {turned});
+  }
+
+  /// Where the axes of a convolution's result are once its operands have been exchanged, and its image is in an order.
+  [[nodiscard]] Order order_of_result(const Node& node, const Order& of_image) const {
+    const auto& dot = std::get<ir::DotPayload>(node.payload);
+    const std::size_t batches = dot.batch_a.size();
+    const std::vector<int> of_a =
+        ir::free_axes(dot.batch_a, dot.contract_a, graph_.node(node.operands[0]).type.shape.size());
+    const std::vector<int> of_b = ir::free_axes(dot.batch_b, dot.contract_b, of_image.size());
+    const std::vector<int> places = axes_in(of_b, of_image);
+    Order order;
+    for (std::size_t i = 0; i < batches; ++i) order.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < of_a.size(); ++i) order.push_back(static_cast<int>(batches + of_b.size() + i));
+    for (const int place : places) {
+      const auto earlier = std::count_if(places.begin(), places.end(), [&](int other) { return other < place; });
+      order.push_back(static_cast<int>(batches) + static_cast<int>(earlier));
+    }
+    return order;
+  }
+
+  /// A value that an image with channels last is computed from, and that is none itself.
+  Result<void> turn_source(NodeId id) {
+    const int channels = sources_.channels(id);
+    if (channels == kNoAxis || !orders_[id].empty()) return {};
+    Order order;
+    for (int axis = 0; axis < static_cast<int>(graph_.node(id).type.shape.size()); ++axis)
+      order.push_back(axis == channels ? static_cast<int>(graph_.node(id).type.shape.size()) - 1
+                                       : axis - (axis > channels ? 1 : 0));
+    if (is_identity(order)) return {};
+    plain_[id] = rewriter_.at(id);
+    VKF_TRY(turned, permuted_to(rewriter_.at(id), order));
+    VKF_TRY(made, rewriter_.op("copy", {turned}));
+    place(id, made, std::move(order));
+    return {};
+  }
+
+  const Graph& graph_;
+  const ImageSources& sources_;
+  Rewriter rewriter_;
+  std::vector<Order> orders_;
+  std::vector<std::optional<NodeId>> plain_;
+};
+
+}  // namespace
+
+Result<std::optional<Rewritten>> put_channels_last(const Graph& graph) {
+  const ImageSources sources(graph);
+  if (!sources.any()) return std::optional<Rewritten>();
+  VKF_TRY(made, ChannelsLast(graph, sources).run());
+  return std::optional(std::move(made));
+}
+
+}  // namespace vkfuse::passes
