@@ -52,7 +52,7 @@ inline constexpr std::array<PlannerPass, 15> kPlannerPasses = {PlannerPass::vert
                                                                PlannerPass::memo};
 /// Those that plan another form of the graph, in this order.
 inline constexpr std::array<PlannerPass, 5> kGraphRewrites = {
-    PlannerPass::channels_last, PlannerPass::recomputed_products, PlannerPass::merged_matmuls,
+    PlannerPass::recomputed_products, PlannerPass::channels_last, PlannerPass::merged_matmuls,
     PlannerPass::partial_statistics, PlannerPass::padded_rows};
 constexpr std::string_view name_of(PlannerPass planner_pass) {
   constexpr std::string_view names[] = {"vertical",

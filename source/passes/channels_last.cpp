@@ -1,11 +1,13 @@
 // Images with their channels as the last axis. A kernel stores a product with the axes of its second operand as the
-// innermost, and a convolution as users write it has windows there: what lies side by side in memory is neighbours in
-// an image, and of these every tap wants others, at the edges none. With channels side by side one tap of one position
-// is a run of elements that is read as vectors, and lies in the image as a whole or not at all.
-// Every dense convolution is turned round here, and what is computed of its result goes along, up to what asks for the
-// elements in their own order.
+// innermost, and users write a convolution with the image there: its columns are consecutive in memory. Each tap of a
+// convolution reads other columns, from addresses that no vector is aligned to, and at the edges of the image some of
+// them are padding. With channels last, a tap reads consecutive channels of one position: vectors, which are padding as
+// a whole or not at all.
+// Dense convolutions are rewritten so that their windows are the first operand. What is computed of their results keeps
+// that order of axes up to where somebody needs the axes as the graph has them. Images that no convolution computed are
+// permuted, and so are weights.
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <numeric>
 
 #include "base/mutations.hpp"
@@ -23,7 +25,7 @@ using ir::NodeId;
 /// Axis i of a value of the graph is axis order[i] of what was made of it. Empty: they are the same.
 using Order = std::vector<int>;
 
-/// Channels that are enough for a vector access, and a multiple of these is read as vectors alone.
+/// Channels of which a multiple is read as vectors alone: 16 bytes of the smallest floats.
 constexpr std::int64_t kVectorOfChannels = 8;
 constexpr int kNoAxis = -1;
 
@@ -46,69 +48,86 @@ std::vector<int> axes_in(const std::vector<int>& axes, const Order& order) {
   return made;
 }
 
-/// A dense convolution: a product of weights [1, channels out, channels in, taps...], in any order of the contracted
-/// axes, with the windows of an image.
+/// A dense convolution: a product of the windows of an image with weights, summed over channels and taps.
 struct Convolution {
-  std::size_t image_rank = 0;  ///< axes of the image before windows were taken; those of windows come after them
-  int channels = kNoAxis;      ///< the axis of the image's channels
+  std::size_t image = 1;   ///< the operand of the product that has the windows
+  int channels = kNoAxis;  ///< the axis of the image's channels
   std::int64_t taps = 1;
 };
 
-std::optional<Convolution> convolution_of(const Graph& graph, const Node& node) {
-  const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
-  if (dot == nullptr) return std::nullopt;
-  const Node* image = &graph.node(node.operands[1]);
-  const auto is_single = [&](int axis) { return image->type.shape[static_cast<std::size_t>(axis)] == Dim(1); };
-  if (!std::all_of(dot->batch_b.begin(), dot->batch_b.end(), is_single)) return std::nullopt;
-  Convolution made;
-  while (image->op->role == ops::Role::unfold) {
-    for (const std::int64_t size : std::get<ir::WindowPayload>(image->payload).sizes) made.taps *= size;
-    image = &graph.node(image->operands[0]);
+std::optional<Convolution> convolution_of(const Graph& graph, const Node& node, std::size_t image) {
+  const auto& dot = std::get<ir::DotPayload>(node.payload);
+  const std::vector<int>& contracted = image == 0 ? dot.contract_a : dot.contract_b;
+  const Node* one = &graph.node(node.operands[image]);
+  const Shape& windows = one->type.shape;
+  const std::vector<int>& batch = image == 0 ? dot.batch_a : dot.batch_b;
+  const auto is_single = [&](int axis) { return windows[static_cast<std::size_t>(axis)] == Dim(1); };
+  if (!std::all_of(batch.begin(), batch.end(), is_single)) return std::nullopt;
+  Convolution made{image};
+  while (one->op->role == ops::Role::unfold) {
+    for (const std::int64_t size : std::get<ir::WindowPayload>(one->payload).sizes) made.taps *= size;
+    one = &graph.node(one->operands[0]);
   }
-  made.image_rank = image->type.shape.size();
-  const std::size_t windows = graph.node(node.operands[1]).type.shape.size() - made.image_rank;
-  if (windows == 0 || dot->contract_b.size() != windows + 1) return std::nullopt;
-  for (const int axis : dot->contract_b) {
-    if (static_cast<std::size_t>(axis) < made.image_rank)
-      made.channels = made.channels == kNoAxis ? axis : static_cast<int>(made.image_rank);
-  }
-  if (made.channels == kNoAxis || static_cast<std::size_t>(made.channels) == made.image_rank) return std::nullopt;
+  const auto rank = static_cast<int>(one->type.shape.size());  // axes of taps come after these
+  const std::size_t tap_axes = windows.size() - one->type.shape.size();
+  if (tap_axes == 0 || contracted.size() != tap_axes + 1) return std::nullopt;
+  const auto channels = std::find_if(contracted.begin(), contracted.end(), [&](int axis) { return axis < rank; });
+  const auto others = std::count_if(contracted.begin(), contracted.end(), [&](int axis) { return axis < rank; });
+  if (others != 1) return std::nullopt;
+  made.channels = *channels;
   return made;
+}
+
+std::optional<Convolution> convolution_of(const Graph& graph, const Node& node) {
+  if (!std::holds_alternative<ir::DotPayload>(node.payload)) return std::nullopt;
+  if (auto second = convolution_of(graph, node, 1)) return second;
+  return convolution_of(graph, node, 0);
 }
 
 /// Whether vectors of channels are read for a convolution's taps.
 bool gains(const Graph& graph, const Node& node, const Convolution& convolution) {
-  const Dim& channels = graph.node(node.operands[1]).type.shape[static_cast<std::size_t>(convolution.channels)];
-  return convolution.taps > 1 && !channels.is_symbol() && channels.size() % kVectorOfChannels == 0;
+  const Dim& channels =
+      graph.node(node.operands[convolution.image]).type.shape[static_cast<std::size_t>(convolution.channels)];
+  return convolution.taps > 1 && !channels.is_symbol() && channels.size() > 0 &&
+         channels.size() % kVectorOfChannels == 0;
 }
 
 /// Finds the values that become images with channels last though no convolution makes them: what such an image is
 /// computed from, through views and element by element.
 class ImageSources {
  public:
-  explicit ImageSources(const Graph& graph) : graph_(graph), channels_(graph.size(), kNoAxis) {
+  explicit ImageSources(const Graph& graph)
+      : graph_(graph), channels_(graph.size(), kNoAxis), seen_(graph.size(), kNoAxis), keeps_(graph.size(), false) {
     for (NodeId id = 0; id < graph.size(); ++id) {
       const auto convolution = convolution_of(graph, graph.node(id));
       if (!convolution || !gains(graph, graph.node(id), *convolution)) continue;
       any_ = true;
-      find(graph.node(id).operands[1], convolution->channels);
+      find(graph.node(id).operands[convolution->image], convolution->channels);
     }
   }
   [[nodiscard]] bool any() const { return any_; }
   /// The axis of a value's channels, which are to be its last; kNoAxis of others.
   [[nodiscard]] int channels(NodeId id) const { return channels_[id]; }
+  /// Whether a permute reads a value whose channels are last already: its result is to stay in that order.
+  [[nodiscard]] bool keeps_order(NodeId permute) const { return keeps_[permute]; }
 
  private:
   void find(NodeId id, int axis) {
+    std::optional<NodeId> permute;  // the last one on the way
     for (;;) {
       const Node& node = graph_.node(id);
-      if (convolution_of(graph_, node)) return;
+      if (seen_[id] == axis || convolution_of(graph_, node)) return;
+      seen_[id] = axis;
       const auto [before, at] = one_before(node, axis);
       if (at == kNoAxis) break;
+      if (node.op->role == ops::Role::permute) permute = id;
       id = before;
       axis = at;
     }
-    if (graph_.node(id).type.shape.size() > 2) channels_[id] = axis;
+    const std::size_t rank = graph_.node(id).type.shape.size();
+    if (rank <= 2) return;
+    channels_[id] = axis;
+    if (permute && axis + 1 == static_cast<int>(rank)) keeps_[*permute] = true;
   }
 
   /// The operand that has a value's channels, and their axis there; no axis where there is none.
@@ -138,6 +157,8 @@ class ImageSources {
 
   const Graph& graph_;
   std::vector<int> channels_;
+  std::vector<int> seen_;  ///< the axis of channels with which a value was looked at
+  std::vector<bool> keeps_;
   bool any_ = false;
 };
 
@@ -223,14 +244,11 @@ class ChannelsLast {
       const Order* const order = order_of_operands(node);
       return order == nullptr ? make_plain(id) : make_together(id, *order);
     }
+    if (node.op->role == ops::Role::permute) return make_permute(id);
     const bool is_ordered = !node.operands.empty() && !orders_[node.operands[0]].empty();
     if (!is_ordered) return make_plain(id);
     if (node.op->cls == ops::OpClass::reduce) return make_reduction(id);
     switch (node.op->role) {
-      case ops::Role::permute:
-        place(id, rewriter_.at(node.operands[0]),
-              axes_in(std::get<ir::AxesPayload>(node.payload).axes, orders_[node.operands[0]]));
-        return {};
       case ops::Role::reshape: return make_reshape(id);
       case ops::Role::pad:
       case ops::Role::slice:
@@ -238,6 +256,15 @@ class ChannelsLast {
       case ops::Role::unfold: return make_view(id);
       default: return make_plain(id);
     }
+  }
+
+  Result<void> make_permute(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Order& order = orders_[node.operands[0]];
+    const std::vector<int>& axes = std::get<ir::AxesPayload>(node.payload).axes;
+    if (order.empty() && !sources_.keeps_order(id)) return make_plain(id);
+    place(id, rewriter_.at(node.operands[0]), order.empty() ? axes : axes_in(axes, order));
+    return {};
   }
 
   /// Element by element, or side by side.
@@ -326,76 +353,88 @@ class ChannelsLast {
     return {};
   }
 
-  /// Windows come first, so that channels are the innermost axis of the result; of an image whose channels are last
-  /// taps are summed up in order, and of each the channels.
+  /// The windows become the first operand, so that channels are the innermost axis of the result. Of an image that is
+  /// in an order, the sum goes over taps, and for each tap over channels.
   Result<void> make_convolution(NodeId id, const Convolution& convolution) {
     Node node = graph_.node(id);
     auto& dot = std::get<ir::DotPayload>(node.payload);
-    const NodeId image = node.operands[1];
+    if (convolution.image == 0) exchange(dot);  // now b is the image
+    const NodeId image = node.operands[convolution.image];
     Order order = orders_[image];
-    const bool channels_last = !order.empty();
-    if (!channels_last) {
+    const bool is_ordered = !order.empty();
+    if (!is_ordered) {
       order.resize(graph_.node(image).type.shape.size());
       std::iota(order.begin(), order.end(), 0);
     }
-    VKF_TRY(weights, plain(node.operands[0]));
-    if (channels_last) {
+    VKF_TRY(weights, plain(node.operands[1 - convolution.image]));
+    const std::size_t rank = to().node(weights).type.shape.size();
+    Order result = order_of_result(dot, rank, order, convolution.image == 1);
+    if (is_ordered) {
       const auto channels = std::find(dot.contract_b.begin(), dot.contract_b.end(), convolution.channels);
       const auto pair = dot.contract_a.begin() + (channels - dot.contract_b.begin());
       std::rotate(channels, channels + 1, dot.contract_b.end());
       std::rotate(pair, pair + 1, dot.contract_a.end());
       const int moved = dot.contract_a.back();
-      const auto last = static_cast<int>(to().node(weights).type.shape.size()) - 1;
-      if (convolution.taps > 1 && moved != last) {
+      if (convolution.taps > 1 && moved + 1 != static_cast<int>(rank)) {
         VKF_TRY(turned, with_channels_last(weights, moved));
         weights = turned;
-        renumber(dot.batch_a, moved, last + 1);
-        renumber(dot.contract_a, moved, last + 1);
+        renumber(dot.batch_a, moved, static_cast<int>(rank));
+        renumber(dot.contract_a, moved, static_cast<int>(rank));
       }
     }
-    Order result = order_of_result(node, order);
     dot.contract_b = axes_in(dot.contract_b, order);
     dot.batch_b = axes_in(dot.batch_b, order);
-    std::swap(dot.batch_a, dot.batch_b);
-    std::swap(dot.contract_a, dot.contract_b);
+    exchange(dot);
     VKF_TRY(made, ir::append_copy(to(), node, {rewriter_.at(image), weights}));
     place(id, made, std::move(result));
     return {};
   }
 
-  /// The weights with the axis of channels as their last one. Constants are turned at once, others by a kernel of their
-  /// own where that pays: taps are otherwise read apart from each other.
+  static void exchange(ir::DotPayload& dot) {
+    std::swap(dot.batch_a, dot.batch_b);
+    std::swap(dot.contract_a, dot.contract_b);
+  }
+
+  /// Weights with the axis of channels as their last one, once for all convolutions that read them. Constants are
+  /// permuted here, others by a copy, which the planner stores where that pays.
   Result<NodeId> with_channels_last(NodeId weights, int channels) {
+    const auto found = turned_.find({weights, channels});
+    if (found != turned_.end()) return found->second;
     const Node& node = to().node(weights);
     const Node& source = node.op->role == ops::Role::reshape ? to().node(node.operands[0]) : node;
     if (const auto* constant = std::get_if<ir::ConstantPayload>(&source.payload)) {
       const Node reshaped{source.op, {}, node.type, *constant};
-      return turned_constant(to(), reshaped, channels);
+      VKF_TRY(made, turned_constant(to(), reshaped, channels));
+      return turned_[{weights, channels}] = made;
     }
     std::vector<int> axes;
     for (int axis = 0; axis < static_cast<int>(node.type.shape.size()); ++axis) {
       if (axis != channels) axes.push_back(axis);
     }
     axes.push_back(channels);
-    VKF_TRY(turned, to().add_structured(ops::row("permute"), {weights}, ir::AxesPayload{std::move(axes)}));
-    return rewriter_.op("copy", {turned});
+    VKF_TRY(permuted, to().add_structured(ops::row("permute"), {weights}, ir::AxesPayload{std::move(axes)}));
+    VKF_TRY(made, rewriter_.op("copy", {permuted}));
+    return turned_[{weights, channels}] = made;
   }
 
-  /// Where the axes of a convolution's result are once its operands have been exchanged, and its image is in an order.
-  [[nodiscard]] Order order_of_result(const Node& node, const Order& of_image) const {
-    const auto& dot = std::get<ir::DotPayload>(node.payload);
+  /// Where the axes of a convolution's result are once its windows, b of `dot`, are the first operand and their image
+  /// is in an order. The graph has those of the weights first or last.
+  [[nodiscard]] static Order order_of_result(const ir::DotPayload& dot, std::size_t rank_of_weights,
+                                             const Order& of_image, bool weights_first) {
     const std::size_t batches = dot.batch_a.size();
-    const std::vector<int> of_a =
-        ir::free_axes(dot.batch_a, dot.contract_a, graph_.node(node.operands[0]).type.shape.size());
-    const std::vector<int> of_b = ir::free_axes(dot.batch_b, dot.contract_b, of_image.size());
-    const std::vector<int> places = axes_in(of_b, of_image);
-    Order order;
-    for (std::size_t i = 0; i < batches; ++i) order.push_back(static_cast<int>(i));
-    for (std::size_t i = 0; i < of_a.size(); ++i) order.push_back(static_cast<int>(batches + of_b.size() + i));
+    const std::vector<int> of_weights = ir::free_axes(dot.batch_a, dot.contract_a, rank_of_weights);
+    const std::vector<int> places = axes_in(ir::free_axes(dot.batch_b, dot.contract_b, of_image.size()), of_image);
+    std::vector<int> weights, image;
+    for (std::size_t i = 0; i < of_weights.size(); ++i)
+      weights.push_back(static_cast<int>(batches + places.size() + i));
     for (const int place : places) {
       const auto earlier = std::count_if(places.begin(), places.end(), [&](int other) { return other < place; });
-      order.push_back(static_cast<int>(batches) + static_cast<int>(earlier));
+      image.push_back(static_cast<int>(batches) + static_cast<int>(earlier));
     }
+    Order order(batches);
+    std::iota(order.begin(), order.end(), 0);
+    for (const std::vector<int>* const part : {weights_first ? &weights : &image, weights_first ? &image : &weights})
+      order.insert(order.end(), part->begin(), part->end());
     return order;
   }
 
@@ -420,6 +459,7 @@ class ChannelsLast {
   Rewriter rewriter_;
   std::vector<Order> orders_;
   std::vector<std::optional<NodeId>> plain_;
+  std::map<std::pair<NodeId, int>, NodeId> turned_;  ///< weights with channels last, by weights and axis
 };
 
 }  // namespace

@@ -115,7 +115,7 @@ Result<std::optional<Rewritten>> pad_rows(const ir::Graph& graph);
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
 /// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with any of
-/// put_channels_last, recompute_products, merge_matmuls, split_rows and pad_rows, in this order. What cannot be made is
+/// recompute_products, put_channels_last, merge_matmuls, split_rows and pad_rows, in this order. What cannot be made is
 /// left out, as the plan leaves it.
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 

@@ -67,7 +67,7 @@ Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
 
 std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers) {
   std::vector<ir::Graph> forms{graph};
-  for (const auto rewrite : {put_channels_last, recompute_products, merge_matmuls, split_rows, pad_rows}) {
+  for (const auto rewrite : {recompute_products, put_channels_last, merge_matmuls, split_rows, pad_rows}) {
     for (std::size_t i = 0, known = forms.size(); i < known; ++i) {
       auto form = limit_concats_of(rewrite(forms[i]), buffers);
       if (form && *form) forms.push_back(std::move((*form)->graph));

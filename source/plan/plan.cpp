@@ -163,8 +163,8 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   PlanChoice choice(target, sized);
   VKF_CHECK_OK(choice.plan_first(std::move(graph)));
   if (options.fusion && options.policy == partition::Policy::bytes) {
-    choice.consider(partition::PlannerPass::channels_last, passes::put_channels_last);
     choice.consider(partition::PlannerPass::recomputed_products, passes::recompute_products);
+    choice.consider(partition::PlannerPass::channels_last, passes::put_channels_last);
     choice.consider(partition::PlannerPass::merged_matmuls, passes::merge_matmuls);
     choice.consider(partition::PlannerPass::partial_statistics, passes::split_rows);
     choice.consider(partition::PlannerPass::padded_rows, passes::pad_rows);

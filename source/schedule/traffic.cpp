@@ -92,7 +92,7 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
 
 }  // namespace
 
-double bytes_of_spread_results(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, int axis) {
+double bytes_of_strided_results(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, int axis) {
   double all = 0;
   const auto add = [&](const Expr& offset, const AccessPlan& plan, ir::NodeId node) {
     const auto stride = index::stride_of(offset, axis);

@@ -21,9 +21,11 @@ void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& 
 /// Bytes that caches hand out for each byte of a run of consecutive elements: they work in sectors of 32 bytes.
 double sector_overhead(std::int64_t run_bytes);
 
-/// Bytes that caches move for results that are stored, and elements that results are computed from, one by one and
-/// apart from each other along an axis: a sector for each, beside the bytes that are counted.
-double bytes_of_spread_results(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, int axis);
+/// Bytes that caches move beside those that are counted, because neighbours along an axis are apart in memory: a sector
+/// for each element that is stored, or loaded to compute results, by itself (AccessKind::element). Loads whose
+/// positions are data do not count.
+double bytes_of_strided_results(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule,
+                                int axis);
 
 /// Bytes that memory moves for the loads and stores of a schedule whose bytes are counted; more where caches
 /// hand out so many sectors for them that this takes longer.

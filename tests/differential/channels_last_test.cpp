@@ -93,6 +93,9 @@ std::vector<Network> other_images(DType dtype) {
   made.push_back({"transposed", {relu(conv_transpose(x, of.weights({16, 8, 2, 2}), {.strides = {2, 2}}))}});
   made.push_back(
       {"dilated", {conv(x, of.weights({8, 16, 3, 3}), {.low = {2, 2}, .high = {2, 2}, .dilations = {2, 2}})}});
+  const Tensor last = of.input({2, 6, 7, 8});
+  made.push_back({"channels that are last already",
+                  {of.convolved(relu(last).permute({0, 3, 1, 2}), 8).permute({0, 2, 3, 1}) + 1.0}});
   const Tensor w = of.weights({8, 16, 3, 3}), loss = (conv(x, w) * conv(x, w)).sum({0, 1, 2, 3});
   made.push_back({"gradients", {loss, gradients({loss}, {w})[0]}});
   return made;

@@ -36,8 +36,8 @@ done
 [ "$(kernels --planner store-all)" -gt 1 ] || fail "Storing all that several ops read leaves one kernel."
 [ "$(kernels --without fusion)" = 7 ] ||
   fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
-one_by_one=(identities reorder triples siblings horizontal moves local-search exhaustive min-cut merged-matmuls
-  partial-statistics recomputed-products padded-rows rematerialization memo)
+one_by_one=(identities reorder triples siblings horizontal moves local-search exhaustive min-cut channels-last
+  merged-matmuls partial-statistics recomputed-products padded-rows rematerialization memo)
 for name in "${one_by_one[@]}"; do
   [ "$(kernels --without $name)" = 1 ] || fail "Without $name the program is $(kernels --without $name) kernels."
 done

@@ -298,7 +298,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
   Reads reads = reads_of(graph, loops, of, model.caches, schedule);
   if (!cpu && !tile.axes.n.empty())
     reads.traffic +=
-        bytes_of_spread_results(graph, loops, schedule, tile.axes.n.back()) / model.caches.sector_bandwidth;
+        bytes_of_strided_results(graph, loops, schedule, tile.axes.n.back()) / model.caches.sector_bandwidth;
   ScheduleCost& cost = schedule.cost;
   cost.loads_executed = static_cast<std::int64_t>(reads.loads);
   cost.stores_executed = static_cast<std::int64_t>(of.batch * of.m * of.sums / tile.elements);

@@ -190,9 +190,9 @@ class MatmulModel {
     return 2 * partial_bytes() / (partial_bytes() < model_.caches.bytes ? model_.caches.bandwidth : 1.0);
   }
   /// Results whose columns are apart in memory. A CPU computes elements one by one, wherever they are.
-  [[nodiscard]] double spread_traffic() const {
+  [[nodiscard]] double strided_traffic() const {
     if (cpu_ || tile_.n.empty()) return 0;
-    return bytes_of_spread_results(graph_, loops_, schedule_, tile_.n.back()) / model_.caches.sector_bandwidth;
+    return bytes_of_strided_results(graph_, loops_, schedule_, tile_.n.back()) / model_.caches.sector_bandwidth;
   }
   /// Joining partial sums costs what four launches do: at 1024 x 1024 x 1024 on an H200, split-K took 22 us and unsplit
   /// sums 18.
@@ -229,7 +229,7 @@ class MatmulModel {
                           (tile_.workgroup_scope() ? 1.0 / gain_of_workgroup()
                            : has_edges()           ? kernels.edges
                                                    : 1.0);
-    const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written) + spread_traffic();
+    const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written) + strided_traffic();
     return modelled_us(costs_of(target_), launches(), moved + partial_traffic(),
                        cycles * model_.units.count * model_.units.multiply_adds,
                        static_cast<std::int64_t>(partial_bytes() / 8));
@@ -246,8 +246,8 @@ class MatmulModel {
         std::max<std::int64_t>(1, schedule_.launch.workgroups * schedule_.splits));  // 0 of no elements
     const double share = (cpu_ ? 1 : std::min(1.0, workgroups / model_.units.count)) / slowdown_of_projections();
     accesses_ += static_cast<double>(cost_.loads_executed + cost_.stores_executed) + partial_bytes() / 8;
-    return modelled_us(costs_of(target_), launches(), traffic_ + spread_traffic() + partial_traffic(), compute_ / share,
-                       static_cast<std::int64_t>(accesses_ / share));
+    return modelled_us(costs_of(target_), launches(), traffic_ + strided_traffic() + partial_traffic(),
+                       compute_ / share, static_cast<std::int64_t>(accesses_ / share));
   }
 
   const ir::Graph& graph_;

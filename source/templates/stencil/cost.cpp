@@ -35,9 +35,9 @@ double cost_of_role(const Problem& problem, const StencilParams& params, Stencil
   return cost_of(problem.graph, problem.loops, ids);
 }
 
-/// Cache lines that a subgroup's loads of single elements touch, in times of those that neighbours side by side have: a
-/// row along an axis whose elements are apart in memory is a line for each thread.
-double spread_of(const Problem& problem, const StencilParams& params, const Schedule& schedule, ValueId id) {
+/// Cache lines that a subgroup touches by a load of single elements, relative to a load of consecutive ones: where
+/// neighbours along the chunk's axis are apart in memory, each thread touches a line of its own.
+double lines_of_load(const Problem& problem, const StencilParams& params, const Schedule& schedule, ValueId id) {
   const Value& load = problem.loops.values[id];
   if (problem.target.type == DeviceType::cpu || schedule.loads[id].kind != AccessKind::element) return 1;
   const auto stride = index::stride_of(load.offset, params.chunk_axis);
@@ -51,15 +51,15 @@ double spread_of(const Problem& problem, const StencilParams& params, const Sche
   return touched(bytes * static_cast<double>(std::abs(*stride))) / touched(bytes);
 }
 
-/// What loads of the windows, `elements` side by side, take for that: instructions that would take as long.
-double accesses_spread(const Problem& problem, const Schedule& schedule, std::int64_t elements) {
+/// Accesses that would take as long as what loads of the windows, of `elements` side by side, take for that.
+double accesses_of_strides(const Problem& problem, const Schedule& schedule, std::int64_t elements) {
   const auto& params = schedule.as<StencilParams>();
   double count = 0;
   for (ValueId id = 0; id < params.roles.size(); ++id) {
     const Value& value = problem.loops.values[id];
     if (value.kind != Value::Kind::load || params.roles[id] != StencilRole::window) continue;
     const int bytes = size_of(problem.graph.node(value.node).type.dtype);
-    count += (spread_of(problem, params, schedule, id) - 1) *
+    count += (lines_of_load(problem, params, schedule, id) - 1) *
              static_cast<double>(instructions(schedule.loads[id], bytes, static_cast<int>(elements)));
   }
   return count;
@@ -166,9 +166,9 @@ void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule
   const auto moved = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
   const double slowness =
       cost_of_spilling(problem.target, schedule.cost.registers) / share_of_device(problem.target, schedule);
-  const double spread = static_cast<double>(counts.rows * runs) * accesses_spread(problem, schedule, run);
+  const double strided = static_cast<double>(counts.rows * runs) * accesses_of_strides(problem, schedule, run);
   const double accesses = static_cast<double>(schedule.cost.loads_executed + schedule.cost.stores_executed) +
-                          static_cast<double>(count) * spread;
+                          static_cast<double>(count) * strided;
   schedule.cost.modelled_us =
       modelled_us(costs_of(problem.target), 1, moved, static_cast<double>(count) * compute * slowness,
                   static_cast<std::int64_t>(accesses * slowness));

@@ -92,6 +92,8 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
     const plan::Totals with =
         must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
     const plan::Plan made = must(plan::make_plan(graph, one.target));
+    const std::string file = must(plan::to_file(made));
+    EXPECT_EQ(must(plan::to_file(must(plan::from_file(file, graph, one.target)))), file);
     const Json rewrites = json_of(made)["rewrites"];
     ASSERT_EQ(rewrites.size(), 1U) << rewrites;
     EXPECT_EQ(rewrites[0]["planner_pass"], partition::name_of(one.planner_pass));
