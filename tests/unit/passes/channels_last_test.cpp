@@ -58,7 +58,7 @@ class RandomNetwork {
   Tensor view_of(const Tensor& x) {
     switch (random_.below(6)) {
       case 0: return x.pad({0, 0, 1, 0}, {0, 4, 0, 2}, 0.5);
-      case 1: return x.slice(1, 0, 4).slice(2, 1, along(x, 2));
+      case 1: return x.slice(1, 0, 4).slice(2, along(x, 2) > 1 ? 1 : 0, along(x, 2));
       case 2: return x.reverse({1, 3});
       case 3: return x.permute({0, 1, 3, 2});
       case 4: return concat({x, relu(x), x.reverse({2})}, 1);
