@@ -48,6 +48,16 @@ std::vector<int> axes_in(const std::vector<int>& axes, const Order& order) {
   return made;
 }
 
+/// Which of them each axis is, when they are sorted.
+std::vector<int> ranks_of(const std::vector<int>& axes) {
+  std::vector<int> ranks;
+  for (const int axis : axes) {
+    const auto before = std::count_if(axes.begin(), axes.end(), [&](int other) { return other < axis; });
+    ranks.push_back(static_cast<int>(before));
+  }
+  return ranks;
+}
+
 /// A dense convolution: a product of the windows of an image with weights, summed over channels and taps.
 struct Convolution {
   std::size_t image = 1;   ///< the operand of the product that has the windows
@@ -318,13 +328,9 @@ class ChannelsLast {
     if (!keeps_long_axes(from, node.type.shape)) return make_plain(id);
     const std::vector<int> before = long_axes(from), after = long_axes(node.type.shape);
     const auto singles = static_cast<int>(node.type.shape.size() - after.size());
-    std::vector<int> places;  // of the long axes, as they lie
-    for (const int axis : before) places.push_back(orders_[operand][static_cast<std::size_t>(axis)]);
+    const std::vector<int> ranks = ranks_of(axes_in(before, orders_[operand]));
     Order order(node.type.shape.size(), kNoAxis);
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      const auto earlier = std::count_if(places.begin(), places.end(), [&](int place) { return place < places[i]; });
-      order[static_cast<std::size_t>(after[i])] = singles + static_cast<int>(earlier);
-    }
+    for (std::size_t i = 0; i < after.size(); ++i) order[static_cast<std::size_t>(after[i])] = singles + ranks[i];
     int next = 0;
     for (int& axis : order) {
       if (axis == kNoAxis) axis = next++;
@@ -342,14 +348,8 @@ class ChannelsLast {
     const std::vector<int> left = ir::free_axes({}, reduced->axes, all.size());
     reduced->axes = axes_in(reduced->axes, all);
     std::sort(reduced->axes.begin(), reduced->axes.end());
-    const std::vector<int> places = axes_in(left, all);
-    Order order;
-    for (const int place : places) {
-      order.push_back(
-          static_cast<int>(std::count_if(places.begin(), places.end(), [&](int other) { return other < place; })));
-    }
     VKF_TRY(made, ir::append_copy(to(), node, {rewriter_.at(node.operands[0])}));
-    place(id, made, std::move(order));
+    place(id, made, ranks_of(axes_in(left, all)));
     return {};
   }
 
@@ -423,14 +423,11 @@ class ChannelsLast {
                                              const Order& of_image, bool weights_first) {
     const std::size_t batches = dot.batch_a.size();
     const std::vector<int> of_weights = ir::free_axes(dot.batch_a, dot.contract_a, rank_of_weights);
-    const std::vector<int> places = axes_in(ir::free_axes(dot.batch_b, dot.contract_b, of_image.size()), of_image);
+    const std::vector<int> ranks =
+        ranks_of(axes_in(ir::free_axes(dot.batch_b, dot.contract_b, of_image.size()), of_image));
     std::vector<int> weights, image;
-    for (std::size_t i = 0; i < of_weights.size(); ++i)
-      weights.push_back(static_cast<int>(batches + places.size() + i));
-    for (const int place : places) {
-      const auto earlier = std::count_if(places.begin(), places.end(), [&](int other) { return other < place; });
-      image.push_back(static_cast<int>(batches) + static_cast<int>(earlier));
-    }
+    for (const int rank : ranks) image.push_back(static_cast<int>(batches) + rank);
+    for (std::size_t i = 0; i < of_weights.size(); ++i) weights.push_back(static_cast<int>(batches + ranks.size() + i));
     Order order(batches);
     std::iota(order.begin(), order.end(), 0);
     for (const std::vector<int>* const part : {weights_first ? &weights : &image, weights_first ? &image : &weights})

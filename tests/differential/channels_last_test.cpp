@@ -16,7 +16,7 @@ struct Network {
   std::vector<Tensor> outputs;
 };
 
-/// Makes convolutions whose weights are inputs with names of their own, or constants.
+/// Makes convolutions whose weights are inputs, each with another name, or constants.
 class Layers {
  public:
   explicit Layers(DType dtype, bool constant = false) : dtype_(dtype), constant_(constant) {}

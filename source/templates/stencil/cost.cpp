@@ -36,7 +36,7 @@ double cost_of_role(const Problem& problem, const StencilParams& params, Stencil
 }
 
 /// Cache lines that a subgroup touches by a load of single elements, relative to a load of consecutive ones: where
-/// neighbours along the chunk's axis are apart in memory, each thread touches a line of its own.
+/// neighbours along the chunk's axis are apart in memory, no two threads share a line.
 double lines_of_load(const Problem& problem, const StencilParams& params, const Schedule& schedule, ValueId id) {
   const Value& load = problem.loops.values[id];
   if (problem.target.type == DeviceType::cpu || schedule.loads[id].kind != AccessKind::element) return 1;
