@@ -41,16 +41,20 @@ float f16_erf(float x) {
   return f16_keeps(x) ? near : f32_copy_sign(far, x);
 }
 
-// 1 + erf(x), within 2^-18, where exp2 keeps NaN and infinities: 2 / (1 + 2^-p), of which p / x is a minimax polynomial
-// of x^2 that stands for log2((1 + erf) / (1 - erf)) / x up to x = 3.6.
-float f16_one_plus_erf(float x) {
+// (1 + erf(x)) / 2, within 2^-19, where exp2 and reciprocals keep NaN and infinities: 1 / (1 + 2^-p), of which p / x is
+// a minimax polynomial of x^2 that stands for log2((1 + erf) / (1 - erf)) / x up to x = 3.6.
+float f16_half_one_plus_erf(float x) {
   precise float z = min(x * x, 13.0);
   precise float p = fma(9.26144247e-05, z, -0.00119478862);
   p = fma(p, z, -0.00143993876);
   p = fma(p, z, 0.297005923);
   p = fma(p, z, 3.25575283);
-  precise float root = inversesqrt(1.0 + exp2(-x * p));
-  precise float result = 2.0 * root * root;
+  precise float result = 1.0 / (1.0 + exp2(-x * p));
+  return result;
+}
+
+float f16_one_plus_erf(float x) {
+  precise float result = 2.0 * f16_half_one_plus_erf(x);
   return result;
 }
 

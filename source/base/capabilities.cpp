@@ -94,6 +94,7 @@ std::string capabilities_text(const Caps& caps) {
   }
   if (caps.matrix.sub_byte) all += "sub-byte " + text_of(*caps.matrix.sub_byte) + " ";
   for (const MatrixShape& shape : caps.matrix.shapes) all += text_of(shape) + " ";
+  for (const WorkgroupTile& tile : caps.matrix2.tiles) all += fmt::format("tile {}x{}x{} ", tile.m, tile.n, tile.k);
   return all;
 }
 

@@ -107,8 +107,8 @@ struct FloatControls {
   bool round_to_even_f16 = false;  ///< shaderRoundingModeRTEFloat16
   bool keep_nan_f32 = false;       ///< shaderSignedZeroInfNanPreserveFloat32
   bool keep_nan_f64 = false;       ///< the same for f64
-  /// With keep_nan_f32: NaN and infinities go through exp, exp2 and inversesqrt as IEEE has it. Not offered by a
-  /// device, but shown by the self-test.
+  /// With keep_nan_f32: NaN and infinities go through exp, exp2, inversesqrt and reciprocals as IEEE has it. Not
+  /// offered by a device, but shown by the self-test.
   bool exp_of_nan = false;
   bool keep_denorms_f16 = false;  ///< shaderDenormPreserveFloat16
 };
@@ -122,6 +122,16 @@ struct MatrixCaps {
   std::optional<MatrixShape> sub_byte;
 };
 
+/// What a workgroup may multiply as one: results and steps along the sum.
+struct WorkgroupTile {
+  int m = 0, n = 0, k = 0;
+  bool operator==(const WorkgroupTile&) const = default;
+};
+/// The fastest of 25 that were tried on an H200, and the next ones: with 96 rows or columns for each product a quarter
+/// less is on its way at a time, and where 128 leave the last workgroups alone a third of the time is saved
+/// (bench/results/h200-workgroup-tiles.txt).
+inline constexpr WorkgroupTile kWorkgroupTiles[] = {{128, 128, 64}, {96, 128, 64}, {128, 96, 64}};
+
 /// T5: NV cooperative matrix 2.
 struct Matrix2Caps {
   bool reductions = false;
@@ -130,8 +140,11 @@ struct Matrix2Caps {
   bool tensor_addressing = false;
   bool workgroup_scope = false;
   bool flexible = false;  ///< sizes beyond MatrixCaps::shapes
-  /// Whether a workgroup can multiply tiles as one, which the device brings from memory by itself.
-  [[nodiscard]] bool workgroup_tiles() const { return tensor_addressing && workgroup_scope && flexible; }
+  /// Whether a workgroup may be able to multiply tiles as one, which the device brings from memory by itself.
+  [[nodiscard]] bool may_multiply_tiles() const { return tensor_addressing && workgroup_scope && flexible; }
+  /// Of kWorkgroupTiles those that self-tests have shown to be right for all 16-bit floats of the graph: the driver
+  /// computes others wrongly without a word (112 rows, NVIDIA 580).
+  std::vector<WorkgroupTile> tiles;
 };
 
 struct ProfilingCaps {

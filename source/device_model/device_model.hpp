@@ -156,12 +156,24 @@ struct MatrixKernels {
   /// Epilogue reductions are hidden as other arithmetic is behind sums as long as this, and less behind shorter ones.
   Number sum_that_hides_reductions;
   Number edges;                                  ///< what tiles that stand out cost, on top of what they compute
-  Number workgroup_scope_gain;                   ///< of tiles that a workgroup multiplies as one
-  Number workgroup_scope_epilogue;               ///< of their results' arithmetic, what is seen behind a short sum
-  Number workgroup_scope_short_sum;              ///< up to this length all of that is
-  Number workgroup_scope_multiply_adds;          ///< that a product has at least, for such a tile to be compiled
   Number projections_slowdown;                   ///< of several products of one value in one kernel
   Number matmul_registers, attention_registers;  ///< of a thread: beyond it the sums spill
+};
+/// Tiles that a workgroup multiplies as one (cooperative_matrix2), fitted likewise: a step executes so much of what
+/// ComputeUnits says for its multiply-adds and for the bytes of its operands from shared memory.
+struct WorkgroupTiles {
+  Number resident;  ///< workgroups of a compute unit
+  Number products, loads;
+  Number waited;   ///< cycles of a step that a workgroup alone on its compute unit does not execute
+  Number results;  ///< of the time of what results move
+  Number start;    ///< cycles until the first step, once
+  /// Of the last wave, how many times as long as measured it is said to take: the fit of tiles of subgroups, beside
+  /// which these are chosen, says so of theirs.
+  Number last_wave;
+  Number odd_steps;      ///< how many times as long it takes where eight do not divide the steps
+  Number epilogue;       ///< of the arithmetic of results, what is seen behind a short sum
+  Number short_sum;      ///< up to this length all of that is
+  Number multiply_adds;  ///< that a product has at least, for such a tile to be compiled
 };
 struct CooperativeMatrices {
   MatrixStep step;
@@ -169,6 +181,7 @@ struct CooperativeMatrices {
   MatrixRegisters registers;
   MatrixResults results;
   MatrixKernels kernels;
+  WorkgroupTiles workgroup_tiles;
 };
 
 struct DeviceModel {

@@ -27,6 +27,8 @@ inline constexpr Source kTiles{SourceKind::fitted,
                                "1,380 tiles on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json)"};
 inline constexpr Source kScaled{SourceKind::derived,
                                 "the H200's fit, times this row's latency of memory over the H200's"};
+inline constexpr Source kWorkgroups{SourceKind::fitted, "bench/results/h200-workgroup-tiles.txt"};
+inline constexpr Source kPrograms{SourceKind::fitted, "bench/results/h200-workgroup-tiles.txt: products in programs"};
 inline constexpr Source kKernels{SourceKind::fitted, "bench/results/h200-full.json, h200-by-hand.txt"};
 
 /// The latency of an H200's memory in cycles, to which the fits belong.
@@ -50,24 +52,37 @@ constexpr Number gained(double value) { return {value, &kKernels}; }
 
 /// Kernels with cooperative matrices. A GELU behind a product costs nothing, and neither do the softmax statistics of
 /// 128256 columns. Behind sums of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored
-/// (h200-full.json). Workgroup-scope tiles: products of 8192 (h200-by-hand.txt), and of 1024 to 4096 with a residual or
-/// with rows that 128 does not divide, which gain a third (h200-product-forms.txt); compiling one takes 0.7 s. The pair
-/// of projections of a gated MLP at 8192 took 6584 us, and 6038 in two kernels; tiles of several sums were not among
-/// those of the fit. Sums spill beyond 232 and 240 of the H200's 255 registers.
+/// (h200-full.json). The pair of projections of a gated MLP at 8192 took 6584 us, and 6038 in two kernels; tiles of
+/// several sums were not among those of the fit. Sums spill beyond 232 and 240 of the H200's 255 registers.
 constexpr MatrixKernels matrix_kernels_of(const Stated& stated) {
   const auto of_registers = [&](double kept) {
     return Number{std::max(16.0, stated.units.registers_per_thread - kept), &kDerived};
   };
   return {.visible_epilogue = gained(0.1),
           .sum_that_hides_reductions = gained(2048),
-          .edges = gained(1.2),
-          .workgroup_scope_gain = gained(1.1),
-          .workgroup_scope_epilogue = gained(1.5),
-          .workgroup_scope_short_sum = gained(1024),
-          .workgroup_scope_multiply_adds = gained(2e9),
+          .edges = {1.12, &kPrograms},
           .projections_slowdown = gained(1.09),
           .matmul_registers = of_registers(stated.matmul_beside),
           .attention_registers = of_registers(stated.attention_beside)};
+}
+
+/// Tiles that a workgroup multiplies as one. Eight steps of one are in flight at a time, in shared memory, which holds
+/// two of them. What a workgroup by itself waits for, and the start, are of programs, where operands come from memory.
+/// Compiling one takes 0.7 s.
+constexpr WorkgroupTiles workgroup_tiles_of(const Stated& stated) {
+  const double slower = stated.latencies.memory / kFittedLatency;
+  const auto of_tiles = [](double value) { return Number{value, &kWorkgroups}; };
+  return {.resident = of_tiles(2),
+          .products = of_tiles(0.47),
+          .loads = of_tiles(3.8),
+          .waited = {900 * slower, &kScaled},
+          .results = of_tiles(0.676),
+          .start = {10000 * slower, &kScaled},
+          .last_wave = {1.14, &kPrograms},
+          .odd_steps = of_tiles(1.1),
+          .epilogue = gained(1.5),
+          .short_sum = gained(1024),
+          .multiply_adds = gained(2e9)};
 }
 
 /// Products with cooperative matrices.
@@ -106,7 +121,8 @@ constexpr CooperativeMatrices matrices_of(const Stated& stated) {
                       .round_of_loads = waited(2842),
                       .start = fitted(227),
                       .last_wave = fitted(1.252)},
-          .kernels = matrix_kernels_of(stated)};
+          .kernels = matrix_kernels_of(stated),
+          .workgroup_tiles = workgroup_tiles_of(stated)};
 }
 
 /// Of a thread: so many times what each has where as many as possible are resident.

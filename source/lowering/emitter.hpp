@@ -76,7 +76,7 @@ class Emitter {
   Result<void> emit_value(Scope& scope, ValueId id);
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
-  void find_products() { found_.contracted = contract_products(form_input()); }
+  void find_products() { found_.contracted = contract_products(form_input(), forms_); }
   [[nodiscard]] FormInput form_input() const {
     return {graph_, loops_, ranges_, options_.numerics == Numerics::strict, dialect_.native_exp};
   }

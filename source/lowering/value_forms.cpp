@@ -95,6 +95,55 @@ void multiply_by_reciprocals(const FormInput& in, ValueForms& forms) {
   });
 }
 
+namespace {
+
+/// The only value that an op computes from this one, if there is one.
+std::optional<ValueId> computed_from(const segment::Loops& loops, ValueId operand) {
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const std::vector<ValueId>& operands = loops.values[id].operands;
+    if (loops.values[id].kind == Value::Kind::compute &&
+        std::find(operands.begin(), operands.end(), operand) != operands.end())
+      return id;
+  }
+  return std::nullopt;
+}
+
+/// The product with 0.5 that is left out where 1 + erf is halved at once.
+struct Halving {
+  ValueId product = 0;
+  std::size_t other = 0;  ///< the operand that is not 0.5
+};
+
+/// Of 1 + erf, if it is a factor of such a product: multiplying by 0.5 rounds nothing, so that it may stand anywhere
+/// among the factors.
+std::optional<Halving> halving_of(const FormInput& in, const std::vector<int>& readers, ValueId factor) {
+  const auto is_product = [&](ValueId id) {
+    return in.loops.values[id].kind == Value::Kind::compute && is_half(dtype_of(in, id)) &&
+           ops::element_row(*node_of(in, id).op).role == ops::Role::mul;
+  };
+  const auto halving = [&](ValueId product) -> std::optional<Halving> {
+    const std::vector<ValueId>& operands = in.loops.values[product].operands;
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (float_number(in, operands[k]) == 0.5) return Halving{product, 1 - k};
+    }
+    return std::nullopt;
+  };
+  while (readers[factor] == 1) {
+    const auto product = computed_from(in.loops, factor);
+    if (!product || !is_product(*product)) return std::nullopt;
+    if (const auto found = halving(*product)) return found;
+    const std::vector<ValueId>& operands = in.loops.values[*product].operands;
+    const ValueId beside = operands[operands[0] == factor ? 1 : 0];
+    if (is_product(beside) && readers[beside] == 1) {
+      if (const auto found = halving(beside)) return found;
+    }
+    factor = *product;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void join_erf(const FormInput& in, ValueForms& forms) {
   constexpr double kFarthest = 0x1p60;  // a divisor whose reciprocal is no subnormal
   if (in.strict || !in.keeps_nan) return;
@@ -112,6 +161,11 @@ void join_erf(const FormInput& in, ValueForms& forms) {
       forms[id].kind = ValueForm::Kind::one_plus_erf;
       forms[id].operand = k;
       forms[erf].kind = ValueForm::Kind::same;
+      if (const auto halving = halving_of(in, readers, id)) {
+        forms[id].kind = ValueForm::Kind::half_one_plus_erf;
+        forms[halving->product].kind = ValueForm::Kind::same;
+        forms[halving->product].operand = halving->other;
+      }
       const ValueId scaled = in.loops.values[erf].operands[0];
       if (!computes(scaled, ops::Role::div)) return;
       const auto divisor = float_number(in, in.loops.values[scaled].operands[1]);
@@ -173,7 +227,7 @@ ValueForms value_forms(const FormInput& in) {
   return forms;
 }
 
-std::map<ValueId, ValueId> contract_products(const FormInput& in) {
+std::map<ValueId, ValueId> contract_products(const FormInput& in, const ValueForms& forms) {
   std::map<ValueId, ValueId> contracted;
   if (in.strict) return contracted;
   const std::vector<int> readers = count_readers(in.loops);
@@ -185,7 +239,8 @@ std::map<ValueId, ValueId> contract_products(const FormInput& in) {
     const auto is_product_of_scope = [&](ValueId operand) {
       const Value& product = in.loops.values[operand];
       return readers[operand] == 1 && product.kind == Value::Kind::compute && product.axes == sum.axes &&
-             product.level == sum.level && node_of(in, operand).op->is_product && contracted.count(operand) == 0;
+             product.level == sum.level && node_of(in, operand).op->is_product &&
+             forms[operand].kind != ValueForm::Kind::same && contracted.count(operand) == 0;
     };
     const auto product = std::find_if(sum.operands.begin(), sum.operands.end(), is_product_of_scope);
     if (product != sum.operands.end()) contracted[*product] = id;  // one product per sum

@@ -12,16 +12,17 @@ namespace vkfuse::lowering {
 
 struct ValueForm {
   enum class Kind : std::uint8_t {
-    op,            ///< the op of its node
-    same,          ///< another name for its operand
-    copy,          ///< its operand as it is
-    power,         ///< its operand times itself, `power` factors
-    product,       ///< its operand times `factor`
-    exact_float,   ///< a float from an integer that it holds
-    in_register,   ///< a cast to `dtype` that changes no number
-    one_plus_erf,  ///< 1 + the erf of its operand, in one step
-    softcap,       ///< outer * tanh of its operand (times `factor`, unless that is
-                   ///< 0), times log2(e), in one step
+    op,                 ///< the op of its node
+    same,               ///< another name for its operand
+    copy,               ///< its operand as it is
+    power,              ///< its operand times itself, `power` factors
+    product,            ///< its operand times `factor`
+    exact_float,        ///< a float from an integer that it holds
+    in_register,        ///< a cast to `dtype` that changes no number
+    one_plus_erf,       ///< 1 + the erf of its operand, in one step
+    half_one_plus_erf,  ///< half of that, in one step
+    softcap,            ///< outer * tanh of its operand (times `factor`, unless that is
+                        ///< 0), times log2(e), in one step
   };
   Kind kind = Kind::op;
   std::size_t operand = 0;
@@ -48,7 +49,8 @@ void multiply_powers(const FormInput& in, ValueForms& forms);
 /// than 1.
 void multiply_by_reciprocals(const FormInput& in, ValueForms& forms);
 /// 1 + erf(x / c) of 16-bit floats, as a GELU has it: a logistic function, which costs less and loses nothing where erf
-/// is near -1. The quotient is a product, as erf has no steps that its rounding could cross.
+/// is near -1. The quotient is a product, as erf has no steps that its rounding could cross. Half of it is one
+/// step, too, wherever among the products the 0.5 stands.
 void join_erf(const FormInput& in, ValueForms& forms);
 /// Casts of integers that change no number, and casts of floats that a store
 /// rounds anyway.
@@ -66,7 +68,7 @@ ValueForms value_forms(const FormInput& in);
 /// rounds, and not in f32, whose product may be an infinity that the sum of an
 /// unrounded product would not see (a 16-bit product is unrounded in either
 /// case).
-std::map<segment::ValueId, segment::ValueId> contract_products(const FormInput& in);
+std::map<segment::ValueId, segment::ValueId> contract_products(const FormInput& in, const ValueForms& forms);
 
 /// Whether a contraction reduces the value: it is not rounded before it is.
 bool is_reduced_product(const segment::Loops& loops, segment::ValueId id);

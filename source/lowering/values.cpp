@@ -169,6 +169,7 @@ Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& e
     case ValueForm::Kind::power: return form.power == 2 ? code("{0} * {0}", operand) : code("{0} * {0} * {0}", operand);
     case ValueForm::Kind::product: return code("{} * {}", operand, float_text(form.factor));
     case ValueForm::Kind::one_plus_erf: return code("f16_one_plus_erf({})", operand);
+    case ValueForm::Kind::half_one_plus_erf: return code("f16_half_one_plus_erf({})", operand);
     case ValueForm::Kind::softcap:
       return code("f16_capped({}, {})", form.factor == 0 ? operand : code("{} * {}", operand, float_text(form.factor)),
                   float_text(form.outer));

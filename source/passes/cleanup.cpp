@@ -38,54 +38,6 @@ Result<Rewritten> without_dead(Rewritten made) {
   return behind(made, std::move(live));
 }
 
-namespace {
-
-/// Whether other elements are side by side in the result of a permute than in its operand.
-bool turns_rows(const ir::Graph& graph, const ir::Node& permute) {
-  const std::vector<int> before = long_axes(graph.node(permute.operands[0]).type.shape);
-  const std::vector<int> after = long_axes(permute.type.shape);
-  return !after.empty() &&
-         std::get<ir::AxesPayload>(permute.payload).axes[static_cast<std::size_t>(after.back())] != before.back();
-}
-
-/// What windows are read through and reads a permute that turns what they are of; nothing where none does.
-std::optional<ir::NodeId> reader_of_turned(const ir::Graph& graph, ir::NodeId windows) {
-  for (ir::NodeId id = windows;; id = graph.node(id).operands[0]) {
-    const ir::Node& node = graph.node(id);
-    if (node.op->cls != ops::OpClass::view || node.op->role == ops::Role::concat) return std::nullopt;
-    const ir::Node& before = graph.node(node.operands[0]);
-    if (before.op->role == ops::Role::permute && turns_rows(graph, before)) return id;
-  }
-}
-
-}  // namespace
-
-Result<ir::Graph> copy_turned_images(const ir::Graph& graph) {
-  std::set<ir::NodeId> readers;
-  for (ir::NodeId id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->role != ops::Role::unfold) continue;
-    if (const auto reader = reader_of_turned(graph, id)) readers.insert(*reader);
-  }
-  Rewriter rewriter(graph);
-  std::map<ir::NodeId, ir::NodeId> copies;  // of permutes, whose other readers go on reading them
-  for (ir::NodeId id = 0; id < graph.size(); ++id) {
-    if (readers.count(id) == 0) {
-      VKF_CHECK_OK(rewriter.keep(id));
-      continue;
-    }
-    const ir::NodeId image = graph.node(id).operands[0];
-    if (copies.count(image) == 0) {
-      VKF_TRY(copy, rewriter.op("copy", {rewriter.at(image)}));
-      copies[image] = copy;
-    }
-    std::vector<ir::NodeId> operands = rewriter.mapped(id);
-    operands[0] = copies.at(image);
-    VKF_TRY(made, ir::append_copy(rewriter.graph(), graph.node(id), std::move(operands)));
-    rewriter.alias(id, made);
-  }
-  return rewriter.finish();
-}
-
 Result<ir::Graph> store_operands(const ir::Graph& graph) {
   Rewriter rewriter(graph);
   std::map<ir::NodeId, ir::NodeId> copies;

@@ -67,6 +67,14 @@ Result<ir::Graph> store_operands(const ir::Graph& graph);
 /// kernel may store it, as views are not stored, where windows would gather elements that are apart.
 Result<ir::Graph> copy_turned_images(const ir::Graph& graph);
 
+/// Results of a contraction that a permute takes to the order in which another one reads rows, as tokens of which each
+/// has all heads, are a copy: they may be stored in that order. Without it rows are apart in memory, and tiles that go
+/// over the end of a run of them have no single stride.
+Result<ir::Graph> copy_parted_rows(const ir::Graph& graph);
+
+/// Both.
+Result<ir::Graph> copy_views(const ir::Graph& graph);
+
 /// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than
 /// kernels choose between (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a
 /// broadcast. Nothing where there is none. Not of run_pipeline(), which knows no device.

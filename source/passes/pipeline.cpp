@@ -44,9 +44,9 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
       {"pack_factors",
        [](const ir::Graph& one) { return pack_factors(one); }},  // before merging: equal factors become one again
       {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},
-      {"copy_turned_images", copy_turned_images},  // after merging: equal permutes have one copy
-      {"store_operands", store_operands},          // after the last pass that drops copies
-      {"separate_outputs", separate_outputs},      // last: the views must not be merged away
+      {"copy_views", copy_views},              // after merging: equal permutes have one copy
+      {"store_operands", store_operands},      // after the last pass that drops copies
+      {"separate_outputs", separate_outputs},  // last: the views must not be merged away
   };
   ir::Graph current = graph;
   for (const Step& step : steps) {

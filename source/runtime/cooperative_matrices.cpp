@@ -69,23 +69,29 @@ Result<std::string> CooperativeMatrices::describe() {
   return text;
 }
 
-Result<bool> CooperativeMatrices::workgroup_tiles(DType dtype) {
+Result<std::vector<WorkgroupTile>> CooperativeMatrices::workgroup_tiles(DType dtype) {
   const Target& base = opened_.base_target();
-  if (!base.caps.matrix2.workgroup_tiles() || base.caps.subgroup.size != 32 || base.type == DeviceType::cpu)
-    return false;
+  if (!base.caps.matrix2.may_multiply_tiles() || base.caps.subgroup.size != 32 || base.type == DeviceType::cpu)
+    return std::vector<WorkgroupTile>();
   return workgroup_tiles_[static_cast<std::size_t>(dtype)].get([&] { return find_workgroup_tiles(dtype); });
 }
 
-Result<bool> CooperativeMatrices::find_workgroup_tiles(DType dtype) {
+Result<std::vector<WorkgroupTile>> CooperativeMatrices::find_workgroup_tiles(DType dtype) {
+  std::vector<WorkgroupTile> passed;
   VKF_TRY(shapes, tested());
   const bool offered = std::any_of(shapes.begin(), shapes.end(),
                                    [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
-  if (!offered) return false;
-  VKF_TRY(wrong, self_test_workgroup_tiles(opened_, dtype));
-  if (!wrong.empty())
-    opened_.log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}",
-                                               name_of(dtype), opened_.base_target().name, wrong));
-  return wrong.empty();
+  if (!offered) return passed;
+  for (const WorkgroupTile& tile : kWorkgroupTiles) {
+    VKF_TRY(wrong, self_test_workgroup_tile(opened_, dtype, tile));
+    if (wrong.empty()) {
+      passed.push_back(tile);
+      continue;
+    }
+    opened_.log(LogLevel::warning, fmt::format("Tiles of {} x {} {} are not multiplied by workgroups on '{}': {}",
+                                               tile.m, tile.n, name_of(dtype), opened_.base_target().name, wrong));
+  }
+  return passed;
 }
 
 Result<std::optional<MatrixShape>> CooperativeMatrices::sub_byte() {
@@ -103,11 +109,14 @@ Result<std::optional<MatrixShape>> CooperativeMatrices::find_sub_byte() {
   return std::optional<MatrixShape>();
 }
 
-Result<bool> CooperativeMatrices::multiplies_tiles(std::span<const DType> dtypes) {
-  bool all = true;
+Result<std::vector<WorkgroupTile>> CooperativeMatrices::tiles_of(std::span<const DType> dtypes) {
+  std::vector<WorkgroupTile> all;
+  if (dtypes.empty()) return all;
+  all.assign(std::begin(kWorkgroupTiles), std::end(kWorkgroupTiles));
   for (const DType dtype : dtypes) {
     VKF_TRY(passed, workgroup_tiles(dtype));
-    all = all && passed;
+    std::erase_if(
+        all, [&](const WorkgroupTile& tile) { return std::find(passed.begin(), passed.end(), tile) == passed.end(); });
   }
   return all;
 }

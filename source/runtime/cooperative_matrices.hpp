@@ -23,8 +23,8 @@ class CooperativeMatrices {
   Result<std::vector<MatrixShape>> tested();
   /// The product for weights of four bits, whose test has shown that bits of any kind pass through its fragments.
   Result<std::optional<MatrixShape>> sub_byte();
-  /// Whether workgroups multiply tiles of all these dtypes, as tests have shown.
-  Result<bool> multiplies_tiles(std::span<const DType> dtypes);
+  /// What workgroups multiply as one, of all these dtypes, as tests have shown.
+  Result<std::vector<WorkgroupTile>> tiles_of(std::span<const DType> dtypes);
 
   /// Why products of a kind are not used; empty if they are.
   Result<std::string> missing(const MatrixKind& kind);
@@ -37,15 +37,15 @@ class CooperativeMatrices {
   using Missing = std::array<std::string, std::size(kMatrixKinds)>;
   Result<Missing> missing();
   Result<std::string> find_missing(const MatrixKind& kind);
-  Result<bool> workgroup_tiles(DType dtype);
-  Result<bool> find_workgroup_tiles(DType dtype);
+  Result<std::vector<WorkgroupTile>> workgroup_tiles(DType dtype);
+  Result<std::vector<WorkgroupTile>> find_workgroup_tiles(DType dtype);
   Result<std::optional<MatrixShape>> find_sub_byte();
 
   OpenDevice& opened_;
   DeviceCosts& costs_;
   FirstDemand<Missing> missing_;
   FirstDemand<std::optional<MatrixShape>> sub_byte_;
-  std::array<FirstDemand<bool>, kDTypeCount> workgroup_tiles_;
+  std::array<FirstDemand<std::vector<WorkgroupTile>>, kDTypeCount> workgroup_tiles_;
 };
 
 }  // namespace vkfuse::runtime

@@ -83,16 +83,14 @@ std::array<bool, kFeatureTierCount> offered_tiers(const Caps& caps) {
 Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope,
                                     bool sub_byte) {
   Target target = opened_.base_target();
-  bool& multiplies_workgroup_tiles = target.caps.matrix2.workgroup_scope;
-  multiplies_workgroup_tiles = multiplies_workgroup_tiles && !workgroup_scope.empty();
   for (const FeatureTier tier : requested) {
     VKF_TRY(reason, missing(tier));
     target.tiers[static_cast<std::size_t>(tier)] = reason.empty();
     if (!reason.empty()) continue;
     if (tier == FeatureTier::cooperative_matrix) VKF_CHECK_OK(add_matrices(target.caps, sub_byte));
     if (tier == FeatureTier::cooperative_matrix2) {
-      VKF_TRY(passed, matrices_.multiplies_tiles(workgroup_scope));
-      multiplies_workgroup_tiles = multiplies_workgroup_tiles && passed;
+      VKF_TRY(tiles, matrices_.tiles_of(workgroup_scope));
+      target.caps.matrix2.tiles = tiles;
     }
   }
   VKF_TRY(keeps_nan, exp_of_nan());

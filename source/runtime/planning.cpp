@@ -59,7 +59,7 @@ bool has_sub_byte(const ir::Graph& graph) {
 /// a compilation): where there is a workgroup-scope product of known sizes that is large enough, or any is wanted
 /// (`forced`).
 std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, const DeviceModel& model, bool forced) {
-  const double fewest_multiply_adds = model.matrices.kernels.workgroup_scope_multiply_adds;
+  const double fewest_multiply_adds = model.matrices.workgroup_tiles.multiply_adds;
   const auto is_large = [&](const ir::Node& node) {
     const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
     if (dot == nullptr) return false;
@@ -72,9 +72,10 @@ std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, const Devic
     for (const Dim& dim : b) n *= static_cast<double>(dim.size());
     m /= shared * k;
     n /= shared * k;
-    const schedule::TileShape& tile = schedule::kWorkgroupTile;
     // A symbol has size 0, and what is divided by it is no number.
-    return m >= tile.m && n >= tile.n && (forced || shared * m * n * k >= fewest_multiply_adds);
+    const auto fits = [&](const WorkgroupTile& tile) { return m >= tile.m && n >= tile.n; };
+    return std::any_of(std::begin(kWorkgroupTiles), std::end(kWorkgroupTiles), fits) &&
+           (forced || shared * m * n * k >= fewest_multiply_adds);
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
   std::vector<DType> all;

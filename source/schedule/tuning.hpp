@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/target.hpp"
+
 namespace vkfuse::schedule {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
@@ -20,8 +22,8 @@ struct TileShape {
   [[nodiscard]] int workgroup() const { return owners() * threads; }
 };
 
-/// What a workgroup multiplies as one (cooperative_matrix2).
-inline constexpr TileShape kWorkgroupTile = {128, 128, 64, 64, 64, 32};
+/// What four subgroups of 32 multiply as one (cooperative_matrix2); the device shares it out.
+constexpr TileShape shape_of(const WorkgroupTile& tile) { return {tile.m, tile.n, tile.k, tile.m / 2, tile.n / 2, 32}; }
 
 /// Attention: how large the tile of a workgroup is, with threads or, where `subgroups` are stated, with cooperative
 /// matrices; with `lanes`, whose subgroups have that many at a position of k.
@@ -67,11 +69,13 @@ struct Tuning {
   std::optional<AttentionShape> attention;  ///< where the device and the operands allow it
   std::optional<ElementAccess> elements;    ///< attention with cooperative matrices, where the device allows it
   std::optional<bool> lazy_rescaling;       ///< the same, where results allow it
-  std::optional<bool> cooperative_matrix;   ///< matrix: T4 wherever the operands allow it, or nowhere
-  std::optional<bool> integer_dot;          ///< matrix: T3 wherever the operands allow it, or nowhere
-  bool f16_accumulation = false;            ///< matrix: f16 sums of f16 products, where T4 offers them
-  std::optional<StencilShape> stencil;      ///< where reductions are over windows of which blocks of that shape fit
-  std::optional<bool> tiled;                ///< the tiled template wherever a load can be transposed, or nowhere
+  /// matrix, with `tile`: the workgroup multiplies it as one, or its subgroups do
+  std::optional<bool> workgroup_tile;
+  std::optional<bool> cooperative_matrix;  ///< matrix: T4 wherever the operands allow it, or nowhere
+  std::optional<bool> integer_dot;         ///< matrix: T3 wherever the operands allow it, or nowhere
+  bool f16_accumulation = false;           ///< matrix: f16 sums of f16 products, where T4 offers them
+  std::optional<StencilShape> stencil;     ///< where reductions are over windows of which blocks of that shape fit
+  std::optional<bool> tiled;               ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
 /// A tuning in words: equal texts are equal tunings.

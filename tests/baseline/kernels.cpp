@@ -69,6 +69,8 @@ Target target_of(const vulkan::DeviceInfo& info) {
     const auto shape = matrix_of(info.caps, kind.operands, kind.sums);
     if (shape && (kind.operands != DType::bf16 || info.caps.matrix.bf16)) target.caps.matrix.shapes.push_back(*shape);
   }
+  if (info.caps.matrix2.may_multiply_tiles())
+    target.caps.matrix2.tiles.assign(std::begin(kWorkgroupTiles), std::end(kWorkgroupTiles));
   return target;
 }
 

@@ -38,6 +38,15 @@ std::vector<Form> forms_of(DType dtype) {
   forms.push_back(
       {"rows of the result", {matmul(w("a", 40, 48), x.transpose()), matmul(w("b", 9, 48), x.transpose())}});
   forms.push_back({"batches", {matmul(batch, w("a", 24, 32)), matmul(batch, w("b", 24, 16)) * 0.5}});
+  forms.push_back({"biases, and none",
+                   {matmul(x, w("a", 48, 40)) + input("ba", dtype, {40}), matmul(x, w("b", 48, 24)),
+                    relu(input("bc", dtype, {1, 8}) + matmul(x, w("c", 48, 8)))}});
+  forms.push_back({"biases of batches",
+                   {matmul(batch, w("a", 24, 32)) + input("ba", dtype, {1, 1, 32}),
+                    (matmul(batch, w("b", 24, 16)) + input("bb", dtype, {16})) * 0.5}});
+  forms.push_back({"biases of rows of the result",
+                   {matmul(w("a", 40, 48), x.transpose()) + input("ba", dtype, {40, 1}),
+                    matmul(w("b", 9, 48), x.transpose()) + input("bb", dtype, {9, 1})}});
   forms.push_back({"dequantised weights",
                    {matmul(x, input("qa", DType::i8, {48, 32}).cast(dtype) * 0.02),
                     matmul(x, input("qb", DType::i8, {48, 64}).cast(dtype) * 0.03)}});

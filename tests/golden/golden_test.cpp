@@ -178,8 +178,8 @@ class Goldens : public testing::TestWithParam<Golden> {
   static schedule::Tuning tuning() {
     schedule::Tuning tuning;
     if (std::string_view(GetParam().device) == "whole") {
-      tuning.matmul = tuning.cooperative_matrix = true;
-      tuning.tile = schedule::kWorkgroupTile;
+      tuning.matmul = tuning.cooperative_matrix = tuning.workgroup_tile = true;
+      tuning.tile = schedule::shape_of(kWorkgroupTiles[0]);
     }
     return tuning;
   }

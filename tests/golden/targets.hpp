@@ -71,6 +71,7 @@ inline Target discrete_gpu_with_whole_tiles() {
   Target target = discrete_gpu_with_matrices();
   target.caps.float_controls.keep_nan_f32 = target.caps.float_controls.exp_of_nan = true;
   target.caps.matrix2.tensor_addressing = target.caps.matrix2.workgroup_scope = target.caps.matrix2.flexible = true;
+  target.caps.matrix2.tiles.assign(std::begin(kWorkgroupTiles), std::end(kWorkgroupTiles));
   return target;
 }
 

@@ -20,6 +20,7 @@ void main() {
   y.w[i] = floatBitsToUint(exp(value));
   y.w[64u + i] = floatBitsToUint(exp2(value));
   y.w[128u + i] = floatBitsToUint(inversesqrt(1.0 + exp2(value)));
+  y.w[192u + i] = floatBitsToUint(1.0 / (1.0 + exp2(value)));
 }
 )";
 constexpr std::uint32_t kExponentialThreads = 64;
@@ -44,13 +45,13 @@ Result<std::string> test_exponentials(OpenDevice& opened) {
   const std::vector<std::uint32_t> input = special_values();
   const KnownAnswer test{.kernel = {kExponentials, "self-test of exponentials", kExponentialThreads},
                          .input = input,
-                         .output_words = 3 * kExponentialThreads};
+                         .output_words = 4 * kExponentialThreads};
   return check_known_answer(opened, test, [&](const std::vector<std::uint32_t>& got) -> std::string {
     for (std::uint32_t i = 0; i < kExponentialThreads; ++i) {
       const float value = std::bit_cast<float>(input[i]);
       const float power = std::isnan(value) ? NAN : value == 0 ? 1.0F : value > 0 ? INFINITY : 0.0F;
-      const float expected[] = {power, power, 1.0F / std::sqrt(1.0F + power)};
-      for (std::uint32_t k = 0; k < 3; ++k) {
+      const float expected[] = {power, power, 1.0F / std::sqrt(1.0F + power), 1.0F / (1.0F + power)};
+      for (std::uint32_t k = 0; k < std::size(expected); ++k) {
         if (!is_right(value, std::bit_cast<float>(got[k * kExponentialThreads + i]), expected[k])) return "wrong";
       }
     }

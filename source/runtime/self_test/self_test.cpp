@@ -48,8 +48,8 @@ Result<std::string> self_test_sub_byte(OpenDevice& opened, const MatrixShape& sh
   return found(test_sub_byte(opened, shape));
 }
 
-Result<std::string> self_test_workgroup_tiles(OpenDevice& opened, DType dtype) {
-  return found(test_workgroup_tiles(opened, dtype));
+Result<std::string> self_test_workgroup_tile(OpenDevice& opened, DType dtype, const WorkgroupTile& tile) {
+  return found(test_workgroup_tile(opened, dtype, tile));
 }
 
 Result<bool> test_exp_of_nan(OpenDevice& opened) {

@@ -12,8 +12,8 @@ namespace vkfuse::runtime {
 Result<std::string> self_test(OpenDevice& opened, FeatureTier tier);
 /// The same of one product of T4.
 Result<std::string> self_test_matrices(OpenDevice& opened, const MatrixShape& shape);
-/// The same of tiles of `dtype` that a workgroup multiplies as one.
-Result<std::string> self_test_workgroup_tiles(OpenDevice& opened, DType dtype);
+/// The same of a tile of `dtype` that a workgroup multiplies as one.
+Result<std::string> self_test_workgroup_tile(OpenDevice& opened, DType dtype, const WorkgroupTile& tile);
 /// The same of fragments of bits that become weights of four bits (MatrixCaps::sub_byte).
 Result<std::string> self_test_sub_byte(OpenDevice& opened, const MatrixShape& shape);
 

@@ -28,7 +28,7 @@ Result<std::string> test_matrix_functions(OpenDevice& opened);
 
 /// T5: a tile that the workgroup multiplies as one and brings from memory by layouts, as it lies there and transposed,
 /// with a function of elements. Results leave as f16, rounded to nearest even; of bf16 operands as f32.
-Result<std::string> test_workgroup_tiles(OpenDevice& opened, DType dtype);
+Result<std::string> test_workgroup_tile(OpenDevice& opened, DType dtype, const WorkgroupTile& tile);
 
 /// What exponentials and inverse roots make of NaN, infinities and zeros.
 Result<std::string> test_exponentials(OpenDevice& opened);

@@ -371,17 +371,21 @@ class TileSearch {
       if (size_of(mma.a) == 1) shape.k *= 2;
       if (problem_.tuning.tile) shape = *problem_.tuning.tile;
       shape.threads = static_cast<int>(problem_.target.caps.subgroup.size);
-      try_shape(shape);
-      if (problem_.tuning.tile) return try_workgroup_scope(mma, shape);
+      if (!problem_.tuning.workgroup_tile.value_or(false)) try_shape(shape);
+      if (!problem_.tuning.workgroup_tile.value_or(true)) return;
+      if (problem_.tuning.tile) return try_workgroup_scope_of(mma, shape);
     }
-    if (problem_.target.caps.subgroup.size == 32) try_workgroup_scope(mma, kWorkgroupTile);
+    for (const WorkgroupTile& tile : problem_.target.caps.matrix2.tiles) try_workgroup_scope(mma, shape_of(tile));
   }
 
-  /// Of ten shapes that were tried on an H200, the fastest alone.
+  /// Where a workgroup multiplies tiles of this size as one.
+  void try_workgroup_scope_of(const MatrixShape& mma, const TileShape& shape) {
+    const std::vector<WorkgroupTile>& tiles = problem_.target.caps.matrix2.tiles;
+    const auto known = std::find(tiles.begin(), tiles.end(), WorkgroupTile{shape.m, shape.n, shape.k});
+    if (known != tiles.end()) try_workgroup_scope(mma, shape_of(*known));
+  }
+
   void try_workgroup_scope(const MatrixShape& mma, const TileShape& shape) {
-    if (shape.threads != kWorkgroupTile.threads || shape.m != kWorkgroupTile.m || shape.n != kWorkgroupTile.n ||
-        shape.k != kWorkgroupTile.k)
-      return;
     MatmulParams of_workgroup = tile_;
     of_workgroup.products = WorkgroupMatrixProducts{{mma}};
     for (int splits = 1; splits <= kMostOfWorkgroupTile; ++splits) {

@@ -172,15 +172,23 @@ class StepModel {
 /// Workgroups that a compute unit has at the same time.
 double resident_workgroups(const ComputeUnits& unit, const Schedule& schedule, int own_registers) {
   const double threads = schedule.workgroup;
-  // Of workgroup-scope tiles the device knows more than we do.
-  const double registers =
-      std::min<double>(unit.registers_per_thread,
-                       schedule.as<MatmulParams>().workgroup_scope() ? schedule.cost.registers : own_registers);
+  const double registers = std::min<double>(unit.registers_per_thread, own_registers);
   const double fit =
       std::min({std::floor(unit.registers / (registers * threads)), std::floor(unit.threads / threads),
                 std::floor(static_cast<double>(unit.shared_memory) /
                            (static_cast<double>(schedule.shared_bytes) + unit.workgroup_shared_memory))});
   return std::max(1.0, fit);
+}
+
+/// What is loaded for a result and differs along m and n.
+std::vector<ValueId> loaded_beside(const Loops& loops, const MatmulParams& tile) {
+  const segment::AxisSet of_m = set_of(tile.m), of_n = set_of(tile.n);
+  std::vector<ValueId> loads = backward_slice_of_results(loops);
+  std::erase_if(loads, [&](ValueId id) {
+    const Value& value = loops.values[id];
+    return value.kind != Value::Kind::load || (value.axes & of_m) == 0 || (value.axes & of_n) == 0;
+  });
+  return loads;
 }
 
 /// What a workgroup's results take of a compute unit, in cycles.
@@ -193,26 +201,17 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
   const ComputeUnits& unit = model.units;
   const MatrixResults& fit = model.matrices.results;
   const TileShape& shape = tile.shape;
-  const std::vector<ValueId> results = backward_slice_of_results(loops);
-  // What all rows or all columns share is near.
-  const segment::AxisSet of_m = set_of(tile.m), of_n = set_of(tile.n);
-  const auto is_loaded = [&](ValueId id) {
-    return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 &&
-           (loops.values[id].axes & of_n) != 0;
-  };
-  const auto loads = static_cast<double>(std::count_if(results.begin(), results.end(), is_loaded));
+  const int loads = loads_of_result(loops, tile);
   const double elements = static_cast<double>(shape.m) * shape.n;
-  double stored = 0;
-  for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
-  for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
   ResultsTime time;
   time.instructions = fit.instructions * elements / shape.threads / unit.subgroup_instructions +
-                      elements * cost_of(graph, loops, results) * hidden / unit.multiply_adds;
+                      elements * cost_of(graph, loops, backward_slice_of_results(loops)) * hidden / unit.multiply_adds;
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
-  const bool many = loads > 0 && !tile.workgroup_scope() && shape.thread_m * shape.thread_n > kMany * shape.threads;
-  time.moved = fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * stored / unit.memory_bytes;
+  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
+  time.moved =
+      fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * bytes_of_result(graph, loops, tile) / unit.memory_bytes;
   const double subtiles = tile.cooperative()->subtile == 0 ? 1
                                                            : shape.thread_m / static_cast<double>(tile.mma()->m) *
                                                                  shape.thread_n / tile.cooperative()->subtile;
@@ -221,6 +220,17 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
 }
 
 }  // namespace
+
+int loads_of_result(const Loops& loops, const MatmulParams& tile) {
+  return static_cast<int>(loaded_beside(loops, tile).size());
+}
+
+double bytes_of_result(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile) {
+  double bytes = 0;
+  for (const segment::Store& store : loops.stores) bytes += size_of(graph.node(store.node).type.dtype);
+  for (ValueId id : loaded_beside(loops, tile)) bytes += size_of(graph.node(loops.values[id].node).type.dtype);
+  return bytes;
+}
 
 CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const DeviceModel& model,
                                               const Schedule& schedule, double hidden) {
@@ -231,11 +241,7 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loop
   CooperativeMatrixCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
   const double resident = resident_workgroups(unit, schedule, cost.registers);
-  // What a workgroup's tile has left of a sum is a step with clamped layouts, which takes as long as three.
-  constexpr double kClampedStep = 2;
-  const std::int64_t k = count_along(loops, tile.k);
-  const double steps = static_cast<double>(ceil_div(ceil_div(k, tile.shape.k), schedule.splits)) +
-                       (tile.workgroup_scope() && k % tile.shape.k != 0 ? kClampedStep : 0.0);
+  const auto steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), tile.shape.k), schedule.splits));
   const ResultsTime results = time_of_results(graph, loops, model, tile, hidden);
   const auto wave = [&](double groups) {  // on one compute unit at the same time
     const double step_cycles =

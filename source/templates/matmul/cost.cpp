@@ -197,14 +197,9 @@ class MatmulModel {
   /// Joining partial sums costs what four launches do: at 1024 x 1024 x 1024 on an H200, split-K took 22 us and unsplit
   /// sums 18.
   [[nodiscard]] int launches() const { return schedule_.splits > 1 ? 5 : 1; }
+
   [[nodiscard]] double slowdown_of_projections() const {
     return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1.0;
-  }
-
-  /// Sums whose steps are not eight at a time lose what the device's own sharing gains.
-  [[nodiscard]] double gain_of_workgroup() const {
-    const std::int64_t steps = count_along(loops_, tile_.k) / tile_.shape.k;
-    return steps % kStepsOfWorkgroupTiles == 0 ? double{model_.matrices.kernels.workgroup_scope_gain} : 1.0;
   }
   [[nodiscard]] bool has_edges() const {
     return count_along(loops_, tile_.m) % tile_.shape.m != 0 || count_along(loops_, tile_.n) % tile_.shape.n != 0;
@@ -212,27 +207,33 @@ class MatmulModel {
   /// A function of elements is written out for all that a thread has, and the workgroups of a compute unit come to it
   /// at the same time.
   [[nodiscard]] double visible_at_workgroup_scope() const {
-    const MatrixKernels& kernels = model_.matrices.kernels;
-    return kernels.workgroup_scope_epilogue * std::min(1.0, kernels.workgroup_scope_short_sum / k_);
+    const WorkgroupTiles& fit = model_.matrices.workgroup_tiles;
+    return fit.epilogue * std::min(1.0, fit.short_sum / k_);
   }
 
   double cooperative_us() {
-    const MatrixKernels& kernels = model_.matrices.kernels;
-    // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
-    const double hidden = tile_.workgroup_scope() && schedule_.splits == 1 ? visible_at_workgroup_scope()
-                          : tile_.epilogues.empty()
-                              ? kernels.visible_epilogue
-                              : std::max<double>(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
-    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, hidden);
-    if (!tile_.workgroup_scope()) cost_.registers = cost.registers;
-    const double cycles = cost.cycles * slowdown_of_projections() *
-                          (tile_.workgroup_scope() ? 1.0 / gain_of_workgroup()
-                           : has_edges()           ? kernels.edges
-                                                   : 1.0);
+    const double cycles = tile_.workgroup_scope() ? workgroup_tile_cycles_of() : cooperative_matrix_cycles();
     const auto moved = static_cast<double>(cost_.bytes_read + cost_.bytes_written) + strided_traffic();
     return modelled_us(costs_of(target_), launches(), moved + partial_traffic(),
                        cycles * model_.units.count * model_.units.multiply_adds,
                        static_cast<std::int64_t>(partial_bytes() / 8));
+  }
+
+  double workgroup_tile_cycles_of() {
+    const double visible =
+        schedule_.splits == 1 ? visible_at_workgroup_scope() : double{model_.matrices.kernels.visible_epilogue};
+    return workgroup_tile_cycles(graph_, loops_, model_, schedule_, visible);
+  }
+
+  double cooperative_matrix_cycles() {
+    const MatrixKernels& kernels = model_.matrices.kernels;
+    // Epilogue reductions wait for each other, and only long sums keep the compute units busy meanwhile.
+    const double visible = tile_.epilogues.empty()
+                               ? double{kernels.visible_epilogue}
+                               : std::max<double>(kernels.visible_epilogue, 1 - k_ / kernels.sum_that_hides_reductions);
+    const CooperativeMatrixCost cost = cooperative_matrix_cost(graph_, loops_, model_, schedule_, visible);
+    cost_.registers = cost.registers;
+    return cost.cycles * slowdown_of_projections() * (has_edges() ? double{kernels.edges} : 1.0);
   }
 
   /// Threads that all compute the whole time; fewer tiles than compute units leave some without work, and few registers

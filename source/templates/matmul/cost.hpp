@@ -18,6 +18,16 @@ struct CooperativeMatrixCost {
 CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segment::Loops& loops,
                                               const DeviceModel& model, const Schedule& schedule, double hidden);
 
+/// The same of tiles that workgroups multiply as one, in cycles of all compute units (workgroup_tile_cost.cpp).
+double workgroup_tile_cycles(const ir::Graph& graph, const segment::Loops& loops, const DeviceModel& model,
+                             const Schedule& schedule, double hidden);
+
+/// Bytes that a result moves: what is stored, and what is loaded for it alone. What all rows or all columns share is
+/// near.
+double bytes_of_result(const ir::Graph& graph, const segment::Loops& loops, const MatmulParams& tile);
+/// How many loads those are.
+int loads_of_result(const segment::Loops& loops, const MatmulParams& tile);
+
 /// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
 void model_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);
 

@@ -23,8 +23,7 @@ DType dtype_of(const ir::Graph& graph, ir::NodeId node) { return graph.node(node
 
 bool offers_workgroup_scope(const Target& target, const MatmulParams& tile) {
   return tile.mma() != nullptr && is_float(tile.mma()->a) && tile.mma()->c == DType::f32 &&
-         target.has(FeatureTier::cooperative_matrix2) && target.caps.matrix2.workgroup_tiles() &&
-         target.type != DeviceType::cpu;
+         target.has(FeatureTier::cooperative_matrix2) && !target.caps.matrix2.tiles.empty();
 }
 
 /// One sum, one result, and nothing reduced beside it.
@@ -117,7 +116,7 @@ std::optional<WorkgroupMatrixProducts> workgroup_products(const ir::Graph& graph
                                                           const Target& target, const MatmulParams& tile, bool forced) {
   if (!offers_workgroup_scope(target, tile) || !is_single_contraction(loops, tile) || !has_whole_tile(loops, tile))
     return std::nullopt;
-  if (!forced && multiply_adds_of(loops, tile) < device_model(target).matrices.kernels.workgroup_scope_multiply_adds)
+  if (!forced && multiply_adds_of(loops, tile) < device_model(target).matrices.workgroup_tiles.multiply_adds)
     return std::nullopt;
   const auto reads = [&](const TileOperand& one) { return reads_rows(graph, loops, tile, one); };
   if (!std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(), reads) || !stores_rows(graph, loops, tile))

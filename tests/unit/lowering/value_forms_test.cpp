@@ -105,19 +105,43 @@ std::vector<float> numbers_of(std::string_view function) {
   return numbers;
 }
 
-TEST(ValueForms, TheStepForOnePlusErfIsWithinItsBound) {
-  const std::vector<float> n = numbers_of("float f16_one_plus_erf(float x) {");
-  ASSERT_EQ(n.size(), 8U) << "the farthest square, five coefficients, 1 and 2";
+/// The ways in which exporters write a GELU: 0.5 before, between and after the other factors.
+TEST(ValueForms, HalfOfOnePlusErfIsOneStep) {
+  const auto gelu = [](const std::vector<std::string>& products) {
+    std::string text = "%0 = input \"x\" : f16[64]\n%1 = constant {1} : f16[]\n%2 = constant {0.5} : f16[]\n";
+    for (const std::string line : {"%3 = erf %0", "%4 = add %3 %1"}) text += line + " : f16[64]\n";
+    for (const std::string& line : products) text += line + " : f16[64]\n";
+    return Kernel(text + "output \"y\" = %6\n");
+  };
+  struct Spelling {
+    std::vector<std::string> products;
+    ir::NodeId halving;
+    std::size_t other;
+  };
+  for (const Spelling& one :
+       {Spelling{{"%5 = mul %4 %2", "%6 = mul %0 %5"}, 5, 0}, Spelling{{"%5 = mul %2 %4", "%6 = mul %5 %0"}, 5, 1},
+        Spelling{{"%5 = mul %0 %4", "%6 = mul %5 %2"}, 6, 0}, Spelling{{"%5 = mul %0 %2", "%6 = mul %5 %4"}, 5, 0}}) {
+    const Kernel kernel = gelu(one.products);
+    EXPECT_EQ(kernel.form(4).kind, Kind::half_one_plus_erf) << one.products[0];
+    EXPECT_EQ(kernel.form(one.halving).kind, Kind::same) << one.products[0];
+    EXPECT_EQ(kernel.form(one.halving).operand, one.other) << one.products[0];
+  }
+  EXPECT_EQ(gelu({"%5 = mul %4 %2", "%6 = add %4 %5"}).form(4).kind, Kind::one_plus_erf) << "read by others, too";
+  EXPECT_EQ(gelu({"%5 = add %4 %0", "%6 = mul %5 %2"}).form(4).kind, Kind::one_plus_erf) << "half of a sum";
+}
+
+TEST(ValueForms, TheStepForHalfOfOnePlusErfIsWithinItsBound) {
+  const std::vector<float> n = numbers_of("float f16_half_one_plus_erf(float x) {");
+  ASSERT_EQ(n.size(), 8U) << "the farthest square, five coefficients, and 1 twice";
   const auto step = [&](float x) {
     const float z = std::fmin(x * x, n[0]);
     float p = std::fma(n[1], z, n[2]);
     for (std::size_t i = 3; i < 6; ++i) p = std::fma(p, z, n[i]);
-    const float root = 1 / std::sqrt(n[6] + std::exp2(-x * p));
-    return n[7] * root * root;
+    return n[6] / (n[7] + std::exp2(-x * p));
   };
   for (float x = -8; x <= 8; x += 0x1p-10F)
-    ASSERT_NEAR(step(x), 1 + std::erf(static_cast<double>(x)), 0x1p-18) << "of " << x;
-  EXPECT_EQ(step(INFINITY), 2);
+    ASSERT_NEAR(step(x), (1 + std::erf(static_cast<double>(x))) / 2, 0x1p-19) << "of " << x;
+  EXPECT_EQ(step(INFINITY), 1);
   EXPECT_EQ(step(-INFINITY), 0);
   EXPECT_TRUE(std::isnan(step(NAN)));
 }
@@ -203,7 +227,7 @@ TEST(ValueForms, AProductThatOneSumReadsIsPartOfIt) {
   const auto contracted = [](const std::string& type, bool strict) {
     const Kernel kernel("%0 = input \"x\" : " + type + "[64]\n%1 = mul %0 %0 : " + type +
                         "[64]\n%2 = add %1 %0 : " + type + "[64]\noutput \"y\" = %2\n");
-    const auto found = contract_products(kernel.input(strict));
+    const auto found = contract_products(kernel.input(strict), value_forms(kernel.input(strict)));
     return found.size() == 1 && found.begin()->first == kernel.value(1) && found.begin()->second == kernel.value(2);
   };
   EXPECT_TRUE(contracted("f16", false));

@@ -218,6 +218,39 @@ TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
       "  output \"y\" = %3\n  output \"z\" = %4\n");
 }
 
+/// Heads between tokens: results of attention, as the product that follows reads them.
+TEST(Passes, RowsThatAPermutePartsAreACopy) {
+  const auto heads = [](const std::string& sizes, const std::string& axes, const std::string& after_it) {
+    return "  %0 = input \"w\" : f32[" + sizes + ", 5]\n  %1 = input \"v\" : f32[" + sizes +
+           ", 8]\n  %2 = dot batch_a=[0, 1] batch_b=[0, 1] contract_a=[2] contract_b=[2] %0 %1 : f32[2, 3, 5, 8]\n  %3 "
+           "= "
+           "permute axes=[" +
+           axes + "] %2 : " + after_it;
+  };
+  const auto copies = [](const std::string& body) {
+    const std::string made = after(passes::copy_parted_rows, body);
+    return made.find(" = copy ") != std::string::npos;
+  };
+  const std::string dot = " = dot batch_a=[] batch_b=[] contract_a=";
+  const std::string weights = "  %4 = input \"o\" : f32[24, 6]\n";
+  const std::string tokens = heads("2, 3, 5", "0, 2, 1, 3", "f32[2, 5, 3, 8]\n") + weights;
+  EXPECT_TRUE(copies(tokens + "  %5 = reshape %3 : f32[2, 5, 24]\n  %6" + dot +
+                     "[2] contract_b=[0] %5 %4 : f32[2, 5, 6]\n"
+                     "  output \"y\" = %6\n"));
+  EXPECT_TRUE(copies(tokens + "  %5 = reshape %3 : f32[10, 24]\n  %6" + dot +
+                     "[1] contract_b=[0] %5 %4 : f32[10, 6]\n"
+                     "  output \"y\" = %6\n"))
+      << "tokens of all sentences as one axis";
+  EXPECT_FALSE(copies(tokens + "  %5 = reshape %3 : f32[10, 24]\n  %6" + dot +
+                      "[1] contract_b=[0] %5 %4 : f32[10, 6]\n"
+                      "  output \"y\" = %6\n  output \"z\" = %3\n"))
+      << "somebody else reads them";
+  EXPECT_FALSE(copies(heads("2, 3, 5", "2, 0, 1, 3", "f32[5, 2, 3, 8]\n") +
+                      "  %4 = input \"o\" : f32[48, 6]\n  %5 = reshape %3 : f32[5, 48]\n  %6" + dot +
+                      "[1] contract_b=[0] %5 %4 : f32[5, 6]\n  output \"y\" = %6\n"))
+      << "rows have one stride as they are";
+}
+
 /// A constant factor, and which of its axes meet x.
 struct Factor {
   std::vector<std::int64_t> sizes;
