@@ -127,9 +127,9 @@ struct WorkgroupTile {
   int m = 0, n = 0, k = 0;
   bool operator==(const WorkgroupTile&) const = default;
 };
-/// The fastest of 25 that were tried on an H200, and the next ones: with 96 rows or columns for each product a quarter
-/// less is on its way at a time, and where 128 leave the last workgroups alone a third of the time is saved
-/// (bench/results/h200-workgroup-tiles.txt).
+/// The fastest of 25 that were tried on an H200, and with 96 rows or columns, whose workgroups are shorter: where those
+/// of 128 leave the last wave half empty, a sixth of the time is saved. All are multiples of 32: of 80, 112 and 144
+/// rows results were wrong without an error (bench/results/h200-workgroup-tiles.txt).
 inline constexpr WorkgroupTile kWorkgroupTiles[] = {{128, 128, 64}, {96, 128, 64}, {128, 96, 64}};
 
 /// T5: NV cooperative matrix 2.
@@ -142,8 +142,8 @@ struct Matrix2Caps {
   bool flexible = false;  ///< sizes beyond MatrixCaps::shapes
   /// Whether a workgroup may be able to multiply tiles as one, which the device brings from memory by itself.
   [[nodiscard]] bool may_multiply_tiles() const { return tensor_addressing && workgroup_scope && flexible; }
-  /// Of kWorkgroupTiles those that self-tests have shown to be right for all 16-bit floats of the graph: the driver
-  /// computes others wrongly without a word (112 rows, NVIDIA 580).
+  /// Of kWorkgroupTiles those that self-tests have shown to be right for all 16-bit floats of the graph: a device need
+  /// not offer every size.
   std::vector<WorkgroupTile> tiles;
 };
 

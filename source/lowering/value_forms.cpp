@@ -114,29 +114,41 @@ struct Halving {
   std::size_t other = 0;  ///< the operand that is not 0.5
 };
 
+bool is_half_product(const FormInput& in, ValueId id) {
+  return in.loops.values[id].kind == Value::Kind::compute && is_half(dtype_of(in, id)) &&
+         ops::element_row(*node_of(in, id).op).role == ops::Role::mul;
+}
+
+/// Whether a value that has no name of its own is read where it would be: once, by no reduction, and not for fewer
+/// positions than it has.
+bool is_read_in_place(const FormInput& in, const std::vector<int>& readers, ValueId id) {
+  if (readers[id] != 1) return false;
+  const auto reader = computed_from(in.loops, id);
+  if (!reader)
+    return std::any_of(in.loops.stores.begin(), in.loops.stores.end(),
+                       [&](const segment::Store& store) { return store.value == id; });
+  const Value &own = in.loops.values[id], &read = in.loops.values[*reader];
+  return own.axes == read.axes && own.level == read.level && own.hoisted == read.hoisted;
+}
+
+std::optional<Halving> as_halving(const FormInput& in, const std::vector<int>& readers, ValueId product) {
+  if (!is_half_product(in, product) || !is_read_in_place(in, readers, product)) return std::nullopt;
+  const std::vector<ValueId>& operands = in.loops.values[product].operands;
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (float_number(in, operands[k]) == 0.5) return Halving{product, 1 - k};
+  }
+  return std::nullopt;
+}
+
 /// Of 1 + erf, if it is a factor of such a product: multiplying by 0.5 rounds nothing, so that it may stand anywhere
 /// among the factors.
 std::optional<Halving> halving_of(const FormInput& in, const std::vector<int>& readers, ValueId factor) {
-  const auto is_product = [&](ValueId id) {
-    return in.loops.values[id].kind == Value::Kind::compute && is_half(dtype_of(in, id)) &&
-           ops::element_row(*node_of(in, id).op).role == ops::Role::mul;
-  };
-  const auto halving = [&](ValueId product) -> std::optional<Halving> {
-    const std::vector<ValueId>& operands = in.loops.values[product].operands;
-    for (std::size_t k = 0; k < 2; ++k) {
-      if (float_number(in, operands[k]) == 0.5) return Halving{product, 1 - k};
-    }
-    return std::nullopt;
-  };
   while (readers[factor] == 1) {
     const auto product = computed_from(in.loops, factor);
-    if (!product || !is_product(*product)) return std::nullopt;
-    if (const auto found = halving(*product)) return found;
+    if (!product || !is_half_product(in, *product)) return std::nullopt;
+    if (const auto found = as_halving(in, readers, *product)) return found;
     const std::vector<ValueId>& operands = in.loops.values[*product].operands;
-    const ValueId beside = operands[operands[0] == factor ? 1 : 0];
-    if (is_product(beside) && readers[beside] == 1) {
-      if (const auto found = halving(beside)) return found;
-    }
+    if (const auto found = as_halving(in, readers, operands[operands[0] == factor ? 1 : 0])) return found;
     factor = *product;
   }
   return std::nullopt;

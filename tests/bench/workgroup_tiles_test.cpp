@@ -103,6 +103,7 @@ TEST(WorkgroupTiles, TheFastestIsTaken) {
     std::vector<WorkgroupTile> offered;
     for (const Measured& one : tiles) offered.push_back(one.tile);
     const schedule::Schedule made = scheduled(tiles[0], h200(offered));
+    ASSERT_TRUE(made.as<schedule::MatmulParams>().workgroup_scope()) << tiles[0].m << " x " << tiles[0].n;
     const schedule::TileShape shape = made.as<schedule::MatmulParams>().shape;
     const auto taken = std::find_if(tiles.begin(), tiles.end(), [&](const Measured& one) {
       return one.tile.m == shape.m && one.tile.n == shape.n;

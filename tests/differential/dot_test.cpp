@@ -403,7 +403,9 @@ TEST(Dot, WholeTiles) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const DType halves[] = {dtype};
     const Target offered = must(device().state()->context->tiers().target(kTiers, halves));
-    fmt::print("{}: {} tiles of a workgroup\n", name_of(dtype), offered.caps.matrix2.tiles.size());
+    const std::size_t tiles = offered.caps.matrix2.tiles.size();
+    EXPECT_TRUE(tiles == 0 || tiles == std::size(kWorkgroupTiles))
+        << "the self-test dropped some of " << name_of(dtype);
     // The second is of sizes that no tile divides.
     for (const std::array<std::int64_t, 3>& sizes : {std::array<std::int64_t, 3>{256, 384, 512}, {168, 136, 584}}) {
       for (int form = 0; form < 16; ++form) {

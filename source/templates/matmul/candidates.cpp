@@ -372,8 +372,9 @@ class TileSearch {
       if (problem_.tuning.tile) shape = *problem_.tuning.tile;
       shape.threads = static_cast<int>(problem_.target.caps.subgroup.size);
       if (!problem_.tuning.workgroup_tile.value_or(false)) try_shape(shape);
-      if (!problem_.tuning.workgroup_tile.value_or(true)) return;
-      if (problem_.tuning.tile) return try_workgroup_scope_of(mma, shape);
+      if (!problem_.tuning.tile) continue;
+      if (problem_.tuning.workgroup_tile.value_or(true)) try_workgroup_scope_of(mma, shape);
+      return;
     }
     for (const WorkgroupTile& tile : problem_.target.caps.matrix2.tiles) try_workgroup_scope(mma, shape_of(tile));
   }

@@ -153,8 +153,8 @@ std::vector<int> ReductionEmitter::count_readers() const {
 /// Whether a product of elements may be added to a sum in one step, without a rounding of its own.
 bool ReductionEmitter::may_contract(ValueId id) const {
   const Value& product = loops_.values[id];
-  if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product ||
-      !varies(id) || !loops_.per_element(product))
+  if (product.kind != Value::Kind::compute || forms_[id].kind == ValueForm::Kind::same ||
+      !ops::element_row(*graph_.node(product.node).op).is_product || !varies(id) || !loops_.per_element(product))
     return false;
   const DType type = dtype_of(product);
   return type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_reduced_product(loops_, id));

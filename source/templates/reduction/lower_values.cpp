@@ -298,7 +298,7 @@ Result<Code> ReductionEmitter::row_function(int level, const std::vector<ValueId
   Code function = unique(code("row{}", level));
   Code outs;
   for (ValueId id : own) {
-    body.line("{}_row = {};", names_.values[id], names_.values[id]);
+    body.line("{}_row = {};", names_.values[id], use(scope, id));
     outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + names_.values[id] + "_row";
   }
   Code parameters = "uint row, uint j";

@@ -127,6 +127,13 @@ TEST(ValueForms, HalfOfOnePlusErfIsOneStep) {
     EXPECT_EQ(kernel.form(one.halving).operand, one.other) << one.products[0];
   }
   EXPECT_EQ(gelu({"%5 = mul %4 %2", "%6 = add %4 %5"}).form(4).kind, Kind::one_plus_erf) << "read by others, too";
+  EXPECT_EQ(gelu({"%5 = mul %4 %2", "%6 = mul %5 %5"}).form(4).kind, Kind::one_plus_erf) << "read twice";
+  const Kernel summed(
+      "%0 = input \"x\" : f16[8, 64]\n%1 = constant {1} : f16[]\n%2 = constant {0.5} : f16[]\n%3 = erf %0 : f16[8, "
+      "64]\n"
+      "%4 = add %3 %1 : f16[8, 64]\n%5 = mul %0 %4 : f16[8, 64]\n%6 = mul %5 %2 : f16[8, 64]\n"
+      "%7 = reduce_sum axes=[1] %6 : f16[8]\noutput \"y\" = %7\n");
+  EXPECT_EQ(summed.form(4).kind, Kind::one_plus_erf) << "a sum adds the product in one step";
   EXPECT_EQ(gelu({"%5 = add %4 %0", "%6 = mul %5 %2"}).form(4).kind, Kind::one_plus_erf) << "half of a sum";
 }
 

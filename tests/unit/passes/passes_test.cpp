@@ -244,7 +244,7 @@ TEST(Passes, RowsThatAPermutePartsAreACopy) {
   EXPECT_FALSE(copies(tokens + "  %5 = reshape %3 : f32[10, 24]\n  %6" + dot +
                       "[1] contract_b=[0] %5 %4 : f32[10, 6]\n"
                       "  output \"y\" = %6\n  output \"z\" = %3\n"))
-      << "somebody else reads them";
+      << "another node reads them";
   EXPECT_FALSE(copies(heads("2, 3, 5", "2, 0, 1, 3", "f32[5, 2, 3, 8]\n") +
                       "  %4 = input \"o\" : f32[48, 6]\n  %5 = reshape %3 : f32[5, 48]\n  %6" + dot +
                       "[1] contract_b=[0] %5 %4 : f32[5, 6]\n  output \"y\" = %6\n"))
