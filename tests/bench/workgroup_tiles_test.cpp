@@ -77,7 +77,7 @@ TEST(WorkgroupTiles, AreModelledAsTheyWereMeasured) {
     const double ratio = made.cost.modelled_us / one.us;
     const bool is_taken =
         std::find(std::begin(kWorkgroupTiles), std::end(kWorkgroupTiles), one.tile) != std::end(kWorkgroupTiles);
-    EXPECT_LE(std::abs(std::log(ratio)), std::log(is_taken ? 1.15 : 1.25))
+    EXPECT_LE(std::abs(std::log(ratio)), std::log(is_taken ? 1.2 : 1.25))
         << fmt::format("{} {} {}: tiles of {} x {}: {:.1f} us modelled, {} measured", one.m, one.n, one.k, one.tile.m,
                        one.tile.n, made.cost.modelled_us, one.us);
     errors.push_back(std::abs(std::log(ratio)));
