@@ -119,7 +119,7 @@ bool is_half_product(const FormInput& in, ValueId id) {
          ops::element_row(*node_of(in, id).op).role == ops::Role::mul;
 }
 
-/// Whether a value that has no name of its own is read where it would be: once, by no reduction, and not for fewer
+/// Whether a value that will have no name is read where it would be: once, by no reduction, and not for fewer
 /// positions than it has.
 bool is_read_in_place(const FormInput& in, const std::vector<int>& readers, ValueId id) {
   if (readers[id] != 1) return false;

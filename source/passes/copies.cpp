@@ -1,5 +1,5 @@
-// Views that are worth storing are copied: a view is never stored by itself, and a copy may be, in a kernel of its own
-// or in that of what it is a view of.
+// Views that are worth storing are copied: a view is never stored by itself, and a copy may be, by itself or in
+// the kernel that computes what it is a view of.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -120,11 +120,8 @@ bool parts_rows(const ir::Node& permute, const Factor& factor) {
 /// The permutes of contractions' results that part the rows of a factor, which alone reads them.
 class PartedRows {
  public:
-  explicit PartedRows(const ir::Graph& graph) : graph_(graph), readers_(graph.size(), 0) {
-    for (const ir::Node& node : graph.nodes()) {
-      for (NodeId operand : node.operands) ++readers_[operand];
-    }
-    for (const ir::Output& output : graph.outputs()) ++readers_[output.value];
+  explicit PartedRows(const ir::Graph& graph) : graph_(graph), users_(graph.users()), is_output_(graph.size(), false) {
+    for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
   }
 
   [[nodiscard]] std::set<NodeId> permutes() const {
@@ -142,18 +139,21 @@ class PartedRows {
   void add(NodeId factor, const std::vector<int>& batch, const std::vector<int>& contracted,
            std::set<NodeId>& all) const {
     NodeId id = factor;
-    while (graph_.node(id).op->role == ops::Role::reshape && readers_[id] == 1) id = graph_.node(id).operands[0];
+    while (graph_.node(id).op->role == ops::Role::reshape && has_one_reader(id)) id = graph_.node(id).operands[0];
     const ir::Node& permute = graph_.node(id);
-    if (permute.op->role != ops::Role::permute || readers_[id] != 1) return;
+    if (permute.op->role != ops::Role::permute || !has_one_reader(id)) return;
     const NodeId source = permute.operands[0];
     const bool is_contraction = std::holds_alternative<ir::DotPayload>(graph_.node(source).payload);
-    if (is_contraction && readers_[source] == 1 &&
+    if (is_contraction && has_one_reader(source) &&
         parts_rows(permute, {graph_.node(factor).type.shape, batch, contracted}))
       all.insert(id);
   }
 
+  [[nodiscard]] bool has_one_reader(NodeId id) const { return !is_output_[id] && users_[id].size() == 1; }
+
   const ir::Graph& graph_;
-  std::vector<int> readers_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<bool> is_output_;
 };
 
 }  // namespace

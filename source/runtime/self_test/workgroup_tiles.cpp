@@ -86,7 +86,7 @@ Result<std::string> test_workgroup_tile(OpenDevice& opened, DType dtype, const W
   const std::vector<double> operands = tile_operands(tile);
   const auto results = static_cast<std::size_t>(tile.m) * static_cast<std::size_t>(tile.n);
   const KnownAnswer test{
-      .kernel = {glsl_of_tile(tile, halves), "self-test of whole tiles",
+      .kernel = {glsl_of_tile(tile, halves), "self-test of workgroup tiles",
                  static_cast<std::uint32_t>(schedule::shape_of(tile).workgroup()), opened.caps().subgroup.size},
       .input = packed(operands, halves),
       .output_words = results / (halves ? 2 : 1)};

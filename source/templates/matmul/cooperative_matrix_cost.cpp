@@ -180,17 +180,6 @@ double resident_workgroups(const ComputeUnits& unit, const Schedule& schedule, i
   return std::max(1.0, fit);
 }
 
-/// What is loaded for a result and differs along m and n.
-std::vector<ValueId> loaded_beside(const Loops& loops, const MatmulParams& tile) {
-  const segment::AxisSet of_m = set_of(tile.m), of_n = set_of(tile.n);
-  std::vector<ValueId> loads = backward_slice_of_results(loops);
-  std::erase_if(loads, [&](ValueId id) {
-    const Value& value = loops.values[id];
-    return value.kind != Value::Kind::load || (value.axes & of_m) == 0 || (value.axes & of_n) == 0;
-  });
-  return loads;
-}
-
 /// What a workgroup's results take of a compute unit, in cycles.
 struct ResultsTime {
   double instructions = 0, moved = 0, waited = 0;
@@ -201,34 +190,40 @@ ResultsTime time_of_results(const ir::Graph& graph, const Loops& loops, const De
   const ComputeUnits& unit = model.units;
   const MatrixResults& fit = model.matrices.results;
   const TileShape& shape = tile.shape;
-  const int loads = loads_of_result(loops, tile);
+  const std::vector<ValueId> results = backward_slice_of_results(loops);
+  const std::vector<ValueId> loads = loads_of_results(loops, tile, results);
   const double elements = static_cast<double>(shape.m) * shape.n;
   ResultsTime time;
   time.instructions = fit.instructions * elements / shape.threads / unit.subgroup_instructions +
-                      elements * cost_of(graph, loops, backward_slice_of_results(loops)) * hidden / unit.multiply_adds;
+                      elements * cost_of(graph, loops, results) * hidden / unit.multiply_adds;
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
   // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a thread
-  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.threads;
-  time.moved =
-      fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * bytes_of_result(graph, loops, tile) / unit.memory_bytes;
+  const bool many = !loads.empty() && shape.thread_m * shape.thread_n > kMany * shape.threads;
+  time.moved = fit.bytes * (many ? fit.of_many_bytes : 1.0) * elements * bytes_of_result(graph, loops, loads) /
+               unit.memory_bytes;
   const double subtiles = tile.cooperative()->subtile == 0 ? 1
                                                            : shape.thread_m / static_cast<double>(tile.mma()->m) *
                                                                  shape.thread_n / tile.cooperative()->subtile;
-  time.waited = subtiles * (fit.round + (loads > 0 ? fit.round_of_loads : 0.0));
+  time.waited = subtiles * (fit.round + (loads.empty() ? 0.0 : fit.round_of_loads));
   return time;
 }
 
 }  // namespace
 
-int loads_of_result(const Loops& loops, const MatmulParams& tile) {
-  return static_cast<int>(loaded_beside(loops, tile).size());
+std::vector<ValueId> loads_of_results(const Loops& loops, const MatmulParams& tile, std::vector<ValueId> results) {
+  const segment::AxisSet of_m = set_of(tile.m), of_n = set_of(tile.n);
+  std::erase_if(results, [&](ValueId id) {
+    const Value& value = loops.values[id];
+    return value.kind != Value::Kind::load || (value.axes & of_m) == 0 || (value.axes & of_n) == 0;
+  });
+  return results;
 }
 
-double bytes_of_result(const ir::Graph& graph, const Loops& loops, const MatmulParams& tile) {
+double bytes_of_result(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> loads) {
   double bytes = 0;
   for (const segment::Store& store : loops.stores) bytes += size_of(graph.node(store.node).type.dtype);
-  for (ValueId id : loaded_beside(loops, tile)) bytes += size_of(graph.node(loops.values[id].node).type.dtype);
+  for (ValueId id : loads) bytes += size_of(graph.node(loops.values[id].node).type.dtype);
   return bytes;
 }
 

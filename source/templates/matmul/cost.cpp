@@ -197,7 +197,6 @@ class MatmulModel {
   /// Joining partial sums costs what four launches do: at 1024 x 1024 x 1024 on an H200, split-K took 22 us and unsplit
   /// sums 18.
   [[nodiscard]] int launches() const { return schedule_.splits > 1 ? 5 : 1; }
-
   [[nodiscard]] double slowdown_of_projections() const {
     return has_projections(loops_, tile_) ? model_.matrices.kernels.projections_slowdown : 1.0;
   }

@@ -1,6 +1,9 @@
 // What a tile of a matrix kernel takes.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "device_model/device_model.hpp"
 #include "schedule/operands.hpp"
 
@@ -18,15 +21,16 @@ struct CooperativeMatrixCost {
 CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segment::Loops& loops,
                                               const DeviceModel& model, const Schedule& schedule, double hidden);
 
-/// The same of tiles that workgroups multiply as one, in cycles of all compute units (workgroup_tile_cost.cpp).
+/// The same of tiles that workgroups multiply as one, in cycles of all compute units (workgroup_tile_cost.cpp);
+/// `visible` is what is seen of the arithmetic of results.
 double workgroup_tile_cycles(const ir::Graph& graph, const segment::Loops& loops, const DeviceModel& model,
-                             const Schedule& schedule, double hidden);
+                             const Schedule& schedule, double visible);
 
-/// Bytes that a result moves: what is stored, and what is loaded for it alone. What all rows or all columns share is
-/// near.
-double bytes_of_result(const ir::Graph& graph, const segment::Loops& loops, const MatmulParams& tile);
-/// How many loads those are.
-int loads_of_result(const segment::Loops& loops, const MatmulParams& tile);
+/// Of the backward slice of results, loads of each result's own elements: what all rows or all columns share is near.
+std::vector<segment::ValueId> loads_of_results(const segment::Loops& loops, const MatmulParams& tile,
+                                               std::vector<segment::ValueId> results);
+/// Bytes that a result moves: what is stored, and those loads.
+double bytes_of_result(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> loads);
 
 /// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
 void model_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);

@@ -22,7 +22,7 @@ double steps_of(std::int64_t k, const MatmulParams& tile, const WorkgroupTiles& 
 }  // namespace
 
 double workgroup_tile_cycles(const ir::Graph& graph, const segment::Loops& loops, const DeviceModel& model,
-                             const Schedule& schedule, double hidden) {
+                             const Schedule& schedule, double visible) {
   const ComputeUnits& unit = model.units;
   const WorkgroupTiles& fit = model.matrices.workgroup_tiles;
   const auto& tile = schedule.as<MatmulParams>();
@@ -31,11 +31,12 @@ double workgroup_tile_cycles(const ir::Graph& graph, const segment::Loops& loops
   const double operand_bytes = static_cast<double>(shape.m + shape.n) * shape.k * size_of(tile.mma()->a);
   const double executed = fit.products * elements * shape.k / unit.matrix_multiply_adds +
                           fit.loads * operand_bytes / unit.shared_memory_bytes;
+  const std::vector<segment::ValueId> slice = backward_slice_of_results(loops);
   // Parts leave their sums as they are.
-  const double bytes = schedule.splits > 1 ? size_of(tile.mma()->c) : bytes_of_result(graph, loops, tile);
-  const double results =
-      elements * (fit.results * bytes / unit.memory_bytes +
-                  cost_of(graph, loops, backward_slice_of_results(loops)) * hidden / unit.multiply_adds);
+  const double bytes = schedule.splits > 1 ? size_of(tile.mma()->c)
+                                           : bytes_of_result(graph, loops, loads_of_results(loops, tile, slice));
+  const double results = elements * (fit.results * bytes / unit.memory_bytes +
+                                     cost_of(graph, loops, slice) * visible / unit.multiply_adds);
   const double steps = steps_of(count_along(loops, tile.k), tile, fit, schedule.splits);
   const auto wave = [&](double groups) {
     return steps * std::max(groups * executed, fit.waited + executed) + groups * results;
