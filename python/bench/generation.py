@@ -3,10 +3,12 @@
     python generation.py [WEIGHTS [LAYERS [SEQUENCES [KEYS]]]]...     (f16 4 1 2048; weights are f16, int8 or int4)
     python generation.py products [VECTORS]...                        (1: times matrices of each kind of weights)
 
-Beside the kernels' times: how long the bytes that a step reads would take at the rate of a copy of 512 MiB, and what a
-step takes on the host's clock, which waits for each. int8 weights have a scale for each row, int4 one for each 128.
+Steps are timed on the host's clock: with the next one submitted before a token is read, and where each is waited for.
+Beside them: how long the bytes that a step reads would take at the rate of a copy of 512 MiB. int8 weights have a scale
+for each row, int4 one for each 128.
 """
 
+import collections
 import sys
 import time
 
@@ -91,29 +93,35 @@ def microseconds(program, inputs):
     return [min(times) for times in zip(*runs)]
 
 
-def waited_us(program, inputs):
-    """A step on the host's clock, with caches in place."""
+def step_us(program, inputs, behind):
+    """A step on the host's clock, with caches in place: the least of some means. The host waits for the step that is
+    `behind` others: 0 as one would who reads each token, 1 where the next step is submitted before a token is read."""
     outputs = {}
     for value in program.outputs:
         is_cache = value.name.endswith("'")
         shape = [int(dim) for dim in value.shape]
         outputs[value.name] = inputs[value.name[:-1]] if is_cache else vkfuse.empty(shape, str(value.dtype))
-    least = float("inf")
-    for _ in range(5):
+    least, steps = float("inf"), 20
+    for _ in range(8):
         began = time.perf_counter()
-        for _ in range(20):
-            with program.submit(inputs, outputs):
-                pass
-        least = min(least, (time.perf_counter() - began) / 20 * 1e6)
+        running = collections.deque()
+        for _ in range(steps):
+            running.append(program.submit(inputs, outputs))
+            if len(running) > behind:
+                running.popleft().wait()
+        while running:
+            running.popleft().wait()
+        least = min(least, (time.perf_counter() - began) / steps * 1e6)
     return least
 
 
 def measure_step(copied, kind, layers, sequences, keys):
     program = step(kind, layers, sequences, keys)
     inputs, read = arrays_of(program, keys - 1)
-    whole = waited_us(program, inputs)
+    waited, whole = (step_us(program, inputs, behind) for behind in (0, 1))
     print(
         f"{kind:5} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
+        f"{waited:.0f} where each is waited for, "
         f"bytes alone {read / copied:.0f} us ({100 * read / copied / whole:.0f} %)",
         flush=True,
     )

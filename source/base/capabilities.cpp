@@ -93,6 +93,7 @@ std::string capabilities_text(const Caps& caps) {
     if (row.shapes_kernels && row.value(caps)) all += fmt::format("{} ", row.name);
   }
   if (caps.matrix.sub_byte) all += "sub-byte " + text_of(*caps.matrix.sub_byte) + " ";
+  if (caps.matrix.lane_fragments) all += "lane fragments " + text_of(*caps.matrix.lane_fragments) + " ";
   for (const MatrixShape& shape : caps.matrix.shapes) all += text_of(shape) + " ";
   for (const WorkgroupTile& tile : caps.matrix2.tiles) all += fmt::format("tile {}x{}x{} ", tile.m, tile.n, tile.k);
   return all;

@@ -72,4 +72,10 @@ std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType operands, DTyp
   return matrix_of(thin, operands, sums);
 }
 
+std::optional<MatrixShape> lane_fragments_of(const Caps& caps) {
+  if (caps.subgroup.size != 32) return std::nullopt;
+  const std::optional<MatrixShape> thin = thin_matrix_of(caps, DType::f16, DType::f32);
+  return thin && thin->m == 16 && thin->n == 8 && thin->k == 16 ? thin : std::nullopt;
+}
+
 }  // namespace vkfuse

@@ -120,6 +120,9 @@ struct MatrixCaps {
   /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked
   /// for and tested where a graph has a use for it.
   std::optional<MatrixShape> sub_byte;
+  /// The product of whose fragments it is known which elements each lane has (lowering/fragments.hpp): asked for and
+  /// tested where a graph multiplies few rows.
+  std::optional<MatrixShape> lane_fragments;
 };
 
 /// What a workgroup may multiply as one: results and steps along the sum.
@@ -233,6 +236,16 @@ std::optional<MatrixShape> matrix_of(const Caps& caps, DType operands, DType sum
 
 /// The one with the fewest columns, for a factor that has one.
 std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType operands, DType sums);
+
+/// Rows that a product of fragments made by lanes has at most.
+inline constexpr std::int64_t kMostLaneRows = 8;
+inline constexpr int kLanesOfRow = 4;
+
+/// The product of which lanes may make fragments, 16 x 8 x 16 of f16 with sums of f32 by 32 lanes; nothing where the
+/// device has none. Of A, lane i is taken to have rows i / 4 and i / 4 + 8, of B column i / 4, and of each of these,
+/// along the sum, positions 2 * (i % 4) + {0, 1, 8, 9}, as PTX states it for mma.m16n8k16. Vulkan does not tell, so a
+/// self-test multiplies what is made so.
+std::optional<MatrixShape> lane_fragments_of(const Caps& caps);
 
 /// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of operands and
 /// sums.

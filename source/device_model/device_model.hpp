@@ -122,6 +122,16 @@ struct PackedGemv {
   Number first_us;                   ///< until a workgroup has the vector where it wants it
 };
 
+/// Few rows times weights whose fragments lanes make from memory.
+struct LaneFragments {
+  Number first_us;     ///< until a workgroup multiplies
+  Number copy_share;   ///< of the bandwidth of a copy: above 1, as nothing is written
+  Number piece_bytes;  ///< that each piece of a row costs beside those that its lanes load
+  Number latency_us;   ///< of memory, while all lanes wait for it
+  Number issue_share;  ///< of the instructions that a compute unit could execute
+  Number beside;       ///< of the shorter of computing and loading, what is seen beside the other
+};
+
 /// Attention.
 struct AttentionRates {
   Number threads;      ///< of a compute unit, which keep it busy
@@ -194,6 +204,7 @@ struct DeviceModel {
   RegisterPressure pressure;
   Transposition transposition;
   PackedGemv packed_gemv;
+  LaneFragments lane_fragments;
   AttentionRates attention;
   CooperativeMatrices matrices;
 };

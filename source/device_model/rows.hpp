@@ -23,6 +23,7 @@ inline constexpr Source kPressure{SourceKind::derived, "the H200's 80 and 128 at
 inline constexpr Source kSlowdown{SourceKind::fitted, "what NVIDIA's compiler reports, and times, of tiles on an H200"};
 inline constexpr Source kTransposes{SourceKind::fitted, "transposes of many shapes on an H200 (docs/experiments.md)"};
 inline constexpr Source kPacked{SourceKind::fitted, "bench/results/h200-packed-rows.txt"};
+inline constexpr Source kFewRows{SourceKind::fitted, "bench/results/h200-few-rows.txt"};
 inline constexpr Source kTiles{SourceKind::fitted,
                                "1,380 tiles on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json)"};
 inline constexpr Source kScaled{SourceKind::derived,
@@ -163,6 +164,12 @@ constexpr DeviceModel row_of(const Stated& stated) {
                       .copy_share = {0.82, &kPacked},
                       .bytes_per_us_and_subgroup = {2300 / slower, &kScaled},
                       .first_us = {3 * slower, &kScaled}},
+      .lane_fragments = {.first_us = {0.2 * slower, &kScaled},
+                         .copy_share = {1.1, &kFewRows},
+                         .piece_bytes = {16, &kFewRows},
+                         .latency_us = {1.2 * slower, &kScaled},
+                         .issue_share = {0.435, &kFewRows},
+                         .beside = {0.27, &kFewRows}},
       // A score is an exponential, and twelve multiply-adds' time for what rescales. With matrices 16 times as
       // fast where they multiply 8 times as much, beside what they wait for shared memory.
       .attention = {.threads = {units.multiply_adds, &kDerived},

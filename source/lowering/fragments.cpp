@@ -39,4 +39,33 @@ std::vector<Code> fragment_products(const MatrixShape& mma, const FragmentProduc
   return lines;
 }
 
+Code lane_fragment_functions(const Code& rows, const Code& column, const MatrixShape& mma) {
+  return code(
+      R"(// A lane's part of two rows, of each four elements along the sum.
+{0} {1}(uint first_low, uint first_high, uint second_low, uint second_high) {{
+  uint words[4] = uint[4](first_low, first_high, second_low, second_high);
+  {0} rows;
+  [[unroll]] for (int i = 0; i < 4; ++i) {{
+    f16vec2 pair = unpackFloat2x16(words[i]);
+    rows[2 * i] = pair.x;
+    rows[2 * i + 1] = pair.y;
+  }}
+  return rows;
+}}
+
+// The same of one column.
+{2} {3}(uint low, uint high) {{
+  uint words[2] = uint[2](low, high);
+  {2} column;
+  [[unroll]] for (int i = 0; i < 2; ++i) {{
+    f16vec2 pair = unpackFloat2x16(words[i]);
+    column[2 * i] = pair.x;
+    column[2 * i + 1] = pair.y;
+  }}
+  return column;
+}}
+)",
+      fragment(mma.a, mma.m, mma.k, "A"), rows, fragment(mma.b, mma.k, mma.n, "B"), column);
+}
+
 }  // namespace vkfuse::lowering

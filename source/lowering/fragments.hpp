@@ -35,4 +35,8 @@ struct FragmentProducts {
 /// declares `factors`, the operands B.
 std::vector<Code> fragment_products(const MatrixShape& mma, const FragmentProducts& of);
 
+/// The functions of a lane's elements of a product of lane_fragments_of(), two to a word: `rows` makes an A of two
+/// words of each of its rows, `column` a B of two words.
+Code lane_fragment_functions(const Code& rows, const Code& column, const MatrixShape& mma);
+
 }  // namespace vkfuse::lowering

@@ -207,6 +207,115 @@ std::vector<Code> OperandEmitter::sub32_words(const TileOperand& tile_operand, S
   return words;
 }
 
+/// Of four bits, eight of which are a word in their order.
+std::optional<OperandEmitter::TileOperand::NumberPairs> OperandEmitter::pairs_of_field(ValueId id,
+                                                                                       const UnpackedField& field) {
+  constexpr std::int64_t kMostOffset = 64;  // the power of 2 and it are a number of f16
+  if (std::abs(field.offset) > kMostOffset || field.flip > 15) return std::nullopt;
+  for (std::size_t e = 0; e < field.elements.size(); ++e) {
+    const SubByteElement& element = field.elements[e];
+    if (element.word != static_cast<int>(e / 8) || element.place + element.down != static_cast<int>(e % 8 * 4) ||
+        element.mask != 15)
+      return std::nullopt;
+  }
+  return TileOperand::NumberPairs{id, field.load, 4, field.flip, field.offset, std::nullopt};
+}
+
+/// Of whole bytes, signed or not.
+std::optional<OperandEmitter::TileOperand::NumberPairs> OperandEmitter::pairs_of_bytes(ValueId id) const {
+  constexpr std::int64_t kMostOffset = 128;
+  const auto bytes = schedule::sub_byte_number_of(graph_, loops_, id);
+  if (bytes) {
+    const bool fits = !bytes->shift && bytes->mask == 0xff && bytes->flip <= 0xff &&
+                      std::abs(bytes->offset) <= kMostOffset && dtype_of(loops_.values[bytes->load]) == DType::u8;
+    return fits ? std::optional(TileOperand::NumberPairs{id, bytes->load, 8, bytes->flip, bytes->offset, std::nullopt})
+                : std::nullopt;
+  }
+  const Value& cast = loops_.values[id];
+  if (cast.kind != Value::Kind::compute || ops::element_row(*graph_.node(cast.node).op).name != "cast")
+    return std::nullopt;
+  const Value& load = loops_.values[cast.operands[0]];
+  if (load.kind != Value::Kind::load || dtype_of(load) != DType::i8) return std::nullopt;
+  return TileOperand::NumberPairs{id, cast.operands[0], 8, 0x80, -128, std::nullopt};
+}
+
+std::optional<OperandEmitter::TileOperand::NumberPairs> OperandEmitter::pairs_of_number(const Part& part,
+                                                                                        ValueId id) const {
+  const auto field = part.fields.find(id);
+  auto pairs = field != part.fields.end() ? pairs_of_field(id, field->second) : pairs_of_bytes(id);
+  if (!pairs || dtype_of(loops_.values[id]) != DType::f16) return std::nullopt;
+  const schedule::AccessPlan& load = schedule_.loads[pairs->load];
+  const bool has_words = load.kind == schedule::AccessKind::vector && load.vector_bytes >= 4 &&
+                         load.repeat == (pairs->bits == 4 ? 2 : 1) && loops_.values[pairs->load].predicates.empty();
+  return has_words ? pairs : std::nullopt;
+}
+
+std::optional<OperandEmitter::TileOperand::NumberPairs> OperandEmitter::number_pairs_of(
+    const TileOperand& tile_operand) const {
+  const Part& part = tile_operand.part;
+  if (auto pairs = pairs_of_number(part, tile_operand.value)) return pairs;
+  const Value& product = loops_.values[tile_operand.value];
+  // f16 may be rounded either way when they are multiplied; floats that become f16 are rounded as they should be.
+  const bool may_scale = options_.numerics != Numerics::strict && product.kind == Value::Kind::compute &&
+                         ops::element_row(*graph_.node(product.node).op).name == "mul";
+  if (!may_scale) return std::nullopt;
+  for (const std::size_t side : {0u, 1u}) {
+    const ValueId scale = product.operands[1 - side];
+    const bool of_chunk = is_literal(scale) || std::ranges::find(part.per_chunk, scale) != part.per_chunk.end();
+    if (!of_chunk || dtype_of(loops_.values[scale]) != DType::f16) continue;
+    if (auto pairs = pairs_of_number(part, product.operands[side])) {
+      pairs->scale = scale;
+      return pairs;
+    }
+  }
+  return std::nullopt;
+}
+
+void OperandEmitter::write_pairs(const TileOperand& tile_operand) {
+  const TileOperand::NumberPairs& pairs = *tile_operand.encoding.pairs;
+  main_.line("// Powers of 2, and what of the numbers is flipped.");
+  for (int place = 0; place < 8; place += pairs.bits)
+    main_.line("uint {}_power_{} = 0x{:08x}u + {};", tile_operand.tile, place,
+               (0x6400u | pairs.flip << place) * 0x10001u, nan_.barrier);
+}
+
+/// Two numbers at a time become f16 among the low bits of a power of 2, which is then taken away: exact, and no
+/// conversion. The driver is not to know the power, as of other numbers of a few bits (sub_byte.cpp).
+std::vector<Code> OperandEmitter::words_of_pairs(const TileOperand& tile_operand, Scope& scope) {
+  const TileOperand::NumberPairs& pairs = *tile_operand.encoding.pairs;
+  Code scale;
+  if (pairs.scale) {
+    scale = " * " + tile_operand.part.name + "_scale";
+    main_.line("f16vec2 {}_scale = f16vec2({});", tile_operand.part.name, use(scope, *pairs.scale));
+  }
+  std::vector<Code> words;
+  const std::uint32_t mask = (1u << pairs.bits) - 1;
+  for (int w = 0; w < tile_operand.part.elements * pairs.bits / 32; ++w) {
+    const Code word = word_as_read(tile_operand, pairs.load, w);
+    for (int first = 0; first < 16; first += pairs.bits) {
+      const int place = first % 8;
+      const Code bits = code("unpackFloat2x16(({}{} & 0x{:08x}u) ^ {}_power_{})", word, first < 8 ? "" : " >> 8u",
+                             (mask << place) * 0x10001u, tile_operand.tile, place);
+      const std::int64_t power = place == 0 ? 1024 : 64;
+      const Code number =
+          code("fma({}, f16vec2({}hf), f16vec2({}.0hf))", bits, place == 0 ? "1.0" : "0.0625", pairs.offset - power);
+      words.push_back(code("packFloat2x16({}{})", number, scale));
+    }
+  }
+  return words;
+}
+
+Result<std::vector<Code>> OperandEmitter::words_of_chunk(const TileOperand& tile_operand) {
+  Scope scope = part_scope(tile_operand.part);
+  VKF_CHECK_OK(load_staged_chunk(tile_operand, scope));
+  if (tile_operand.encoding.pairs) return words_of_pairs(tile_operand, scope);
+  if (!tile_operand.encoding.as_read) return sub32_words(tile_operand, scope, *tile_operand.encoding.component);
+  std::vector<Code> words;
+  for (int w = 0; w < tile_operand.part.elements / 2; ++w)
+    words.push_back(word_as_read(tile_operand, *tile_operand.encoding.as_read, w));
+  return words;
+}
+
 Code OperandEmitter::word_as_read(const TileOperand& tile_operand, ValueId load, int word) const {
   const int per = schedule_.loads[load].vector_bytes / 4;
   const Code vector = raw_name(load, word / per) + index_of(tile_operand, load);

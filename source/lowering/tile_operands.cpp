@@ -77,10 +77,14 @@ OperandEmitter::TileOperand OperandEmitter::make_tile_operand(TileOperandSpec sp
                                  .has_fields = spec.has_fields});
   tile_operand.part.kept = std::move(spec.kept);
   tile_operand.plain = alone && tile_operand.part.vectors.size() == 1 && tile_operand.beside.empty();
-  tile_operand.tile = unique(names_.values[spec.value] + "_tile");
+  tile_operand.tile = unique(names_.values[spec.value] + (spec.chunks_of_lane > 0 ? "_words" : "_tile"));
   tile_operand.staging.chunks = std::int64_t{spec.extent} * spec.k_extent / spec.elements;
   tile_operand.staging.iterations = schedule::ceil_div(tile_operand.staging.chunks, schedule_.workgroup);
   tile_operand.staging.prefetched = can_prefetch(tile_operand);
+  if (spec.chunks_of_lane > 0) {
+    tile_operand.staging.iterations = spec.chunks_of_lane;
+    tile_operand.staging.prefetched = spec.chunks_of_lane > 1;
+  }
   for (const ValueId id : loads_of_chunks(tile_operand))
     tile_operand.ahead.emplace(id, unique(names_.values[id] + "_ahead"));
   unroll_where_it_pays(tile_operand);
@@ -103,7 +107,9 @@ void OperandEmitter::write_fields(const TileOperand& tile_operand) {
 }
 
 Result<void> OperandEmitter::tile_operand_function(TileOperand& tile_operand) {
-  if (tile_operand.plain || tile_operand.encoding.as_read || tile_operand.encoding.copied) return {};
+  if (tile_operand.plain || tile_operand.encoding.as_read || tile_operand.encoding.copied ||
+      tile_operand.encoding.pairs)
+    return {};
   std::vector<Code> results = {"out " + scalar_type(loops_.values[tile_operand.value].node) + " tile_operand"};
   for (const auto& [id, name] : tile_operand.beside)
     results.push_back(code("out {} {}", scalar_type(loops_.values[id].node), name));

@@ -54,6 +54,15 @@ class OperandEmitter : public Emitter {
   };
   /// An operand of contractions whose elements are staged in shared memory, tile by tile.
   struct TileOperand {
+    /// Numbers of four or eight bits, of which f16 are made two at a time: those that are 16 bits apart in a word.
+    struct NumberPairs {
+      ValueId number = 0, load = 0;
+      int bits = 4;
+      std::uint32_t flip = 0;  ///< a number is (its bits ^ flip) + offset
+      std::int64_t offset = 0;
+      std::optional<ValueId> scale;                          ///< of a chunk
+      [[nodiscard]] int apart() const { return 16 / bits; }  ///< elements
+    };
     /// What elements are in shared memory: their own register type, unless either is there.
     struct Encoding {
       std::optional<DType> component;  ///< of cooperative matrices
@@ -63,6 +72,7 @@ class OperandEmitter : public Emitter {
       std::optional<ValueId> as_read;  ///< the load whose 32-bit words are the elements, casts aside
       bool copied = false;  ///< for cooperative matrices: elements are read, or zeros beside what is read, and never
                             ///< computed
+      std::optional<NumberPairs> pairs;  ///< with fragments that lanes make
     };
     /// How threads bring a tile.
     struct Staging {
@@ -78,7 +88,8 @@ class OperandEmitter : public Emitter {
     index::AxisId across = kM, depth = kK;  ///< counted axes; chunks lie along one of them
     int extent = 1;                         ///< of a tile, across: a multiple of 4
     int k_extent = 1;                       ///< of a tile, along k
-    Code tile;           ///< the array in shared memory: in vec4s across or, for cooperative matrices, as they take it
+    Code tile;           ///< the array in shared memory: in vec4s across or, for cooperative matrices, as they take it;
+                         ///< of fragments that lanes make, words in registers
     int begin = 0;       ///< of the tile in its array; for cooperative matrices alone
     bool plain = false;  ///< a vector load and nothing else: there is no function
     Encoding encoding;
@@ -115,6 +126,8 @@ class OperandEmitter : public Emitter {
     std::map<ValueId, Code> of_rows = {};  ///< of these, the operand takes what its values ask for
     std::vector<ValueId> kept = {};        ///< see schedule::kept_along_sum()
     bool has_fields = false;               ///< main() calls write_fields()
+    int chunks_of_lane = 0;  ///< with fragments that lanes make: what a lane has at a time, of which more than one are
+                             ///< in flight; nothing is staged
   };
 
   // --- parts (parts.cpp) -----------------------------------------------------------------------------------
@@ -166,6 +179,12 @@ class OperandEmitter : public Emitter {
   Result<void> fetch_chunk(const TileOperand& tile_operand);
   /// What its elements are computed from: names what is in flight, and loads the rest.
   Result<void> load_staged_chunk(const TileOperand& tile_operand, Scope& scope);
+  /// Its elements as 32-bit words, two of 16 bits each: neighbours, or those that NumberPairs has in a word.
+  Result<std::vector<Code>> words_of_chunk(const TileOperand& tile_operand);
+  /// How an operand's elements are made two at a time; nothing where they are something else.
+  [[nodiscard]] std::optional<TileOperand::NumberPairs> number_pairs_of(const TileOperand& tile_operand) const;
+  /// What main() needs for them, before anything is loaded.
+  void write_pairs(const TileOperand& tile_operand);
   /// Computes group `g` of its elements; what they are called.
   Code tile_operand_group(const TileOperand& tile_operand, Scope& scope, int g);
 
@@ -265,6 +284,10 @@ class OperandEmitter : public Emitter {
   [[nodiscard]] bool is_copied(ValueId id, DType component) const;
   /// The elements of a chunk of a value that is copied, two in a word.
   std::vector<Code> copied_words(const TileOperand& tile_operand, Scope& scope, ValueId id);
+  std::vector<Code> words_of_pairs(const TileOperand& tile_operand, Scope& scope);
+  [[nodiscard]] static std::optional<TileOperand::NumberPairs> pairs_of_field(ValueId id, const UnpackedField& field);
+  [[nodiscard]] std::optional<TileOperand::NumberPairs> pairs_of_bytes(ValueId id) const;
+  [[nodiscard]] std::optional<TileOperand::NumberPairs> pairs_of_number(const Part& part, ValueId id) const;
   [[nodiscard]] std::vector<Code> literal_words(const TileOperand& tile_operand, ValueId literal) const;
   std::vector<Code> loaded_words(const TileOperand& tile_operand, ValueId load);
   std::vector<Code> chosen_words(const TileOperand& tile_operand, Scope& scope, ValueId choice);

@@ -38,13 +38,13 @@ constexpr OpRow kRows[] = {
      .doc = "Whether none is false; true for no elements."},
     {.name = "argmax", .cls = OpClass::reduce, .signature = Signature::position, .types = kNumbers,
         .reduction = kArgmax,
-        .cost = 3,
+        .cost = 12,
      .doc = "The position of the first largest element along one axis; of the first NaN if one is there. Zeros of "
          "either "
             "sign are equal. Not of an axis of 0."},
     {.name = "argmin", .cls = OpClass::reduce, .signature = Signature::position, .types = kNumbers,
         .reduction = kArgmin,
-        .cost = 3,
+        .cost = 12,
      .doc = "The position of the first smallest element along one axis; of the first NaN if one is there. Zeros of "
          "either "
             "sign are equal. Not of an axis of 0."},

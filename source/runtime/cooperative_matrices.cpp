@@ -109,6 +109,20 @@ Result<std::optional<MatrixShape>> CooperativeMatrices::find_sub_byte() {
   return std::optional<MatrixShape>();
 }
 
+Result<std::optional<MatrixShape>> CooperativeMatrices::lane_fragments() {
+  return lane_fragments_.get([&] { return find_lane_fragments(); });
+}
+
+Result<std::optional<MatrixShape>> CooperativeMatrices::find_lane_fragments() {
+  const std::optional<MatrixShape> shape = lane_fragments_of(opened_.caps());
+  if (!shape) return shape;
+  VKF_TRY(wrong, self_test_lane_fragments(opened_, *shape));
+  if (wrong.empty()) return shape;
+  opened_.log(LogLevel::info, fmt::format("Lanes do not make fragments of cooperative matrices on '{}': {}",
+                                          opened_.base_target().name, wrong));
+  return std::optional<MatrixShape>();
+}
+
 Result<std::vector<WorkgroupTile>> CooperativeMatrices::tiles_of(std::span<const DType> dtypes) {
   std::vector<WorkgroupTile> all;
   if (dtypes.empty()) return all;

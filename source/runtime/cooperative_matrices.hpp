@@ -23,6 +23,8 @@ class CooperativeMatrices {
   Result<std::vector<MatrixShape>> tested();
   /// The product for weights of four bits, whose test has shown that bits of any kind pass through its fragments.
   Result<std::optional<MatrixShape>> sub_byte();
+  /// The product whose fragments lanes make, as a test has shown which elements each of them has.
+  Result<std::optional<MatrixShape>> lane_fragments();
   /// What workgroups multiply as one, of all these dtypes, as tests have shown.
   Result<std::vector<WorkgroupTile>> tiles_of(std::span<const DType> dtypes);
 
@@ -40,11 +42,12 @@ class CooperativeMatrices {
   Result<std::vector<WorkgroupTile>> workgroup_tiles(DType dtype);
   Result<std::vector<WorkgroupTile>> find_workgroup_tiles(DType dtype);
   Result<std::optional<MatrixShape>> find_sub_byte();
+  Result<std::optional<MatrixShape>> find_lane_fragments();
 
   OpenDevice& opened_;
   DeviceCosts& costs_;
   FirstDemand<Missing> missing_;
-  FirstDemand<std::optional<MatrixShape>> sub_byte_;
+  FirstDemand<std::optional<MatrixShape>> sub_byte_, lane_fragments_;
   std::array<FirstDemand<std::vector<WorkgroupTile>>, kDTypeCount> workgroup_tiles_;
 };
 

@@ -80,16 +80,15 @@ std::array<bool, kFeatureTierCount> offered_tiers(const Caps& caps) {
   return offered;
 }
 
-Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope,
-                                    bool sub_byte) {
+Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, const MatrixUses& uses) {
   Target target = opened_.base_target();
   for (const FeatureTier tier : requested) {
     VKF_TRY(reason, missing(tier));
     target.tiers[static_cast<std::size_t>(tier)] = reason.empty();
     if (!reason.empty()) continue;
-    if (tier == FeatureTier::cooperative_matrix) VKF_CHECK_OK(add_matrices(target.caps, sub_byte));
+    if (tier == FeatureTier::cooperative_matrix) VKF_CHECK_OK(add_matrices(target.caps, uses));
     if (tier == FeatureTier::cooperative_matrix2) {
-      VKF_TRY(tiles, matrices_.tiles_of(workgroup_scope));
+      VKF_TRY(tiles, matrices_.tiles_of(uses.workgroup_tiles));
       target.caps.matrix2.tiles = tiles;
     }
   }
@@ -101,12 +100,17 @@ Result<Target> FeatureTiers::target(std::span<const FeatureTier> requested, std:
   return target;
 }
 
-Result<void> FeatureTiers::add_matrices(Caps& caps, bool sub_byte) {
+Result<void> FeatureTiers::add_matrices(Caps& caps, const MatrixUses& uses) {
   VKF_TRY(shapes, matrices_.tested());
   caps.matrix.shapes = shapes;
-  if (!sub_byte) return {};
-  VKF_TRY(shape, matrices_.sub_byte());
-  caps.matrix.sub_byte = shape;
+  if (uses.sub_byte) {
+    VKF_TRY(shape, matrices_.sub_byte());
+    caps.matrix.sub_byte = shape;
+  }
+  if (uses.lane_fragments) {
+    VKF_TRY(shape, matrices_.lane_fragments());
+    caps.matrix.lane_fragments = shape;
+  }
   return {};
 }
 

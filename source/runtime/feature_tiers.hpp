@@ -17,17 +17,21 @@ namespace vkfuse::runtime {
 /// The feature tiers whose features a device has, with those that they use as well.
 std::array<bool, kFeatureTierCount> offered_tiers(const Caps& caps);
 
+/// What a graph may make of cooperative matrices beyond their products, each with a test.
+struct MatrixUses {
+  std::span<const DType> workgroup_tiles = {};  ///< of these dtypes workgroups multiply tiles as one
+  bool sub_byte = false;                        ///< weights of four bits
+  bool lane_fragments = false;                  ///< few rows, whose fragments lanes make
+};
+
 /// Everything is tested and measured on first demand. Thread-safe. The device outlives it.
 class FeatureTiers {
  public:
   explicit FeatureTiers(OpenDevice& opened) : opened_(opened), costs_(opened), matrices_(opened, costs_) {}
 
-  /// The device as kernels may use it. A feature tier is in it only if it is requested, so that nobody else waits for
-  /// its self-test.
-  /// `workgroup_scope` are the dtypes of which tiles are requested that a workgroup multiplies as one; with `sub_byte`,
-  /// so are weights of four bits.
-  Result<Target> target(std::span<const FeatureTier> requested, std::span<const DType> workgroup_scope = {},
-                        bool sub_byte = false);
+  /// The device as kernels may use it. A feature tier is in it only if it is requested, so that no other program waits
+  /// for its self-test.
+  Result<Target> target(std::span<const FeatureTier> requested, const MatrixUses& uses = {});
 
   /// Why a feature tier is not used, or an empty string if it is.
   Result<std::string> missing(FeatureTier tier);
@@ -42,7 +46,7 @@ class FeatureTiers {
   /// What a self-test, or a measurement, says against a tier.
   Result<std::string> find_fault(FeatureTier tier);
   /// What T4 adds to a target.
-  Result<void> add_matrices(Caps& caps, bool sub_byte);
+  Result<void> add_matrices(Caps& caps, const MatrixUses& uses);
 
   OpenDevice& opened_;
   DeviceCosts costs_;

@@ -55,6 +55,29 @@ bool has_sub_byte(const ir::Graph& graph) {
   });
 }
 
+/// Whether a product of f16 has as few rows as a fragment that lanes make, more than one, and weights enough for one;
+/// of symbols, that is not known.
+bool multiplies_few_rows(const ir::Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+    const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
+    if (dot == nullptr || node.type.dtype != DType::f16) return false;
+    const auto rows_of = [&](ir::NodeId operand, const std::vector<int>& batch, const std::vector<int>& contracted) {
+      const Shape& shape = graph.node(operand).type.shape;
+      std::int64_t rows = 1;
+      for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
+        const auto is_axis = [axis](int other) { return other == axis; };
+        if (std::ranges::none_of(batch, is_axis) && std::ranges::none_of(contracted, is_axis))
+          rows *= shape[static_cast<std::size_t>(axis)].size();
+      }
+      return rows;
+    };
+    const std::int64_t first = rows_of(node.operands[0], dot->batch_a, dot->contract_a),
+                       second = rows_of(node.operands[1], dot->batch_b, dot->contract_b);
+    const std::int64_t few = std::min(first, second);
+    return few > 1 && few <= kMostLaneRows && std::max(first, second) > kMostLaneRows;
+  });
+}
+
 /// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
 /// a compilation): where there is a workgroup-scope product of known sizes that is large enough, or any is wanted
 /// (`forced`).
@@ -194,13 +217,13 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(target,
-          context.tiers().target(
-              tiers_for(prepared),
-              dtypes_of_workgroup_tiles(prepared, device_model(context.opened().base_target()),
-                                        options.tuning.cooperative_matrix.value_or(false)),
-              options.numerics != lowering::Numerics::strict &&
-                  has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
+  const std::vector<DType> workgroup_tiles = dtypes_of_workgroup_tiles(
+      prepared, device_model(context.opened().base_target()), options.tuning.cooperative_matrix.value_or(false));
+  // Not where a weight times its scale is rounded, and sums are of that.
+  const bool sub_byte = options.numerics != lowering::Numerics::strict && has_sub_byte(prepared);
+  VKF_TRY(target, context.tiers().target(tiers_for(prepared), {.workgroup_tiles = workgroup_tiles,
+                                                               .sub_byte = sub_byte,
+                                                               .lane_fragments = multiplies_few_rows(prepared)}));
   if (options.costs) target.costs = options.costs;
   if (options.planned_as) target.type = *options.planned_as;
   VKF_CHECK_OK(check_dtypes(prepared, target));

@@ -21,7 +21,7 @@ std::string to_text(const Tuning& tuning) {
   add("matmul", tuning.matmul);
   add("elements", tuning.elements);
   add("lazy_rescaling", tuning.lazy_rescaling);
-  add("workgroup_tile", tuning.workgroup_tile);
+  add("matrix_scope", tuning.matrix_scope);
   add("cooperative_matrix", tuning.cooperative_matrix);
   add("integer_dot", tuning.integer_dot);
   add("tiled", tuning.tiled);

@@ -53,6 +53,10 @@ enum class ElementAccess : std::uint8_t {
   shared_memory_rounded,
 };
 
+/// Who multiplies with cooperative matrices: subgroups what a workgroup has staged, a workgroup a tile as one, or
+/// subgroups what their lanes have loaded.
+enum class MatrixScope : std::uint8_t { subgroups, workgroup, lanes };
+
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
@@ -69,8 +73,8 @@ struct Tuning {
   std::optional<AttentionShape> attention;  ///< where the device and the operands allow it
   std::optional<ElementAccess> elements;    ///< attention with cooperative matrices, where the device allows it
   std::optional<bool> lazy_rescaling;       ///< the same, where results allow it
-  /// matrix, with `tile`: the workgroup multiplies it as one, or its subgroups do
-  std::optional<bool> workgroup_tile;
+  std::optional<MatrixScope>
+      matrix_scope;                        ///< matrix: who multiplies with cooperative matrices, where that is possible
   std::optional<bool> cooperative_matrix;  ///< matrix: T4 wherever the operands allow it, or nowhere
   std::optional<bool> integer_dot;         ///< matrix: T3 wherever the operands allow it, or nowhere
   bool f16_accumulation = false;           ///< matrix: f16 sums of f16 products, where T4 offers them

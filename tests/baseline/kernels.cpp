@@ -63,6 +63,7 @@ Target target_of(const vulkan::DeviceInfo& info) {
   target.model = model_of(info.identity());
   target.workarounds = workarounds_of(info.identity());
   target.tiers = runtime::offered_tiers(info.caps);
+  target.caps.matrix.lane_fragments = lane_fragments_of(info.caps);
   target.caps.matrix.sub_byte = matrix_of(info.caps, DType::f16, DType::f32);
   target.caps.matrix.shapes.clear();
   for (const MatrixKind& kind : kMatrixKinds) {

@@ -63,7 +63,8 @@ TEST(WorkgroupTiles, AreModelledAsTheyWereMeasured) {
   std::vector<double> errors;
   for (const Measured& one : all) {
     schedule::Tuning tuning;
-    tuning.matmul = tuning.cooperative_matrix = tuning.workgroup_tile = true;
+    tuning.matmul = tuning.cooperative_matrix = true;
+    tuning.matrix_scope = schedule::MatrixScope::workgroup;
     tuning.tile = schedule::shape_of(one.tile);
     tuning.splits = 1;
     Target target = h200({one.tile});

@@ -385,7 +385,8 @@ int compare_whole_tiles(const WholeTiles& one) {
     const std::string what = fmt::format("{}, {}", name, one.text());
     const ir::Graph graph = graph_of({tensor});
     Build how;
-    how.tuning.matmul = how.tuning.cooperative_matrix = how.tuning.workgroup_tile = true;
+    how.tuning.matmul = how.tuning.cooperative_matrix = true;
+    how.tuning.matrix_scope = schedule::MatrixScope::workgroup;
     how.tuning.tile = schedule::shape_of(one.tile);
     const Executable program = compile_graph(graph, how);
     EXPECT_NE(must(program.explain(Stage::glsl)).find("gl_ScopeWorkgroup"), std::string::npos) << what;
@@ -402,7 +403,7 @@ TEST(Dot, WholeTiles) {
   int programs = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const DType halves[] = {dtype};
-    const Target offered = must(device().state()->context->tiers().target(kTiers, halves));
+    const Target offered = must(device().state()->context->tiers().target(kTiers, {.workgroup_tiles = halves}));
     const bool able = offered.caps.matrix2.may_multiply_tiles() && offered.caps.subgroup.size == 32 &&
                       offered.type != DeviceType::cpu && matrix_of(offered.caps, dtype, DType::f32);
     EXPECT_EQ(offered.caps.matrix2.tiles.size(), able ? std::size(kWorkgroupTiles) : 0U)

@@ -16,7 +16,7 @@ std::string missing() {
   const std::string reason = must(device().state()->context->tiers().missing(FeatureTier::cooperative_matrix));
   if (!reason.empty()) return "T4 is not in use here: " + reason;
   constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
-  return must(device().state()->context->tiers().target(kTiers, {}, true)).caps.matrix.sub_byte
+  return must(device().state()->context->tiers().target(kTiers, {.sub_byte = true})).caps.matrix.sub_byte
              ? ""
              : "The device's fragments do not hold bits of any kind.";
 }

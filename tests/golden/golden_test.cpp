@@ -178,7 +178,8 @@ class Goldens : public testing::TestWithParam<Golden> {
   static schedule::Tuning tuning() {
     schedule::Tuning tuning;
     if (std::string_view(GetParam().device) == "whole") {
-      tuning.matmul = tuning.cooperative_matrix = tuning.workgroup_tile = true;
+      tuning.matmul = tuning.cooperative_matrix = true;
+      tuning.matrix_scope = schedule::MatrixScope::workgroup;
       tuning.tile = schedule::shape_of(kWorkgroupTiles[0]);
     }
     return tuning;
@@ -416,6 +417,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens), [](const 
 // ---------------------
 
 const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"few_rows", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"few_rows_int4", "measured", discrete_gpu_with_measured_costs, 1},
                                {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},
                                {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2},
                                {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1},

@@ -43,6 +43,7 @@ inline Target discrete_gpu_with_matrices() {
                                {16, 16, 32, DType::i8, DType::i8, DType::i32, DType::i32},
                                {16, 16, 32, DType::u8, DType::u8, DType::u32, DType::u32}};
   target.caps.matrix.sub_byte = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
+  target.caps.matrix.lane_fragments = target.caps.matrix.sub_byte;
   target.caps.matrix2.reductions = target.caps.matrix2.conversions = target.caps.matrix2.per_element = true;
   target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] =
       target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = true;

@@ -48,6 +48,10 @@ Result<std::string> self_test_sub_byte(OpenDevice& opened, const MatrixShape& sh
   return found(test_sub_byte(opened, shape));
 }
 
+Result<std::string> self_test_lane_fragments(OpenDevice& opened, const MatrixShape& shape) {
+  return found(test_lane_fragments(opened, shape));
+}
+
 Result<std::string> self_test_workgroup_tile(OpenDevice& opened, DType dtype, const WorkgroupTile& tile) {
   return found(test_workgroup_tile(opened, dtype, tile));
 }

@@ -16,6 +16,7 @@ Result<std::string> self_test_matrices(OpenDevice& opened, const MatrixShape& sh
 Result<std::string> self_test_workgroup_tile(OpenDevice& opened, DType dtype, const WorkgroupTile& tile);
 /// The same of fragments of bits that become weights of four bits (MatrixCaps::sub_byte).
 Result<std::string> self_test_sub_byte(OpenDevice& opened, const MatrixShape& shape);
+Result<std::string> self_test_lane_fragments(OpenDevice& opened, const MatrixShape& shape);
 
 /// Whether exponentials and inverse roots of NaN and infinities are what IEEE has them be on the open device, which
 /// offers keep_nan_f32.

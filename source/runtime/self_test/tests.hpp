@@ -23,6 +23,9 @@ Result<std::string> test_matrices(OpenDevice& opened, const MatrixShape& shape);
 /// all columns.
 Result<std::string> test_sub_byte(OpenDevice& opened, const MatrixShape& shape);
 
+/// T4: lanes have those elements of fragments of which lowering::lane_fragment_functions() makes them.
+Result<std::string> test_lane_fragments(OpenDevice& opened, const MatrixShape& shape);
+
 /// T5: functions of elements and their positions, the largest of each row, and sums that become an operand.
 Result<std::string> test_matrix_functions(OpenDevice& opened);
 

@@ -170,16 +170,24 @@ bool take_workgroup_products(const Problem& problem, int splits, MatmulParams& t
   return true;
 }
 
+/// Whether the tile is made of what its cooperative matrices multiply, if it has any.
+bool fits_matrices(const Problem& problem, const TileShape& shape, MatmulParams& tile) {
+  if (tile.lane_fragments()) return fits_lane_fragments(problem.loops, tile);
+  return tile.mma() == nullptr || fits_fragment(problem.target, shape, tile);
+}
+
 /// Gives the tile a shape, and chunks of operands that fit it; false where the device or the loops forbid that.
 bool take_shape(const Problem& problem, const TileShape& shape, int splits, MatmulParams& tile) {
   tile.shape = shape;
   if (tile.workgroup_scope() && !take_workgroup_products(problem, splits, tile)) return false;
   // Every thread has something to bring.
-  for (TileOperand& tile_operand : tile.tile_operands) tile_operand.elements = elements_in_tile(tile_operand, shape);
+  for (TileOperand& tile_operand : tile.tile_operands) {
+    if (!tile.lane_fragments()) tile_operand.elements = elements_in_tile(tile_operand, shape);
+  }
   const bool whole = std::all_of(tile.tile_operands.begin(), tile.tile_operands.end(),
                                  [&](const TileOperand& tile_operand) { return shape.k % tile_operand.elements == 0; });
   if (!keeps_row_chains_short(problem.loops, tile)) return false;
-  if (tile.mma() != nullptr && !fits_fragment(problem.target, shape, tile)) return false;
+  if (!fits_matrices(problem, shape, tile)) return false;
   if (!tile.epilogues.empty() && shape.n % tile.block != 0) return false;
   if (!whole || shape.workgroup() > static_cast<int>(usable_invocations(problem.target.caps)) ||
       matmul_shared_bytes(tile) > problem.target.caps.workgroup.shared_memory_bytes)
@@ -204,7 +212,9 @@ void choose_launch(const Problem& problem, const MatmulParams& tile, Schedule& s
   schedule.vector_axis = tile.n.back();
   schedule.chunk_size = tile.elements;
   schedule.shared_bytes = matmul_shared_bytes(tile);
-  if (tile.mma() != nullptr) schedule.subgroup = tile.shape.threads;
+  if (tile.mma() != nullptr)
+    schedule.subgroup =
+        tile.lane_fragments() ? static_cast<int>(problem.target.caps.subgroup.size) : tile.shape.threads;
   if (schedule.splits > 1) schedule.scratch_bytes = 16 * schedule.splits * partial_vec4s(loops, tile);
 }
 
@@ -352,6 +362,9 @@ class TileSearch {
 
   std::optional<Schedule> run() {
     if (const auto mma = fragment_for(problem_, kind_)) {
+      try_lane_fragments();
+      if (scope_ == MatrixScope::lanes && best_) return std::move(best_);
+      if (scope_ == MatrixScope::lanes) scope_.reset();  // where lanes cannot, others do
       try_cooperative_matrices(*mma);
       if (problem_.tuning.tile || (best_ && problem_.tuning.cooperative_matrix.value_or(false)))
         return std::move(best_);
@@ -365,18 +378,39 @@ class TileSearch {
   }
 
  private:
+  [[nodiscard]] bool may_be_of(MatrixScope scope) const {
+    return problem_.tuning.matrix_scope.value_or(scope) == scope;
+  }
+
   void try_cooperative_matrices(const MatrixShape& mma) {
     tile_.products = CooperativeMatrixProducts{mma};
     for (TileShape shape : kCooperativeMatrixShapes) {
       if (size_of(mma.a) == 1) shape.k *= 2;
       if (problem_.tuning.tile) shape = *problem_.tuning.tile;
       shape.threads = static_cast<int>(problem_.target.caps.subgroup.size);
-      if (!problem_.tuning.workgroup_tile.value_or(false)) try_shape(shape);
+      if (may_be_of(MatrixScope::subgroups)) try_shape(shape);
       if (!problem_.tuning.tile) continue;
-      if (problem_.tuning.workgroup_tile.value_or(true)) try_workgroup_scope_of(mma, shape);
+      if (may_be_of(MatrixScope::workgroup)) try_workgroup_scope_of(mma, shape);
       return;
     }
+    if (!may_be_of(MatrixScope::workgroup)) return;
     for (const WorkgroupTile& tile : problem_.target.caps.matrix2.tiles) try_workgroup_scope(mma, shape_of(tile));
+  }
+
+  /// Vectors of a chunk of weights, and subgroups that share a sum: what was fastest somewhere on an H200
+  /// (bench/results/h200-few-rows.txt).
+  void try_lane_fragments() {
+    const Tuning& tuning = problem_.tuning;
+    const bool is_wanted = tuning.matrix_scope == MatrixScope::lanes || problem_.target.type != DeviceType::cpu;
+    if (kind_->operands != DType::f16 || tuning.tile || tuning.splits.value_or(1) > 1 ||
+        !may_be_of(MatrixScope::lanes) || !is_wanted)
+      return;
+    for (const int vectors : {1, 2}) {
+      const auto tile = with_lane_fragments(problem_.loops, problem_.target, tile_, vectors);
+      if (!tile) return;
+      for (const int subgroups : {4, 8, 16})
+        consider(with_shape(problem_, planned_, *tile, shape_of_lane_fragments(*tile, subgroups)));
+    }
   }
 
   /// Where a workgroup multiplies tiles of this size as one.
@@ -470,6 +504,7 @@ class TileSearch {
   const Problem& problem_;
   MatmulParams tile_;
   std::optional<MatrixKind> kind_;
+  std::optional<MatrixScope> scope_ = problem_.tuning.matrix_scope;
   PlannedAccesses planned_;
   std::optional<Schedule> best_;
 };
@@ -496,6 +531,7 @@ void describe_matmul(const Schedule& schedule, Description& description) {
   description.choices["splits"] = schedule.splits;
   description.choices["matmul"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.threads};
   description.choices["cooperative_matrix"] = params.mma() != nullptr;
+  if (params.lane_fragments()) description.choices["lane_fragments"] = true;
   if (schedule.splits > 1)
     description.more_launch.push_back(
         fmt::format("{} of them share a tile: {} dispatches", schedule.splits, schedule.dispatches));

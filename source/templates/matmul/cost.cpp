@@ -33,6 +33,28 @@ std::int64_t row_reduction_slots(const MatmulParams& tile, const MatmulParams::R
          tile.tile_operands[static_cast<std::size_t>(reduction.tile_operand)].elements;
 }
 
+/// The same where lanes make fragments: chunks in flight, what is made of them, sums, and addresses.
+int registers_of_lanes(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  constexpr int kOwn = 16;
+  const MatmulParams& tile = schedule.as<MatmulParams>();
+  int registers = kOwn + tile.shape.m * tile.shape.n / 32 * static_cast<int>(tile.sums.size());
+  for (const TileOperand& tile_operand : tile.tile_operands) {
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile_operand.value);
+    const bool is_read = backward_slice.size() == 1;  // and nothing is made of it
+    if (!tile_operand.second || !is_read)
+      registers += tile_operand.elements / 2;  // of weights, of half of the rows at a time
+    for (ValueId id : backward_slice) {
+      if (!tile_operand.second || loops.values[id].kind != Value::Kind::load) continue;
+      const AccessPlan& load = schedule.loads[id];
+      const bool vector = load.kind == AccessKind::vector || load.kind == AccessKind::unaligned;
+      const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
+      registers +=
+          kLaneStepsAhead * kRowsOfLane * (vector ? registers_of_chunk(load, bytes, tile_operand.elements) : 1);
+    }
+  }
+  return registers;
+}
+
 /// Live 32-bit values of a thread while it multiplies: accumulators, a piece of each operand, what is in flight from
 /// memory, and addresses.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
@@ -47,6 +69,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
     registers += static_cast<int>(tile.mma()->k) * (shape.thread_m + static_cast<int>(tile.mma()->n)) *
                  size_of(tile.mma()->a) / 4 / shape.threads;
   if (tile.workgroup_scope()) return registers;  // operands are in flight as the device has it
+  if (tile.lane_fragments()) return registers_of_lanes(graph, loops, schedule);
   for (const TileOperand& tile_operand : tile.tile_operands) {
     if (!tile.mma()) registers += tile_operand.second ? shape.thread_n : shape.thread_m;
     const int extent = tile_operand.second ? shape.n : shape.m;
@@ -69,6 +92,9 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
 
 std::int64_t matmul_shared_bytes(const MatmulParams& tile) {
   if (tile.workgroup_scope()) return 0;  // the device's own
+  if (tile.lane_fragments())
+    return std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * subgroups_of_lane_fragments(tile.shape) *
+           tile.shape.m * tile.shape.n;
   std::int64_t bytes = 0;
   for (const MatmulParams::RowReduction& reduction : tile.row_reductions)
     bytes += 4 * (reduction.parts * row_reduction_slots(tile, reduction) + tile.shape.m);
@@ -120,7 +146,9 @@ class MatmulModel {
     const std::vector<ValueId> results = backward_slice_of_results(loops_);
     add_loads_of_results(results);
     cost_.registers = estimated_registers(graph_, loops_, schedule_);
-    cost_.modelled_us = tile_.mma() && !cpu_ ? cooperative_us() : simt_us(results);
+    cost_.modelled_us = tile_.lane_fragments() ? lane_fragments_us(graph_, loops_, target_, schedule_)
+                        : tile_.mma() && !cpu_ ? cooperative_us()
+                                               : simt_us(results);
   }
 
  private:

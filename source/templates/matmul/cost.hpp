@@ -26,6 +26,10 @@ CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const segm
 double workgroup_tile_cycles(const ir::Graph& graph, const segment::Loops& loops, const DeviceModel& model,
                              const Schedule& schedule, double visible);
 
+/// The time of a product whose fragments lanes make, of a schedule whose bytes are counted (lane_fragments.cpp).
+double lane_fragments_us(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                         const Schedule& schedule);
+
 /// Of the backward slice of results, loads of each result's own elements: what all rows or all columns share is near.
 std::vector<segment::ValueId> loads_of_results(const segment::Loops& loops, const MatmulParams& tile,
                                                std::vector<segment::ValueId> results);

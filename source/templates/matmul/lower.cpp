@@ -71,7 +71,8 @@ void MatmulEmitter::add_operand(std::size_t number) {
                          .beside = std::move(beside),
                          .of_rows = planned.second ? std::map<ValueId, Code>() : row_arrays_,
                          .kept = schedule::kept_along_sum(graph_, loops_, schedule_, planned),
-                         .has_fields = !tile_.workgroup_scope()}));
+                         .has_fields = !tile_.workgroup_scope(),
+                         .chunks_of_lane = chunks_of_lane(planned)}));
   if (tile_.mma() || tile_.integer_dot())
     make_sub32(tile_operands_.back(), tile_.mma() ? std::optional(tile_.mma()->a) : std::nullopt, tile_.integer_dot());
 }
@@ -89,6 +90,14 @@ Result<RelocatableKernel> MatmulEmitter::run() {
   VKF_CHECK_OK(write_functions());
   const Code shared =
       schedule_.splits > 1 ? code("; {} workgroups share a tile, dispatch 1 of 2", schedule_.splits) : "";
+  if (tile_.lane_fragments()) {
+    VKF_CHECK_OK(lane_fragments_main());
+    return finish(code("{} rows and {} positions of weights per workgroup, whose fragments lanes make; {} subgroups "
+                       "share the sum, {} at a time, in products of {} x {} x {}",
+                       shape_.m, shape_.n, schedule::subgroups_of_lane_fragments(shape_),
+                       schedule::columns_of_lanes(tile_), tile_.mma()->m, tile_.mma()->n, tile_.mma()->k),
+                  workgroups, workgroups_x);
+  }
   if (tile_.workgroup_scope() && dispatch_ == 0) {
     if (!leaves_parts()) VKF_CHECK_OK(result_of_workgroup_tile());
     VKF_CHECK_OK(workgroup_tile_main());
@@ -109,6 +118,7 @@ Result<RelocatableKernel> MatmulEmitter::run() {
 
 Result<void> MatmulEmitter::write_functions() {
   find_products();
+  if (tile_.lane_fragments()) find_pairs();
   if (dispatch_ == 0) {
     join_functions();
     for (TileOperand& tile_operand : tile_operands_) {
@@ -183,7 +193,7 @@ void MatmulEmitter::locate_tile() {
     main_.line("uint tile_m = {};", numbers_.remainder(at, tile_.tiles_m, false));
     main_.line("uint tile_n = {};", numbers_.quotient(at, tile_.tiles_m, false));
   }
-  if (tile_.workgroup_scope()) return;
+  if (tile_.workgroup_scope() || tile_.lane_fragments()) return;
   const int threads_n = shape_.n / shape_.thread_n;
   if (tile_.mma()) main_.line("uint subgroup = gl_SubgroupID;");
   const char* owner = tile_.mma() ? "subgroup" : "thread";

@@ -191,9 +191,24 @@ class MatmulEmitter : public OperandEmitter {
   [[nodiscard]] std::int64_t depth_of_part() const;
   Code first_k(int elements);
 
+  // --- fragments that lanes make (lower_lane_fragments.cpp) ---
+  /// What a lane has in flight of an operand; 0 where threads bring tiles.
+  [[nodiscard]] int chunks_of_lane(const schedule::TileOperand& planned) const;
+  void find_pairs();
+  [[nodiscard]] std::vector<Code> paired(std::vector<Code> words);
+  void declare_lanes();
+  void locate_chunk_of_lane(const TileOperand& tile_operand, const Code& step);
+  Result<void> fetch_chunks_of_lane(const Code& step);
+  Result<void> words_of_lane(const TileOperand& tile_operand);
+  Result<void> multiply_lanes();
+  Result<void> sum_of_lanes();
+  Result<void> store_sums_of_lanes();
+  Result<void> lane_fragments_main();
+
   const schedule::MatmulParams& tile_;
   const schedule::TileShape& shape_;
   std::vector<TileOperand> tile_operands_;
+  int pairs_apart_ = 1;          ///< elements of a word of fragments that lanes make
   std::vector<Code> sums_;       ///< the accumulators
   bool unrolls_results_ = true;  ///< loops over a thread's results
   std::vector<RowReduction> row_reductions_;

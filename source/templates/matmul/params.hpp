@@ -25,12 +25,18 @@ struct CooperativeMatrixProducts {
 struct WorkgroupMatrixProducts : CooperativeMatrixProducts {
   std::vector<segment::ValueId> beside;  ///< loads that differ along m and n, brought as tiles for the results
 };
+/// Lanes load their elements of fragments as they lie in memory, and nothing is staged: for few rows of m, where no
+/// other workgroup reads the same weights (n). Products are turned: rows of A are positions of n, and columns of B are
+/// rows of m. Subgroups share the steps along k.
+struct LaneFragmentProducts : CooperativeMatrixProducts {};
 
 /// Sums over k of products of an operand at (batch, m, k) and one at (batch, n, k). Each of the four is a
 /// set of loop axes, counted as one, outermost first.
 struct MatmulParams {
   TileShape shape;
-  std::variant<SimtProducts, IntegerDotProducts, CooperativeMatrixProducts, WorkgroupMatrixProducts> products;
+  std::variant<SimtProducts, IntegerDotProducts, CooperativeMatrixProducts, WorkgroupMatrixProducts,
+               LaneFragmentProducts>
+      products;
   std::vector<int> batch, m, n, k;
   std::vector<TileOperand> tile_operands;
   struct Sum {
@@ -58,6 +64,7 @@ struct MatmulParams {
   /// Of cooperative matrices, a subgroup's or a workgroup's; null where products have none.
   [[nodiscard]] const CooperativeMatrixProducts* cooperative() const {
     if (const auto* own = std::get_if<CooperativeMatrixProducts>(&products)) return own;
+    if (const auto* own = std::get_if<LaneFragmentProducts>(&products)) return own;
     return std::get_if<WorkgroupMatrixProducts>(&products);
   }
   [[nodiscard]] CooperativeMatrixProducts* cooperative() {
@@ -69,6 +76,7 @@ struct MatmulParams {
     return std::get_if<WorkgroupMatrixProducts>(&products);
   }
   [[nodiscard]] bool workgroup_scope() const { return workgroup() != nullptr; }
+  [[nodiscard]] bool lane_fragments() const { return std::holds_alternative<LaneFragmentProducts>(products); }
 };
 
 }  // namespace vkfuse::schedule

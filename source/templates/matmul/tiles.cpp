@@ -38,7 +38,8 @@ std::vector<ValueId> kept_along_sum(const ir::Graph& graph, const Loops& loops, 
                                     const TileOperand& tile_operand) {
   constexpr int kMostWords = 16;  // registers of a thread, while it multiplies
   const MatmulParams& tile = schedule.as<MatmulParams>();
-  if (tile.mma() == nullptr || tile.workgroup_scope() || size_of(tile.mma()->a) != 2 || tile_operand.along_k) return {};
+  const auto* staged = std::get_if<CooperativeMatrixProducts>(&tile.products);
+  if (staged == nullptr || size_of(staged->mma.a) != 2 || tile_operand.along_k) return {};
   const int extent = tile_operand.second ? tile.shape.n : tile.shape.m;
   const int chunks_of_row = extent / tile_operand.elements;
   const bool at_one_place =

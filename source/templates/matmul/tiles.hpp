@@ -49,4 +49,22 @@ std::optional<std::int64_t> stride_of_results(const segment::Loops& loops, const
 std::optional<WorkgroupMatrixProducts> workgroup_products(const ir::Graph& graph, const segment::Loops& loops,
                                                           const Target& target, const MatmulParams& tile, bool forced);
 
+/// Steps along the sum that a lane has in flight.
+inline constexpr int kLaneStepsAhead = 2;
+/// Rows of weights that a lane has in a fragment.
+inline constexpr int kRowsOfLane = 2;
+
+/// The tile with products whose fragments lanes make: of at most kMostLaneRows rows of f16, all operands read along the
+/// sum in chunks, of so many vectors of weights, of which whole ones make up a step. Nothing where that is not so.
+std::optional<MatmulParams> with_lane_fragments(const segment::Loops& loops, const Target& target,
+                                                const MatmulParams& tile, int vectors);
+/// Whether a tile of theirs has these loops: few rows, and whole steps along the sum.
+bool fits_lane_fragments(const segment::Loops& loops, const MatmulParams& tile);
+/// A workgroup of so many subgroups.
+TileShape shape_of_lane_fragments(const MatmulParams& tile, int subgroups);
+/// Subgroups that share the sum.
+int subgroups_of_lane_fragments(const TileShape& shape);
+/// Positions along the sum that the lanes of a row have together.
+int columns_of_lanes(const MatmulParams& tile);
+
 }  // namespace vkfuse::schedule

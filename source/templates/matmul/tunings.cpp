@@ -48,7 +48,11 @@ std::vector<Tuning> cooperative_matrix_tunings(const Caps& caps, int threads) {
 
 std::vector<Tuning> matmul_tunings(const Schedule& standard, const Caps& caps) {
   const auto& params = standard.as<MatmulParams>();
-  return params.mma() != nullptr ? cooperative_matrix_tunings(caps, params.shape.threads) : thread_tunings(caps);
+  if (params.mma() == nullptr) return thread_tunings(caps);
+  std::vector<Tuning> all = cooperative_matrix_tunings(caps, static_cast<int>(caps.subgroup.size));
+  if (params.lane_fragments())
+    all.push_back({.matmul = true, .matrix_scope = MatrixScope::subgroups, .cooperative_matrix = true});
+  return all;
 }
 
 }  // namespace vkfuse::schedule

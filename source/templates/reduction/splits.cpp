@@ -6,6 +6,7 @@
 #include "base/numerics.hpp"
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/reduction/registers.hpp"
 
 namespace vkfuse::schedule {
@@ -37,6 +38,18 @@ std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, c
   return bytes;
 }
 
+/// So many microseconds of one compute unit does the arithmetic of a row take: of 128,256 scores of which the largest
+/// is looked for, a workgroup took 25 on an H200.
+double arithmetic_us_of_row(const Problem& problem) {
+  const CostModel costs = costs_of(problem.target);
+  segment::AxisSet rows = 0;
+  for (std::size_t i = 0; i < problem.loops.axes.size(); ++i)
+    rows |= problem.loops.axes[i].role == segment::Role::parallel ? segment::AxisSet{1} << i : 0;
+  const double of_row = compute_cost(problem.graph, problem.loops, 1, rows) /
+                        static_cast<double>(std::max<std::int64_t>(1, problem.loops.parallel_count()));
+  return of_row * device_model(problem.target).units.count / (costs.gflops * 1e3);
+}
+
 /// Few long rows are shared by several workgroups.
 int splits_to_fill(const Problem& problem, const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
@@ -45,7 +58,11 @@ int splits_to_fill(const Problem& problem, const Schedule& schedule) {
   const std::int64_t requested = cpu ? 8 : workgroups_to_fill(problem.target);
   const std::int64_t fewest_iterations = params.vector_rows ? 8 : 4;
   const std::int64_t enough = cpu ? 1 << 10 : 32;
-  if (params.iterations < enough || groups * 4 > requested) return 1;
+  // A dispatch more for each pass, and as long again until it is there.
+  const double more_us = 3 * costs_of(problem.target).launch_us * problem.loops.passes;
+  const bool is_busy =
+      !cpu && params.iterations >= 2 * fewest_iterations && arithmetic_us_of_row(problem) >= more_us && more_us > 0;
+  if ((params.iterations < enough && !is_busy) || groups * 4 > requested) return 1;
   int splits = 1;
   while (groups * splits < requested && ceil_div(params.iterations, splits * 2) >= fewest_iterations &&
          splits < kMostSplits)

@@ -48,7 +48,10 @@ TEST(CapabilitiesTest, TextTellsEveryRowThatKernelsDependOn) {
   const std::string shaped = capabilities_text(caps);
   EXPECT_NE(shaped, before);
   caps.matrix.sub_byte = caps.matrix.shapes.front();
-  EXPECT_NE(capabilities_text(caps), shaped);
+  const std::string sub_byte = capabilities_text(caps);
+  EXPECT_NE(sub_byte, shaped);
+  caps.matrix.lane_fragments = caps.matrix.shapes.front();
+  EXPECT_NE(capabilities_text(caps), sub_byte);
 }
 
 }  // namespace
