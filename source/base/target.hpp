@@ -237,7 +237,7 @@ std::optional<MatrixShape> matrix_of(const Caps& caps, DType operands, DType sum
 /// The one with the fewest columns, for a factor that has one.
 std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType operands, DType sums);
 
-/// Rows that a product of fragments made by lanes has at most.
+/// Rows of a product whose fragments lanes make, at most.
 inline constexpr std::int64_t kMostLaneRows = 8;
 inline constexpr int kLanesOfRow = 4;
 

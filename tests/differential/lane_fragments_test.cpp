@@ -20,14 +20,14 @@ std::string missing() {
   return target.caps.matrix.lane_fragments ? "" : "Which elements of a fragment a lane has is not known here.";
 }
 
-Build with_lanes() {
+Build lane_fragments() {
   Build how;
   how.tuning.matmul = how.tuning.cooperative_matrix = true;
   how.tuning.matrix_scope = schedule::MatrixScope::lanes;
   return how;
 }
 
-bool is_of_lanes(const Executable& program) {
+bool has_lane_fragments(const Executable& program) {
   return must(program.explain(Stage::glsl)).find("rows_of(") != std::string::npos;
 }
 
@@ -119,12 +119,26 @@ TEST(LaneFragments, AreTheirSums) {
     const Tensor residual = Tensor::input("residual", DType::f16, product.shape());
     for (const ir::Graph& graph :
          {graph_of({product}), graph_of({relu(product * 0.25) + residual, product.cast(DType::f32)})}) {
-      const Executable program = compile_graph(graph, with_lanes());
-      of_lanes += is_of_lanes(program) ? 1 : 0;
+      const Executable program = compile_graph(graph, lane_fragments());
+      of_lanes += has_lane_fragments(program) ? 1 : 0;
       compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
     }
   }
   EXPECT_GE(of_lanes, 2 * (std::ssize(kForms) - 3)) << "weights that are read in short pieces are staged";
+}
+
+/// Weights times scales are rounded as f16 says, and exactly where there is no scale.
+TEST(LaneFragments, KeepStrictNumerics) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  std::uint64_t seed = 780;
+  for (const Form& form : {Form{"int4 less 8", 5, 2048, 33}, Form{"i8", 4, 512, 64, 1, 0}, Form{"f16", 3, 1056, 100}}) {
+    const ir::Graph graph = graph_of({matmul(rows_of(form), weights_of(form, "w"))});
+    Build how = lane_fragments();
+    how.numerics = Numerics::strict;
+    const Executable program = compile_graph(graph, how);
+    EXPECT_TRUE(has_lane_fragments(program)) << text_of(form);
+    compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
+  }
 }
 
 /// Two sums that share their rows, which are computed as they are read. Weights of unlike chunks are staged.
@@ -141,9 +155,9 @@ TEST(LaneFragments, OfAGate) {
     const Tensor x = silu(rows_of(first)) * Tensor::input("y", DType::f16, {first.rows, first.columns}) * 0.015625;
     const ir::Graph graph =
         graph_of({silu(matmul(x, weights_of(first, "gate"))) * matmul(x, weights_of(second, "up"))});
-    const Executable program = compile_graph(graph, with_lanes());
+    const Executable program = compile_graph(graph, lane_fragments());
     const std::string what = fmt::format("{} and {}", gate.first, gate.second);
-    EXPECT_EQ(is_of_lanes(program), gate.of_lanes) << what;
+    EXPECT_EQ(has_lane_fragments(program), gate.of_lanes) << what;
     compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), what);
   }
 }
@@ -153,8 +167,8 @@ TEST(LaneFragments, WhatIsNotFiniteStaysInItsRow) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const Form form{"int4 less 8", 4, 1024, 64};
   const ir::Graph graph = graph_of({matmul(rows_of(form), weights_of(form, "w"))});
-  const Executable program = compile_graph(graph, with_lanes());
-  ASSERT_TRUE(is_of_lanes(program));
+  const Executable program = compile_graph(graph, lane_fragments());
+  ASSERT_TRUE(has_lane_fragments(program));
   for (const std::uint16_t bits : {std::uint16_t{0x7c00}, std::uint16_t{0xfc00}, std::uint16_t{0x7e00}}) {
     Data data = data_for({graph, {}, 830, false});
     std::memcpy(data.inputs.at("x").data() + 2 * (2 * form.columns + 777), &bits, 2);
