@@ -222,8 +222,8 @@ portability() {
 # The cross-build for Windows, its tests and the quick benchmark, under Wine.
 windows() { scripts/windows.sh || failed+=("scripts/windows.sh"); }
 
-# Programs of several ranks: 1,000 random programs under random shardings, jobs of both MPIs on both drivers, and ranks
-# that are killed at 20 places.
+# Programs of several ranks: 1,000 random programs under random shardings, of threads and as jobs of both MPIs on both
+# drivers, and ranks that are killed at 20 places.
 devices() {
   local mpi job mpiexec
   need libopenmpi-dev openmpi-bin libmpich-dev mpich
@@ -235,6 +235,8 @@ devices() {
     for mpi in openmpi mpich; do
       job=build/release/tests/parallel/vkfuse-job-$mpi mpiexec=$(command -v mpiexec.$mpi)
       on $driver tests/parallel/mpi/runs.sh $mpi "$mpiexec" "$job"
+      VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-1000} on $driver tests/parallel/mpi/fuzz.sh $mpi "$mpiexec" "$job" \
+        build/release/tests/vkfuse-test-parallel
       VKFUSE_DEATHS=${VKFUSE_DEATHS:-20} on $driver tests/parallel/mpi/faults.sh $mpi "$mpiexec" "$job"
     done
   done

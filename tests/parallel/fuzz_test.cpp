@@ -1,5 +1,11 @@
 // Random programs under random shardings: what the ranks compute is what the reference of one rank computes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "ir/structured.hpp"
 #include "parallel/ranks.hpp"
@@ -60,7 +66,7 @@ const std::vector<std::vector<int>>& meshes() {
   return all;
 }
 
-JobResult check_random(std::uint64_t seed, const std::function<const Device&(int rank)>& on, const Caps& caps) {
+Job random_job(std::uint64_t seed, const Caps& caps) {
   Random random(seed_of(seed, "mesh"));
   const std::vector<int> mesh = random.pick(meshes());
   CaseOptions options;
@@ -76,8 +82,14 @@ JobResult check_random(std::uint64_t seed, const std::function<const Device&(int
   }
   const Data data = data_for(one);
   const ir::Graph graph = annotated(one.graph, mesh, random);
-  Job job{{graph}, mesh, 1, {data}, on, !random.chance(15)};
+  Job job{{graph}, mesh, 1, {data}, {}, !random.chance(15), {}};
   for (const int size : mesh) job.ranks *= size;
+  return job;
+}
+
+JobResult check_random(std::uint64_t seed, const std::function<const Device&(int rank)>& on, const Caps& caps) {
+  Job job = random_job(seed, caps);
+  job.device = on;
   return check_job(job, replay_line(seed, "ShardingFuzz.*"));
 }
 
@@ -96,6 +108,76 @@ TEST(ShardingFuzz, RandomProgramsUnderRandomShardings) {
   // Programs that send nothing show nothing.
   if (seeds.size() < 100) return;
   EXPECT_GE(collectives, static_cast<int>(seeds.size()) / 2) << "too few collectives";
+}
+
+// --- the same by processes: tests/parallel/mpi/fuzz.sh has programs written, runs them as jobs, and has them checked
+// ---
+
+/// The folder of a program: its text, its mesh, its inputs, and what each rank gave.
+std::optional<std::filesystem::path> folder_of(const Job& job, std::uint64_t seed) {
+  const char* const all = std::getenv("VKFUSE_JOB_FILES");
+  if (all == nullptr) return std::nullopt;
+  return std::filesystem::path(all) / std::to_string(job.ranks) / std::to_string(seed);
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+}
+
+void write_job(const Job& job, const std::filesystem::path& folder) {
+  const ir::Graph& graph = job.graph(0);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "program.vkf") << ir::print(graph);
+  std::ofstream mesh(folder / "mesh");
+  mesh << (job.fusion ? 1 : 0);
+  for (const int size : job.mesh) mesh << ' ' << size;
+  std::ofstream inputs(folder / "inputs");  // the sizes of each are a line
+  int number = 0;
+  for (const ir::NodeId id : graph.inputs()) {
+    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+    for (const std::int64_t size : must(resolve(graph.node(id).type.shape, job.data[0].symbols))) inputs << size << ' ';
+    inputs << '\n';
+    std::ofstream(folder / fmt::format("name{}", number), std::ios::binary) << name;  // any characters
+    write_file(folder / fmt::format("input{}", number++), job.data[0].inputs.at(name));
+  }
+}
+
+/// What the ranks gave, in the order of names, as a job writes it.
+NamedBytes read_outputs(const Job& job, const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const ir::Output& output : job.graph(0).outputs()) names.insert(output.name);
+  NamedBytes outputs;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    int number = 0;
+    for (const std::string& name : names) {
+      const std::filesystem::path path = folder / fmt::format("output{}.{}", rank, number++);
+      std::ifstream file(path, std::ios::binary);
+      EXPECT_TRUE(file.good()) << path;
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+      outputs[parallel::name_on(name, static_cast<std::size_t>(rank))].assign(bytes, bytes + text.size());
+    }
+  }
+  return outputs;
+}
+
+TEST(ShardingFiles, AreWritten) {
+  for (const std::uint64_t seed : seeds_from(1, 100)) {
+    const Job job = random_job(seed, caps());
+    const auto folder = folder_of(job, seed);
+    if (!folder) GTEST_SKIP() << "VKFUSE_JOB_FILES names no folder, as tests/parallel/mpi/fuzz.sh does";
+    write_job(job, *folder);
+  }
+}
+
+TEST(ShardingFiles, AreRight) {
+  for (const std::uint64_t seed : seeds_from(1, 100)) {
+    const Job job = random_job(seed, caps());
+    const auto folder = folder_of(job, seed);
+    if (!folder) GTEST_SKIP() << "VKFUSE_JOB_FILES names no folder, as tests/parallel/mpi/fuzz.sh does";
+    check_job_outputs(job, read_outputs(job, *folder), replay_line(seed, "ShardingFuzz.*"));
+    if (testing::Test::HasFailure()) break;
+  }
 }
 
 /// A device of the driver, if the loader knows it.

@@ -142,6 +142,13 @@ JobResult run_job(const Job& job) {
   return made;
 }
 
+void check_job_outputs(const Job& job, const NamedBytes& outputs, const std::string& what) {
+  const JoinedJob over = joined(job);
+  const Verdict verdict = check_outputs(over.graph, over.data, outputs);
+  EXPECT_EQ(verdict.wrong, "") << what << "\n" << ir::print(job.graph(0)) << "\n" << ir::print(over.graph);
+  if (!job.mesh.empty()) compare_with_one_rank(job, over, what);
+}
+
 JobResult check_job(const Job& job, const std::string& what) {
   JobResult made = run_job(job);
   NamedBytes outputs;
@@ -154,10 +161,7 @@ JobResult check_job(const Job& job, const std::string& what) {
     for (const auto& [name, tensor] : *one)
       outputs[parallel::name_on(name, static_cast<std::size_t>(rank))] = tensor.bytes;
   }
-  const JoinedJob over = joined(job);
-  const Verdict verdict = check_outputs(over.graph, over.data, outputs);
-  EXPECT_EQ(verdict.wrong, "") << what << "\n" << ir::print(job.graph(0)) << "\n" << ir::print(over.graph);
-  if (!job.mesh.empty()) compare_with_one_rank(job, over, what);
+  check_job_outputs(job, outputs, what);
   return made;
 }
 

@@ -72,8 +72,12 @@ struct JobResult {
 };
 JobResult run_job(const Job& job);
 
-/// Runs, and adds a test failure for whatever is wrong: an error, an element outside the bound of the reference over
-/// all ranks, and, of a divided program, a reference over ranks whose parts are not those of the reference of one.
+/// Adds a test failure for whatever is wrong with what the ranks gave: an element outside the bound of the reference
+/// over all ranks, and, of a divided program, a reference over ranks whose parts are not those of the reference of one.
+/// Outputs are named by parallel::name_on().
+void check_job_outputs(const Job& job, const NamedBytes& outputs, const std::string& what);
+
+/// Runs and checks; an error is a test failure, too.
 JobResult check_job(const Job& job, const std::string& what);
 
 }  // namespace vkfuse::test

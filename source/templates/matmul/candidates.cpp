@@ -378,9 +378,7 @@ class TileSearch {
   }
 
  private:
-  [[nodiscard]] bool may_be_of(MatrixScope scope) const {
-    return problem_.tuning.matrix_scope.value_or(scope) == scope;
-  }
+  [[nodiscard]] bool may_be_of(MatrixScope scope) const { return scope_.value_or(scope) == scope; }
 
   void try_cooperative_matrices(const MatrixShape& mma) {
     tile_.products = CooperativeMatrixProducts{mma};

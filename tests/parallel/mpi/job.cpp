@@ -7,11 +7,17 @@
 //   job die MS RUNS       the last rank kills itself after MS ms, at the latest after RUNS runs; others must fail
 //   job hang N            the last N ranks stop; others must fail
 //   job differ            the last rank has another program; all must fail
+//   job files FOLDER      runs the programs of FOLDER's folders on their inputs, and writes each rank's outputs there
 //   job ours              as sum 1, with MPI initialised by the caller, and its communicator
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include <mpi.h>
@@ -180,6 +186,60 @@ int differ(const std::shared_ptr<Transport>& transport, const Device& device) {
   leave(0, rank, program.error().text());
 }
 
+std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+  return {bytes, bytes + text.size()};
+}
+
+/// Runs one program; how many collectives it has.
+int run_files(const std::shared_ptr<Transport>& transport, const Device& device, const std::filesystem::path& folder) {
+  const int rank = transport->rank();
+  const auto fails = [&](const Error& error) { leave(2, rank, folder.string() + ": " + error.text()); };
+  ParallelOptions options = options_of(kPatience);
+  options.compile.allow_custom = true;
+  std::ifstream mesh(folder / "mesh");
+  mesh >> options.compile.fusion;
+  for (int size = 0; mesh >> size;) options.mesh.sizes.push_back(size);
+  const std::vector<std::byte> text = bytes_of(folder / "program.vkf");
+  const auto program =
+      compile_parallel_text(device, transport, {reinterpret_cast<const char*>(text.data()), text.size()}, options);
+  if (!program) fails(program.error());
+  std::vector<std::vector<std::byte>> kept;
+  Inputs inputs;
+  std::ifstream lines(folder / "inputs");
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream sizes(line);
+    std::vector<std::int64_t> shape;
+    for (std::int64_t size = 0; sizes >> size;) shape.push_back(size);
+    const std::vector<std::byte> name = bytes_of(folder / fmt::format("name{}", kept.size()));
+    kept.push_back(bytes_of(folder / fmt::format("input{}", kept.size())));
+    inputs.emplace(std::string(reinterpret_cast<const char*>(name.data()), name.size()),
+                   HostView(std::span<const std::byte>(kept.back()), shape));
+  }
+  const auto outputs = program->run(inputs);
+  if (!outputs) fails(outputs.error());
+  int number = 0;
+  for (const auto& [name, tensor] : *outputs) {
+    std::ofstream(folder / fmt::format("output{}.{}", rank, number++), std::ios::binary)
+        .write(reinterpret_cast<const char*>(tensor.bytes.data()), std::ssize(tensor.bytes));
+  }
+  return program->collective_count();
+}
+
+int files(const std::shared_ptr<Transport>& transport, const Device& device, const std::string& all) {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(all)) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  int collectives = 0;
+  for (const std::filesystem::path& folder : folders) collectives += run_files(transport, device, folder);
+  std::printf(
+      "%s\n",
+      fmt::format("rank {}: {} programs, {} collectives", transport->rank(), folders.size(), collectives).c_str());
+  return 0;
+}
+
 int run_job(const std::vector<std::string>& words) {
   const std::string mode = words.at(0);
   const auto number = [&](std::size_t at) { return std::atoi(words.at(at).c_str()); };
@@ -198,6 +258,7 @@ int run_job(const std::vector<std::string>& words) {
     if (mode == "sum") status = sum(transport, device, number(1));
     if (mode == "ours") status = sum(transport, device, 1);
     if (mode == "large") status = large(transport, device, number(1));
+    if (mode == "files") status = files(transport, device, words.at(1));
     if (mode == "layers") status = layers(transport, device);
     if (mode == "die") status = die(transport, device, number(1), number(2));
     if (mode == "hang") status = hang(transport, device, number(1));
@@ -216,7 +277,8 @@ int run_job(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   const std::vector<std::string> all(words + 1, words + count);
   if (all.empty()) {
-    std::fprintf(stderr, "usage: job sum COUNT | large COUNT | layers | die MS RUNS | hang N | differ | ours\n");
+    std::fprintf(stderr,
+                 "usage: job sum COUNT | large COUNT | layers | files FOLDER | die MS RUNS | hang N | differ | ours\n");
     return 64;
   }
   return run_job(all);

@@ -32,9 +32,10 @@ start() {
   shift
   status=0
   SECONDS=0
-  said=$(timeout --kill-after=5 60 "$mpiexec" "${how[@]}" -n "$ranks" "$@" 2>&1) || status=$?
+  local most=${most:-60}
+  said=$(timeout --kill-after=5 "$most" "$mpiexec" "${how[@]}" -n "$ranks" "$@" 2>&1) || status=$?
   # The status says nothing: that of a job whose rank was killed is 137, too.
-  [ "$SECONDS" -lt 60 ] || fail "the job did not end: $*"
+  [ "$SECONDS" -lt "$most" ] || fail "the job did not end: $*"
   none_left "$@"
 }
 
