@@ -192,7 +192,7 @@ class MatmulEmitter : public OperandEmitter {
   Code first_k(int elements);
 
   // --- fragments that lanes make (lower_lane_fragments.cpp) ---
-  /// What a lane has in flight of an operand; 0 where threads bring tiles.
+  /// Chunks of an operand that a lane has in flight; 0 where threads bring tiles.
   [[nodiscard]] int chunks_of_lane(const schedule::TileOperand& planned) const;
   void find_pairs();
   [[nodiscard]] std::vector<Code> paired(std::vector<Code> words);

@@ -11,20 +11,17 @@ int MatmulEmitter::chunks_of_lane(const schedule::TileOperand& planned) const {
   return planned.second ? schedule::kLaneStepsAhead * schedule::kRowsOfLane : 1;
 }
 
-/// Weights are made two at a time where all of them are that are as far apart.
+/// Weights become f16 two at a time where the pairs of all operands are equally far apart.
 void MatmulEmitter::find_pairs() {
-  int apart = 0;
-  for (const TileOperand& tile_operand : tile_operands_) {
-    if (tile_operand.across != kN) continue;
-    const auto pairs = number_pairs_of(tile_operand);
-    const int own = pairs ? pairs->apart() : 1;
-    apart = apart == 0 || apart == own ? own : 1;
-  }
-  pairs_apart_ = apart;
-  if (apart == 1) return;
+  pairs_apart_ = 0;
   for (TileOperand& tile_operand : tile_operands_) {
-    if (tile_operand.across == kN) tile_operand.encoding.pairs = number_pairs_of(tile_operand);
+    if (tile_operand.across != kN) continue;
+    tile_operand.encoding.pairs = number_pairs_of(tile_operand);
+    const int apart = tile_operand.encoding.pairs ? tile_operand.encoding.pairs->apart() : 1;
+    pairs_apart_ = pairs_apart_ == 0 || pairs_apart_ == apart ? apart : 1;
   }
+  if (pairs_apart_ > 1) return;
+  for (TileOperand& tile_operand : tile_operands_) tile_operand.encoding.pairs.reset();
 }
 
 /// Words of neighbours as words of elements that are as far apart as those of weights.
@@ -127,7 +124,7 @@ Result<void> MatmulEmitter::multiply_lanes() {
   return {};
 }
 
-/// What subgroups have summed is added up, and threads take results as they are stored.
+/// Adds up the sums of the subgroups; threads take results as they are stored.
 Result<void> MatmulEmitter::store_sums_of_lanes() {
   const int of_subgroup = shape_.m * shape_.n;
   for (std::size_t s = 0; s < sums_.size(); ++s)

@@ -74,6 +74,13 @@ double lines_of_neighbours(const AccessPlan& plan, int element_bytes, int chunk_
 
 }  // namespace
 
+segment::AxisSet parallel_axes(const Loops& loops) {
+  segment::AxisSet rows = 0;
+  for (std::size_t i = 0; i < loops.axes.size(); ++i)
+    rows |= loops.axes[i].role == segment::Role::parallel ? segment::AxisSet{1} << i : 0;
+  return rows;
+}
+
 void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
@@ -105,13 +112,11 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
   }
   schedule.cost.registers = estimated_reduction_registers(graph, loops, schedule);
   const CostModel costs = costs_of(target);
-  segment::AxisSet rows = 0;
-  for (std::size_t i = 0; i < loops.axes.size(); ++i)
-    rows |= loops.axes[i].role == segment::Role::parallel ? segment::AxisSet{1} << i : 0;
   const double share =
       static_cast<double>(visited) / static_cast<double>(std::max<std::int64_t>(1, schedule.launch.reduction_chunks));
-  schedule.cost.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, rows),
-                                          static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed);
+  schedule.cost.modelled_us =
+      modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, parallel_axes(loops)),
+                  static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed);
 }
 
 }  // namespace vkfuse::schedule

@@ -5,6 +5,9 @@
 
 namespace vkfuse::schedule {
 
+/// The axes of rows.
+segment::AxisSet parallel_axes(const segment::Loops& loops);
+
 /// Adds what is executed to the cost of a schedule, and fills in its bytes, registers and modelled time.
 void model_reduction(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);
 

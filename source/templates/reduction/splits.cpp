@@ -7,6 +7,7 @@
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/traffic.hpp"
+#include "templates/reduction/cost.hpp"
 #include "templates/reduction/registers.hpp"
 
 namespace vkfuse::schedule {
@@ -38,14 +39,11 @@ std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, c
   return bytes;
 }
 
-/// So many microseconds of one compute unit does the arithmetic of a row take: of 128,256 scores of which the largest
-/// is looked for, a workgroup took 25 on an H200.
+/// Microseconds that the arithmetic of a row takes one compute unit: looking for the largest of 128,256 scores took a
+/// workgroup 25 on an H200.
 double arithmetic_us_of_row(const Problem& problem) {
   const CostModel costs = costs_of(problem.target);
-  segment::AxisSet rows = 0;
-  for (std::size_t i = 0; i < problem.loops.axes.size(); ++i)
-    rows |= problem.loops.axes[i].role == segment::Role::parallel ? segment::AxisSet{1} << i : 0;
-  const double of_row = compute_cost(problem.graph, problem.loops, 1, rows) /
+  const double of_row = compute_cost(problem.graph, problem.loops, 1, parallel_axes(problem.loops)) /
                         static_cast<double>(std::max<std::int64_t>(1, problem.loops.parallel_count()));
   return of_row * device_model(problem.target).units.count / (costs.gflops * 1e3);
 }

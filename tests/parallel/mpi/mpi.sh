@@ -1,4 +1,5 @@
 # Sourced: how each MPI starts a job on this machine, and what must be true after one.
+#   most=S                seconds that a job may take (60)
 #   launch N WORD...      runs the job with N ranks; $status and $said are what came of it
 #   launch_apart N WORD...  the same where the death of a rank is not told to mpiexec: each rank is a child of a shell
 #                           that ends well, and takes no notice of SIGUSR1. The process manager of MPICH 4.0.2 ends
