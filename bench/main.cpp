@@ -9,6 +9,7 @@
 #include "base/files.hpp"
 #include "base/limit_text.hpp"
 #include "compare.hpp"
+#include "generation/suite.hpp"
 #include "os/files.hpp"
 #include "os/system.hpp"
 #include "page.hpp"
@@ -189,7 +190,9 @@ Result<int> submit(Arguments& arguments) {
 }
 
 void add_measuring(CLI::App& app, Arguments& arguments) {
-  app.add_option("--suite", arguments.suite, "quick or full; or parallel, over the ranks of an MPI job: see its --help")
+  app.add_option("--suite", arguments.suite,
+                 "quick or full; or generation, of language models, or parallel, over the ranks of an MPI job: "
+                 "each has its own --help")
       ->check(CLI::IsMember({"quick", "full"}));
   app.add_option("--filter", arguments.filter, "Only rows whose name or case has a match of this regular expression");
   app.add_option("--case", arguments.cases, "Exactly this case, as softmax:f32:16384x4096; may be given again");
@@ -237,34 +240,45 @@ CLI::App* add_submit(CLI::App& app, Arguments& arguments) {
   return sub;
 }
 
-/// `--suite parallel` is another program, which is linked with MPI; it stands beside this one.
-bool asks_for_parallel(int argc, char** argv) {
+bool asks_for_suite(std::string_view name, int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--suite=parallel" ||
-        (word == "--suite" && i + 1 < argc && std::string_view(argv[i + 1]) == "parallel"))
+    if (word == "--suite=" + std::string(name) || (word == "--suite" && i + 1 < argc && argv[i + 1] == name))
       return true;
   }
   return false;
 }
 
-int run_parallel(int argc, char** argv) {
-  const std::string own = argv[0];
-  const std::string program = own.substr(0, own.find_last_of('/') + 1) + "vkfuse-bench-parallel";
+std::vector<std::string> words_without_suite(int argc, char** argv) {
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--suite") ++i;
     if (!word.starts_with("--suite")) words.push_back(word);
   }
-  os::become(program, words);
+  return words;
+}
+
+/// `--suite parallel` is another program, which is linked with MPI, in the same folder.
+int run_parallel(int argc, char** argv) {
+  const std::string own = argv[0];
+  const std::string program = own.substr(0, own.find_last_of('/') + 1) + "vkfuse-bench-parallel";
+  os::become(program, words_without_suite(argc, argv));
   std::fprintf(stderr, "vkfuse-bench: '--suite parallel' runs '%s', which is built where MPI is: %s.\n",
                program.c_str(), os::last_failure().c_str());
   return 2;
 }
 
+int run_generation(int argc, char** argv) {
+  const std::vector<std::string> words = words_without_suite(argc, argv);
+  std::vector<const char*> arguments = {argv[0]};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  return run_generation_command(static_cast<int>(arguments.size()), arguments.data());
+}
+
 int run_command(int argc, char** argv) {
-  if (asks_for_parallel(argc, argv)) return run_parallel(argc, argv);
+  if (asks_for_suite("parallel", argc, argv)) return run_parallel(argc, argv);
+  if (asks_for_suite("generation", argc, argv)) return run_generation(argc, argv);
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
   app.allow_windows_style_options(false);  // a path may begin with '/'
   app.set_version_flag("--version", VKFUSE_VERSION);

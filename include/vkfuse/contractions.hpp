@@ -81,18 +81,20 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 Tensor attention_scores(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 Tensor attention_output(const Tensor& weights, const Tensor& v);
 
-/// How numbers are kept as integers: real = (integer - zero_point) * scale.
+/// How numbers are kept as integers: real = (integer - zero_point) * scale; and as floats of few bits, which
+/// float_codes.hpp decodes: real = float * scale.
 struct Quantization {
   /// One number; or, with `axis`, [size of the axis]; or, with `group`, of the integers' shape, but with one number
   /// for every `group` neighbours along the axis (the last group may be short).
   Tensor scale;
-  /// Integers of the scale's shape; absent: 0.
+  /// Integers of the scale's shape; absent: 0. Of integers alone.
   std::optional<Tensor> zero_point;
   int axis = 0;
   std::int64_t group = 0;
 };
 
-/// The real numbers, in the dtype of the scale. Views and arithmetic only: in front of a matmul it is part of the load.
+/// The real numbers, in the dtype of the scale, of integers up to i32 or of floats. Views and arithmetic only: in front
+/// of a matmul it is part of the load.
 Tensor dequantize(const Tensor& integers, const Quantization& how);
 
 /// u8 [..., n] whose bytes hold two 4-bit integers each, the first in the low bits, as [..., 2n]: u8 of 0 to 15, or,

@@ -16,6 +16,8 @@
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"
 #include "vkfuse/experts.hpp"
+#include "vkfuse/float_codes.hpp"
+#include "vkfuse/float_format.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/gradients.hpp"
 #include "vkfuse/interop.hpp"

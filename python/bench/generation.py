@@ -1,11 +1,11 @@
 """What a step of generation takes, one token a sequence, in us: layers of Llama-8B with random weights.
 
-    python generation.py [WEIGHTS [LAYERS [SEQUENCES [KEYS]]]]...     (f16 4 1 2048; weights are f16, int8 or int4)
+    python generation.py [WEIGHTS [LAYERS [SEQUENCES [KEYS]]]]...     (f16 4 1 2048; WEIGHTS: see KINDS)
     python generation.py products [VECTORS]...                        (1: times matrices of each kind of weights)
 
 Steps are timed on the host's clock: with the next one submitted before a token is read, and where each is waited for.
-Beside them: how long the bytes that a step reads would take at the rate of a copy of 512 MiB. int8 weights have a scale
-for each row, int4 one for each 128.
+Beside them: how long the bytes that a step reads would take at the rate of a copy of 512 MiB. int8 and float8
+(e4m3fn) weights have a scale for each row, int4 one for each 128, MXFP4 a power of two for 32.
 """
 
 import collections
@@ -16,6 +16,7 @@ import numpy as np
 import vkfuse
 from cached_attention import bytes_per_us_of_copy
 
+KINDS = ("f16", "int8", "int4", "float8", "mxfp4")
 WIDTH, HEADS, KEY_HEADS, SIZE, INNER, VOCABULARY, GROUP = 4096, 32, 8, 128, 14336, 128256, 128
 NUMBERS = (np.random.default_rng(1).standard_normal(1 << 20) * 0.02).astype(np.float16)
 BYTES = np.random.default_rng(2).integers(0, 256, 1 << 20, dtype=np.uint8)
@@ -25,11 +26,19 @@ def product(graph, x, name, rows, columns, kind):
     """x times a matrix that lies as models are stored, a row for each result."""
     if kind == "f16":
         return x @ graph.input(name, "float16", [rows, columns]).permute(1, 0)
-    if kind == "int8":
+    if kind not in KINDS:
+        raise SystemExit(f"Weights are {', '.join(KINDS)}, but '{kind}' was asked for.")
+    if kind in ("int8", "float8"):
         scale = graph.input(f"{name} scale", "float16", [rows, 1])
-        return x @ (graph.input(name, "int8", [rows, columns]).astype("float16") * scale).permute(1, 0)
-    if kind != "int4":
-        raise SystemExit(f"Weights are f16, int8 or int4, but '{kind}' was asked for.")
+        codes = graph.input(name, "int8" if kind == "int8" else "uint8", [rows, columns])
+        numbers = codes.astype("float16") if kind == "int8" else vkfuse.decode_float(codes, dtype="float16")
+        return x @ (numbers * scale).permute(1, 0)
+    if kind == "mxfp4":
+        codes = vkfuse.unpack_int4(graph.input(name, "uint8", [rows, columns // 2]), False)
+        numbers = vkfuse.decode_float(codes, "float4_e2m1fn", "float16")
+        powers = graph.input(f"{name} scale", "uint8", [rows, columns // 32])
+        scale = vkfuse.decode_float(powers, "float8_e8m0fnu", "float16")
+        return x @ vkfuse.dequantize(numbers, scale, axis=-1, group=32).permute(1, 0)
     numbers = vkfuse.unpack_int4(graph.input(name, "uint8", [rows, columns // 2]), False).astype("float16") - 8
     scale = graph.input(f"{name} scale", "float16", [rows, columns // GROUP, 1])
     return x @ (numbers.reshape(rows, columns // GROUP, GROUP) * scale).reshape(rows, columns).permute(1, 0)
@@ -120,7 +129,7 @@ def measure_step(copied, kind, layers, sequences, keys):
     inputs, read = arrays_of(program, keys - 1)
     waited, whole = (step_us(program, inputs, behind) for behind in (0, 1))
     print(
-        f"{kind:5} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
+        f"{kind:6} {layers} layers, {sequences} x {keys} keys: {program.kernel_count} kernels, {whole:.0f} us a step, "
         f"{waited:.0f} where each is waited for, "
         f"bytes alone {read / copied:.0f} us ({100 * read / copied / whole:.0f} %)",
         flush=True,
@@ -130,7 +139,7 @@ def measure_step(copied, kind, layers, sequences, keys):
 
 def measure_products(copied, vectors):
     for rows, columns in ((28672, 8192), (8192, 28672), (14336, 4096), (4096, 14336), (4096, 4096)):
-        for kind in ("f16", "int8", "int4"):
+        for kind in KINDS:
             for sequences in vectors:
                 graph = vkfuse.Graph("product")
                 x = graph.input("x", "float16", [sequences, columns])
@@ -138,7 +147,7 @@ def measure_products(copied, vectors):
                 program = graph.compile()
                 inputs, read = arrays_of(program)
                 us = sum(microseconds(program, inputs))
-                print(f"{sequences} x {columns} times {rows} rows of {kind:4}: {us:6.1f} us, "
+                print(f"{sequences} x {columns} times {rows} rows of {kind:6}: {us:6.1f} us, "
                       f"{100 * read / us / copied:3.0f} % of copy", flush=True)
 
 

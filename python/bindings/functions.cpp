@@ -302,6 +302,18 @@ void bind_contractions(nb::module_& module) {
   module.def("unpack_int4", function<bool>([](const Tensor& x, bool is_signed) { return unpack_int4(x, is_signed); }),
              "bytes"_a, "is_signed"_a = false,
              "uint8 [..., n] that hold two 4-bit integers each, low bits first, as [..., 2n].");
+  module.def(
+      "decode_float",
+      [](nb::handle codes, const std::string& format, nb::handle dtype) {
+        const Tensor x = to_tensor(codes, nullptr);
+        const std::string to(name_of(to_dtype(dtype)));
+        return made_of({x}, [&] { return apply_composite("decode_float", {x}, {{"format", format}, {"dtype", to}}); });
+      },
+      "codes"_a, "format"_a = "float8_e4m3fn", "dtype"_a = "float32",
+      "The numbers of codes of 8, 6 or 4 bits, one in the low bits of each uint8, which ml_dtypes has under the name "
+      "of\n"
+      "the format: float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn,\n"
+      "float4_e2m1fn, float8_e8m0fnu. In front of a matmul it is part of the load.");
 }
 
 void bind_custom(nb::module_& module) {

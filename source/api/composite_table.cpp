@@ -4,7 +4,9 @@
 #include "api/composite_table.hpp"
 #include "api/composites.hpp"
 #include "api/tensor_node.hpp"
+#include "vkfuse/contractions.hpp"
 #include "vkfuse/experts.hpp"
+#include "vkfuse/float_codes.hpp"
 #include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -396,6 +398,69 @@ std::vector<Composite> generation_rows() {
   };
 }
 
+constexpr std::string_view kFloatFormatNames =
+    "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn, float4_e2m1fn, "
+    "float8_e8m0fnu";
+
+Tensor made_decoded(Operands x, const CompositeCall& call) {
+  const std::optional<FloatFormat> format = float_format_named(call.text("format"));
+  if (!format) return unnamed("decode_float", "format", call.text("format"), kFloatFormatNames);
+  const std::optional<DType> dtype = dtype_named(call.text("dtype"));
+  if (!dtype || !is_float(*dtype)) return unnamed("decode_float", "dtype", call.text("dtype"), "f32, f16, bf16, f64");
+  return decode_float(x[0], *format, *dtype);
+}
+
+Tensor made_encoded(Operands x, const CompositeCall& call) {
+  const std::optional<FloatFormat> format = float_format_named(call.text("format"));
+  if (!format) return unnamed("encode_float", "format", call.text("format"), kFloatFormatNames);
+  EncodeFloatOptions options{.saturates = call.flag("saturates")};
+  const std::string& rounding = call.text("power_rounding");
+  if (rounding == "down") {
+    options.power_rounding = PowerRounding::down;
+  } else if (rounding == "nearest") {
+    options.power_rounding = PowerRounding::nearest;
+  } else if (rounding != "up") {
+    return unnamed("encode_float", "power_rounding", rounding, "up, down, nearest");
+  }
+  return encode_float(x[0], *format, options);
+}
+
+std::vector<Composite> quantization_rows() {
+  return {
+      {"decode_float",
+       "codes",
+       {{"format", std::string("float8_e4m3fn")}, {"dtype", std::string("f32")}},
+       "the numbers of codes of 8, 6 or 4 bits, in u8; format: float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
+       "float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn, float4_e2m1fn, float8_e8m0fnu",
+       made_decoded},
+      {"encode_float",
+       "x",
+       {{"format", std::string("float8_e4m3fn")},
+        {"saturates", std::int64_t{1}},
+        {"power_rounding", std::string("up")}},
+       "the nearest codes, u8; without saturation, numbers beyond the largest become infinity or NaN; power_rounding "
+       "of "
+       "float8_e8m0fnu: up, down, nearest",
+       made_encoded},
+      {"unpack_int4",
+       "bytes",
+       {{"is_signed", std::int64_t{0}}},
+       "u8 [..., n] that hold two integers of 4 bits each, the first in the low bits, as [..., 2n]",
+       [](Operands x, const CompositeCall& call) { return unpack_int4(x[0], call.flag("is_signed")); }},
+      {"dequantize",
+       "x scale zero_point?",
+       {{"axis", std::int64_t{0}}, {"group", std::int64_t{0}}},
+       "(x - zero_point) * scale of integers, x * scale of floats; the scale is one number, one for each position "
+       "along "
+       "the axis, or one for each `group` neighbours along it",
+       [](Operands x, const CompositeCall& call) {
+         return dequantize(
+             x[0],
+             {.scale = x[1], .zero_point = optional_at(x, 2), .axis = call.axis(), .group = call.integer("group")});
+       }},
+  };
+}
+
 std::vector<Composite> position_rows() {
   return {
       {"embedding",
@@ -490,7 +555,7 @@ std::span<const Composite> composites() {
     std::vector<Composite> all;
     for (std::vector<Composite>& rows :
          std::vector{activation_rows(), softmax_rows(), norm_rows(), layer_rows(), window_rows(), attention_rows(),
-                     generation_rows(), paged_rows(), expert_rows(), position_rows()})
+                     generation_rows(), paged_rows(), expert_rows(), quantization_rows(), position_rows()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &Composite::name);
     return all;

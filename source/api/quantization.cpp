@@ -40,7 +40,7 @@ Result<Tensor> lined_up(const Tensor& numbers, const Tensor& integers, const Qua
   if (numbers.shape().empty()) return numbers;
   const int counted = api::counted_axis(how.axis, shape.size());
   if (counted < 0 || counted >= static_cast<int>(shape.size()))
-    return invalid("'dequantize' names axis {}, but the integers are {}.", how.axis, type_text(integers));
+    return invalid("'dequantize' names axis {}, but it was given {}.", how.axis, type_text(integers));
   const auto axis = static_cast<std::size_t>(counted);
   const Dim& size = shape[axis];
   if (how.group == 0 && numbers.shape() == Shape{size}) return along(numbers, shape, axis);
@@ -50,21 +50,32 @@ Result<Tensor> lined_up(const Tensor& numbers, const Tensor& integers, const Qua
                  type_text(integers), counted, how.group, type_text(numbers));
 }
 
+/// Differences of integers are taken in i32, which these types fit.
+Result<void> check_types(const Tensor& numbers, const Quantization& how) {
+  const DType dtype = numbers.dtype();
+  const bool is_small = is_integer(dtype) && (size_of(dtype) < 4 || dtype == DType::i32);
+  if ((!is_small && !is_float(dtype)) || !is_float(how.scale.dtype())) {
+    return unsupported(
+        "'dequantize' takes integers up to i32, or floats, and scales of floats, but it was given {} and scales of {}.",
+        name_of(dtype), name_of(how.scale.dtype()));
+  }
+  if (is_float(dtype) && how.zero_point) {
+    return invalid("'dequantize' of {} has no zero point, but it was given {}.", type_text(numbers),
+                   type_text(*how.zero_point));
+  }
+  return {};
+}
+
 }  // namespace
 
 Tensor dequantize(const Tensor& integers, const Quantization& how) {
   if (!integers.valid()) return integers;
   if (!how.scale.valid()) return how.scale;
   if (how.zero_point && !how.zero_point->valid()) return *how.zero_point;
-  // Differences are taken in i32, which these types fit.
-  const bool fits = is_integer(integers.dtype()) && (size_of(integers.dtype()) < 4 || integers.dtype() == DType::i32);
-  if (!fits || !is_float(how.scale.dtype())) {
-    return Tensor::failed(
-        unsupported("'dequantize' makes floats of integers up to i32, but it was given {} and scales of {}.",
-                    name_of(integers.dtype()), name_of(how.scale.dtype())));
-  }
+  if (auto fits = check_types(integers, how); !fits) return Tensor::failed(std::move(fits).error());
   auto scale = lined_up(how.scale, integers, how);
   if (!scale) return Tensor::failed(std::move(scale).error());
+  if (is_float(integers.dtype())) return integers.cast(how.scale.dtype()) * *scale;
   Tensor steps = integers.cast(DType::i32);
   if (how.zero_point) {
     auto zero_point = lined_up(*how.zero_point, integers, how);

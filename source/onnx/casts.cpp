@@ -1,4 +1,7 @@
 // Changes of dtype.
+#include <optional>
+#include <string_view>
+
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
@@ -7,16 +10,22 @@ namespace vkfuse::onnx {
 
 namespace {
 
+std::optional<PowerRounding> power_rounding_named(std::string_view mode) {
+  if (mode == "up") return PowerRounding::up;
+  if (mode == "down") return PowerRounding::down;
+  return mode == "nearest" ? std::optional(PowerRounding::nearest) : std::nullopt;
+}
+
 Result<Outputs> converted_to(const NodeContext& node, const ElementType& to) {
   VKF_TRY(saturates, node.attributes().integer("saturate", 1));
   VKF_TRY(mode, node.attributes().text("round_mode", "up"));
-  if (mode != "up" && mode != "down" && mode != "nearest")
-    return invalid("Attribute 'round_mode' is {}; it must be 'up', 'down' or 'nearest'.", in_quotes(mode));
+  const auto rounding = power_rounding_named(mode);
+  if (!rounding) return invalid("Attribute 'round_mode' is {}; it must be 'up', 'down' or 'nearest'.", in_quotes(mode));
   const Value& x = node.value(0);
   if (x.narrow == to.narrow && x.tensor.dtype() == to.dtype) return Outputs{x};
   const Tensor numbers = x.narrow != nullptr ? widened(x.tensor, *x.narrow) : x.tensor;
   if (to.narrow == nullptr) return Outputs{numbers.cast(to.dtype)};
-  Value result = narrowed(numbers, *to.narrow, {saturates != 0, mode});
+  Value result = narrowed(numbers, *to.narrow, {saturates != 0, *rounding});
   result.narrow = to.narrow;
   return Outputs{std::move(result)};
 }

@@ -130,8 +130,8 @@ Result<Outputs> import_quantize(const NodeContext& node) {
     zero_point = stated;
   }
   Value result = quotient;
-  if (type.narrow != nullptr && type.narrow->is_float) {
-    result = narrowed(zero_point ? quotient + *zero_point : quotient, *type.narrow, {saturates != 0});
+  if (type.narrow != nullptr && type.narrow->format) {
+    result = narrowed(zero_point ? quotient + *zero_point : quotient, *type.narrow, {.saturates = saturates != 0});
   } else {
     const Tensor steps = zero_point ? whole_steps(quotient) + zero_point->cast(DType::i32) : whole_steps(quotient);
     const int bits = type.narrow != nullptr ? type.narrow->bits : 8 * size_of(dtype);
@@ -171,7 +171,7 @@ Result<Outputs> import_dequantize(const NodeContext& node) {
   if (!is_integer(node.dtype())) return unsupported("Dequantisation of {} is not supported.", name_of(node.dtype()));
   const Shape& shape = node.tensor(0).shape();
   VKF_TRY(scale, quantisation_operand(node, 1, shape, by.axis, by.block));
-  const bool is_float = narrow != nullptr && narrow->is_float;
+  const bool is_float = narrow != nullptr && narrow->format;
   Tensor steps = numbers_of(node, 0).cast(is_float ? DType::f32 : DType::i32);
   if (node.has(2)) {
     const ElementType zero{node.dtype(2), node.value(2).narrow}, input{node.dtype(0), narrow};

@@ -16,6 +16,7 @@ std::span<const OpRow> bit_and_logic_rows();
 std::span<const OpRow> compare_rows();
 std::span<const OpRow> view_rows();
 std::span<const OpRow> reduction_rows();
+std::span<const OpRow> float_format_rows();
 
 using Reals = const double*;
 using Integers = const std::int64_t*;

@@ -43,8 +43,8 @@ constexpr OpRow kStructure[] = {
 
 std::vector<OpRow> joined() {
   std::vector<OpRow> rows(std::begin(kStructure), std::end(kStructure));
-  for (const auto family :
-       {arithmetic_rows(), special_rows(), compare_rows(), bit_and_logic_rows(), view_rows(), reduction_rows()}) {
+  for (const auto family : {arithmetic_rows(), special_rows(), compare_rows(), bit_and_logic_rows(),
+                            float_format_rows(), view_rows(), reduction_rows()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   return rows;

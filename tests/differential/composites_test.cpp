@@ -84,6 +84,9 @@ class Problem {
   Array integers(const Integers& sizes, std::int64_t low, std::int64_t high) {
     return add(sizes, DType::i32, [&] { return static_cast<double>(draw(low, high)); });
   }
+  Array bytes(const Integers& sizes, std::int64_t low, std::int64_t high) {
+    return add(sizes, DType::u8, [&] { return static_cast<double>(draw(low, high)); });
+  }
   /// Floats without a fraction, many of which are equal.
   Array whole(const Integers& sizes, std::int64_t low, std::int64_t high) {
     return add(sizes, DType::f32, [&] { return static_cast<double>(draw(low, high)); });
@@ -104,9 +107,7 @@ class Problem {
     const HostTensor& got = outputs.at("y");
     ASSERT_EQ(got.sizes, wanted.sizes) << name_;
     for (std::size_t i = 0; i < wanted.at.size(); ++i) {
-      const double element = got.dtype == DType::f32   ? got.as<float>()[i]
-                             : got.dtype == DType::i64 ? static_cast<double>(got.as<std::int64_t>()[i])
-                                                       : static_cast<double>(got.as<std::int32_t>()[i]);
+      const double element = ir::decode(got.dtype, got.bytes.data() + i * static_cast<std::size_t>(size_of(got.dtype)));
       if (std::isinf(wanted.at[i]) || std::isnan(wanted.at[i])) {
         ASSERT_EQ(std::fpclassify(element), std::fpclassify(wanted.at[i])) << name_ << ", element " << i;
         continue;
@@ -682,6 +683,63 @@ void check_greedy(Problem& p) {
   p.expect_one_kernel();
 }
 
+/// The number of a float8_e4m3fn: sign, 4 bits of an exponent, 3 of a fraction.
+double e4m3_number(int code) {
+  const int exponent = code >> 3 & 15, fraction = code & 7;
+  const double size = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+  return (code & 127) == 127 ? NAN : code < 128 ? size : -size;
+}
+
+void check_decode_float(Problem& p) {
+  const Array codes = p.bytes(p.draw_sizes(1, 3), 0, 255);
+  p.expect(made(codes.sizes, [&](const Integers& at) { return e4m3_number(static_cast<int>(codes(at))); }));
+  p.expect_one_kernel();
+}
+
+void check_encode_float(Problem& p) {
+  const Array x = p.floats(p.draw_sizes(1, 3), -500, 500);
+  p.expect(made(x.sizes,
+                [&](const Integers& at) {
+                  int best = 0;  // of equally near ones the even one
+                  for (int code = 0; code < 127; ++code) {
+                    const double off = std::abs(e4m3_number(code) - std::abs(x(at)));
+                    const double least = std::abs(e4m3_number(best) - std::abs(x(at)));
+                    if (off < least || (off == least && code % 2 == 0)) best = code;
+                  }
+                  return static_cast<double>(std::signbit(x(at)) ? best + 128 : best);
+                }),
+           {}, 0);
+  p.expect_one_kernel();
+}
+
+void check_unpack_int4(Problem& p) {
+  const Array bytes = p.bytes(p.draw_sizes(1, 3), 0, 255);
+  Integers sizes = bytes.sizes;
+  sizes.back() *= 2;
+  const bool is_signed = p.random.chance(50);
+  const Array wanted = made(sizes, [&](const Integers& at) {
+    const auto byte = static_cast<int>(bytes(with(at, at.size() - 1, at.back() / 2)));
+    const int field = at.back() % 2 == 0 ? byte % 16 : byte / 16;
+    return static_cast<double>(is_signed && field >= 8 ? field - 16 : field);
+  });
+  p.expect(wanted, {{"is_signed", std::int64_t{is_signed}}}, 0);
+  p.expect_one_kernel();
+}
+
+void check_dequantize(Problem& p) {
+  const Array x = p.integers(p.draw_sizes(1, 3), -128, 127);
+  const std::int64_t group = p.draw(1, 5);
+  const auto axis = static_cast<std::size_t>(p.draw(0, static_cast<std::int64_t>(x.sizes.size()) - 1));
+  const Integers groups = with(x.sizes, axis, (x.sizes[axis] - 1) / group + 1);
+  const Array scale = p.floats(groups), zero_point = p.integers(groups, -9, 9);
+  const Array wanted = made(x.sizes, [&](const Integers& at) {
+    const Integers of = with(at, axis, at[axis] / group);
+    return (x(at) - zero_point(of)) * scale(of);
+  });
+  p.expect(wanted, {{"axis", static_cast<std::int64_t>(axis)}, {"group", group}});
+  p.expect_one_kernel();
+}
+
 const std::map<std::string_view, Check>& checks() {
   static const std::map<std::string_view, Check> by_name = {
       {"gelu",
@@ -731,6 +789,10 @@ const std::map<std::string_view, Check>& checks() {
       {"mixture_of_experts", check_mixture_of_experts},
       {"repetition_penalty", check_repetition_penalty},
       {"greedy", check_greedy},
+      {"decode_float", check_decode_float},
+      {"encode_float", check_encode_float},
+      {"unpack_int4", check_unpack_int4},
+      {"dequantize", check_dequantize},
   };
   return by_name;
 }

@@ -94,6 +94,36 @@ TEST(PackedRows, AreTheirSums) {
   }
 }
 
+/// Several matrices of one shape times one vector, as the gate of a network has two: one kernel for all of them, with
+/// scales or without, whose offsets differ.
+TEST(PackedRows, OfSeveralMatricesAreOneKernel) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto weights_of = [](const std::string& name, const Form& form) {
+    const Tensor bytes = Tensor::input(name, DType::u8, {form.rows, form.columns / 2});
+    const Tensor numbers = unpack_int4(bytes, false).cast(DType::f16) - (form.in_floats ? 8 : 7);
+    if (form.group == 0) return numbers;
+    const Tensor scale = Tensor::input(name + " scale", DType::f16, {form.rows, form.columns / form.group}) * 0.125;
+    return dequantize(numbers, {.scale = scale, .axis = 1, .group = form.group});
+  };
+  std::uint64_t seed = 700;
+  for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{256, 2048}, {100, 2304}, {1500, 4096}}) {
+    const Form plain{rows, columns, 0, false, "gated"}, scaled{rows, columns, 128, false, "gated", true};
+    for (const auto& [first, second] :
+         {std::pair{scaled, scaled}, std::pair{scaled, plain}, std::pair{plain, scaled}}) {
+      const Tensor x = vector(first);
+      const Tensor gate = matmul(weights_of("gate", first), x), up = matmul(weights_of("up", second), x);
+      for (const ir::Graph& graph :
+           {graph_of({silu(gate * 0.125) * up}),
+            graph_of({relu(gate) + up, matmul(weights_of("third", second), x) * 0.5 + gate})}) {
+        const Executable program = compile_graph(graph, with_units());
+        EXPECT_TRUE(is_packed(program)) << text_of(first);
+        EXPECT_TRUE(are_kernels_at_most(specialization_of(program)->steps.size(), 2)) << text_of(first);
+        compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(first));
+      }
+    }
+  }
+}
+
 /// A result that scales are made of does not wait for the sums, and is stored all the same.
 TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

@@ -102,8 +102,12 @@ TEST(ContractionErrors, Attention) {
 TEST(ContractionErrors, Integers) {
   const Tensor x = input("x", {4, 8}, DType::i8);
   const Tensor one = Tensor::scalar(DType::f32, 1);
-  expect_message(dequantize(one, {.scale = one}),
-                 "'dequantize' makes floats of integers up to i32, but it was given f32", ErrorCode::unsupported);
+  expect_message(dequantize(eq(one, one), {.scale = one}),
+                 "'dequantize' takes integers up to i32, or floats, and scales of floats, but it was given bool and "
+                 "scales of f32",
+                 ErrorCode::unsupported);
+  expect_message(dequantize(one, {.scale = one, .zero_point = x}),
+                 "'dequantize' of f32[] has no zero point, but it was given i8[4, 8]");
   expect_message(dequantize(x.cast(DType::i64), {.scale = one}), "but it was given i64 and scales of f32",
                  ErrorCode::unsupported);
   expect_message(dequantize(x, {.scale = input("s", {8}), .axis = 0}),
@@ -111,9 +115,26 @@ TEST(ContractionErrors, Integers) {
   expect_message(dequantize(x, {.scale = input("s", {4, 3}), .axis = 1, .group = 4}),
                  "along axis 1 in groups of 4 was given f32[4, 3]");
   expect_message(dequantize(x, {.scale = input("s", {8}), .axis = 2}),
-                 "'dequantize' names axis 2, but the integers are i8[4, 8]");
+                 "'dequantize' names axis 2, but it was given i8[4, 8]");
   expect_message(unpack_int4(x, true),
                  "'unpack_int4' takes u8 with a last axis of a known size, but it was given i8[4, 8]");
+  expect_message(decode_float(x, FloatFormat::float8_e5m2),
+                 "'decode_float' makes floats of codes in u8, but it was given i8[4, 8] and asked for f32",
+                 ErrorCode::unsupported);
+  expect_message(decode_float(x.cast(DType::u8), FloatFormat::float8_e5m2, DType::i32), "and asked for i32",
+                 ErrorCode::unsupported);
+  expect_message(encode_float(x, FloatFormat::float8_e5m2),
+                 "'encode_float' makes codes of floats, but it was given i8[4, 8]", ErrorCode::unsupported);
+  const auto decoded_as = [&](const char* attribute, const char* value) {
+    return apply_composite("decode_float", {x.cast(DType::u8)}, {{attribute, std::string(value)}});
+  };
+  expect_message(
+      decoded_as("format", "float8"),
+      "The attribute 'format' of 'decode_float' is 'float8'; it must be one of: float8_e4m3fn, float8_e5m2,");
+  expect_message(decoded_as("dtype", "i8"),
+                 "The attribute 'dtype' of 'decode_float' is 'i8'; it must be one of: f32, f16, bf16, f64");
+  expect_message(apply_composite("encode_float", {one}, {{"power_rounding", std::string("even")}}),
+                 "The attribute 'power_rounding' of 'encode_float' is 'even'; it must be one of: up, down, nearest");
 }
 
 }  // namespace

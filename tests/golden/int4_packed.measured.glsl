@@ -47,8 +47,8 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 words[1152];
 shared float row_parts[128];
-shared uvec4 vector_halves[512];
 shared float scales[512];
+shared uvec4 vector_halves[512];
 
 // Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
 // not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.

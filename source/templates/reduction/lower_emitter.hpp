@@ -199,13 +199,16 @@ class ReductionEmitter : public Emitter {
   void write_vector_element(const Code& text, VectorElement& element);
   void load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data);
   [[nodiscard]] Code vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
-  Result<void> scales_of_tile(const schedule::PackedGemvTile& packed);
-  void load_k_slice(const schedule::PackedGemvTile& packed, const Code& first, const Code& k_slice);
-  void multiply_k_slice(const schedule::PackedGemvTile& packed, const Code& function);
+  Result<void> scales_of_tile(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights);
+  void load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights, const Code& first,
+                    const Code& k_slice);
+  void load_next_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
+  void multiply_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
+                        const Code& function);
   void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
   void begin_packed_gemv(const schedule::PackedGemvTile& packed);
-  void multiply_tile(const schedule::PackedGemvTile& packed, const Code& function);
-  void store_sums_of_tile(const schedule::PackedGemvTile& packed);
+  void multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const Code& function);
+  void store_sums_of_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
   Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
 

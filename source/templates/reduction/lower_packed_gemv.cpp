@@ -14,6 +14,7 @@
 namespace vkfuse::lowering {
 
 using schedule::PackedGemvTile;
+using schedule::PackedWeights;
 
 namespace {
 
@@ -143,12 +144,11 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
 }
 
 /// What the scales of a subgroup's K-slices are, of the rows of the tile.
-Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
-  if (!packed.scale) return {};
+Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed, const PackedWeights& weights) {
+  if (!weights.scale) return {};
   const auto rows = static_cast<int>(packed.mma.m);
   const std::int64_t all = schedule::scales_of_subgroup(packed, loops_.reduction_count()) * rows;
   const int per_k_slice = packed.k_slice_columns() / packed.scale_columns;
-  shared_.line("shared float scales[{}];", packed.subgroups * all);
   main_.line("uint own_scales = subgroup * {}u;", all);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
   main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
@@ -164,14 +164,15 @@ Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed) {
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
-  VKF_CHECK_OK(emit_backward_slice(scope, *packed.scale));
-  main_.line("scales[own_scales + i] = {};", use(scope, *packed.scale));
+  VKF_CHECK_OK(emit_backward_slice(scope, *weights.scale));
+  main_.line("scales[own_scales + i] = {};", use(scope, *weights.scale));
   main_.close();
   return {};
 }
 
 /// The 32-bit words of a K-slice, those of a row side by side.
-void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const Code& first, const Code& k_slice) {
+void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const PackedWeights& weights, const Code& first,
+                                    const Code& k_slice) {
   const int together = schedule_.subgroup / packed.k_slice;
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", static_cast<int>(packed.mma.m) / together);
   main_.line("uint row = min({} + u * {}u + own_lane / {}u, {} - 1u);", first, together, packed.k_slice, rows_);
@@ -181,18 +182,19 @@ void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const Code& fi
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
-  load_vectors(scope, packed.load, "[u]");
+  load_vectors(scope, weights.load, "[u]");
   main_.close();
 }
 
-void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const Code& function) {
+void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const PackedWeights& weights,
+                                        const Code& function) {
   const int pitch = packed.k_slice + 1;
   const auto depth = static_cast<int>(packed.mma.k);
   const int fragments = packed.k_slice_columns() / (4 * depth);
-  const int per_scale = packed.scale ? packed.scale_columns / (4 * depth) : fragments;
+  const int per_scale = weights.scale ? packed.scale_columns / (4 * depth) : fragments;
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
-  if (packed.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
+  if (weights.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
   main_.line("uint fragment = part * {}u + i;", per_scale);
   main_.line("{} bits;", fragment(packed.mma.a, packed.mma.m, packed.mma.k, "A"));
@@ -200,10 +202,10 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const Code
              depth / 8, pitch);
   main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
   const FragmentProducts products{function, "bits", "vector_halves", "at",
-                                  "low",    "high", packed.offset,   packed.scale ? "part_sums" : "sums"};
+                                  "low",    "high", weights.offset,  weights.scale ? "part_sums" : "sums"};
   for (const Code& line : fragment_products(packed.mma, products)) main_.line("{}", line);
   main_.close();
-  if (packed.scale) {
+  if (weights.scale) {
     main_.line("{} scale;", sum_type);
     main_.line(
         "coopMatLoad(scale, scales, own_scales + (round * {}u + part) * {}u, 0u, "
@@ -219,23 +221,53 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   const auto rows = static_cast<int>(packed.mma.m);
   const int pitch = packed.k_slice + 1;
   shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
-  shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows());
+  shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows() * static_cast<int>(packed.sums.size()));
+  if (packed.has_scales()) {
+    shared_.line("shared float scales[{}];",
+                 packed.subgroups * rows * schedule::scales_of_subgroup(packed, loops_.reduction_count()));
+  }
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   main_.line("uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint own_lane = gl_SubgroupInvocationID;");
   main_.line("uint own_words = subgroup * {}u;", rows * pitch);
-  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 0), nan_.barrier);
-  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.flip, 4), nan_.barrier);
+  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].flip, 0), nan_.barrier);
+  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].flip, 4), nan_.barrier);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
-  for (const Code& name : raw_names(packed.load))
-    main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
-  load_k_slice(packed, "first_row", "subgroup");
+  std::set<ValueId> loads;
+  for (const PackedWeights& weights : packed.sums) loads.insert(weights.load);
+  for (const ValueId load : loads) {
+    for (const Code& name : raw_names(load))
+      main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
+  }
+  load_k_slice(packed, packed.sums[0], "first_row", "subgroup");
+}
+
+/// The words that are multiplied after those of this round: of the same matrix, or after a tile's last ones the first
+/// of what follows.
+void ReductionEmitter::load_next_k_slice(const PackedGemvTile& packed, std::size_t sum) {
+  const auto rows = static_cast<int>(packed.mma.m);
+  const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
+  const bool whole = k_slices % packed.subgroups == 0;
+  const bool is_last = sum + 1 == packed.sums.size();
+  // After the last tile its own words come once more, from a near cache.
+  main_.line("uint next_row = {};",
+             packed.tiles == 1 || !is_last
+                 ? "first_row"
+                 : code("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
+  const Code next = code("ends ? subgroup : strip + {}u", packed.subgroups);
+  main_.line("uint next_strip = {};", whole ? next : code("min({}, {} - 1u)", next, numbers_.size(k_slices)));
+  if (packed.sums.size() == 1) return load_k_slice(packed, packed.sums[sum], "next_row", "next_strip");
+  main_.open("if (ends) {{");
+  load_k_slice(packed, packed.sums[is_last ? 0 : sum + 1], "next_row", "next_strip");
+  main_.otherwise();
+  load_k_slice(packed, packed.sums[sum], "next_row", "next_strip");
+  main_.close();
 }
 
 /// The loop of a subgroup over its K-slices of a tile: the words of the next one are in flight while one is multiplied.
-void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const Code& function) {
+void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::size_t sum, const Code& function) {
   const auto rows = static_cast<int>(packed.mma.m);
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
   // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
@@ -244,36 +276,31 @@ void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, const Code& f
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
   main_.line("uint strip = round * {}u + subgroup;", packed.subgroups);
-  const Code raw = raw_names(packed.load).front();
+  const Code raw = raw_names(packed.sums[sum].load).front();
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
   main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
              schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1, raw);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
-  // After the last tile its own words come once more, from a near cache.
-  main_.line("uint next_row = {};",
-             packed.tiles == 1 ? "first_row"
-                               : code("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
-  const Code next = code("ends ? subgroup : strip + {}u", packed.subgroups);
-  main_.line("uint next_strip = {};", whole ? next : code("min({}, {} - 1u)", next, numbers_.size(k_slices)));
-  load_k_slice(packed, "next_row", "next_strip");
+  load_next_k_slice(packed, sum);
   if (!whole) main_.open("if (strip < {}) {{", numbers_.size(k_slices));
-  multiply_k_slice(packed, function);
+  multiply_k_slice(packed, packed.sums[sum], function);
   if (!whole) main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.close();
 }
 
 /// What a subgroup has summed of the rows of a tile, to shared memory.
-void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed) {
+void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed, std::size_t sum) {
   const auto rows = static_cast<int>(packed.mma.m);
   // All columns of the fragment of sums are the same: the first one is the rows'.
   main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);
-  main_.line("row_parts[subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);",
-             packed.rows(), rows);
+  const int parts = packed.subgroups * packed.rows();  // of a sum
+  main_.line("row_parts[{}subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);",
+             sum == 0 ? "" : code("{}u + ", static_cast<int>(sum) * parts), packed.rows(), rows);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
 }
@@ -283,11 +310,19 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
   main_.line("uint row = workgroup * {}u + thread;", packed.rows());
   main_.line("bool inside = thread < {}u && row < {};", packed.rows(), rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  const Code& sum = reductions_[0].accumulators[0].name;
-  main_.line("float {} = 0.0;", sum);
+  std::vector<Code> sums;
+  for (const PackedWeights& weights : packed.sums) {
+    const auto reduction = std::find_if(reductions_.begin(), reductions_.end(),
+                                        [&](const ReductionText& one) { return one.id == weights.reduction; });
+    sums.push_back(reduction->accumulators[0].name);
+    main_.line("float {} = 0.0;", sums.back());
+  }
   main_.open("if (thread < {}u) {{", packed.rows());
-  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + thread];", packed.subgroups, sum,
-             packed.rows());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const int parts = static_cast<int>(i) * packed.subgroups * packed.rows();
+    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[{}i * {}u + thread];", packed.subgroups,
+               sums[i], parts == 0 ? "" : code("{}u + ", parts), packed.rows());
+  }
   main_.close();
   finish_reductions(1);
   VKF_CHECK_OK(row_values(1));
@@ -303,11 +338,15 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   begin_packed_gemv(packed);
   VKF_CHECK_OK(keep_vector(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
-  VKF_CHECK_OK(scales_of_tile(packed));
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
-  main_.line("{0} sums = {0}(0.0);", sum_type);
-  multiply_tile(packed, function);
-  store_sums_of_tile(packed);
+  for (std::size_t sum = 0; sum < packed.sums.size(); ++sum) {
+    if (packed.sums.size() > 1) main_.open("{{");
+    VKF_CHECK_OK(scales_of_tile(packed, packed.sums[sum]));
+    main_.line("{0} sums = {0}(0.0);", sum_type);
+    multiply_tile(packed, sum, function);
+    store_sums_of_tile(packed, sum);
+    if (packed.sums.size() > 1) main_.close();
+  }
   main_.line("first_row += {}u;", packed.mma.m);
   main_.close();
   main_.line("barrier();");

@@ -27,33 +27,32 @@ bool is_of_threads(const Tuning& tuning) {
          tuning.vector_bytes || tuning.unroll_factor || tuning.persistent || tuning.online;
 }
 
-/// The one reduction of the loops; nothing where there are others, or anything else that runs across elements.
-std::optional<ValueId> only_reduction(const Loops& loops) {
-  std::optional<ValueId> only;
+/// The reductions of the loops; none where there is anything else that runs across elements.
+std::vector<ValueId> only_reductions(const Loops& loops) {
+  std::vector<ValueId> found;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value::Kind kind = loops.values[id].kind;
     if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::nested ||
         kind == Value::Kind::epilogue)
-      return std::nullopt;
-    if (kind != Value::Kind::reduction) continue;
-    if (only) return std::nullopt;
-    only = id;
+      return {};
+    if (kind == Value::Kind::reduction) found.push_back(id);
   }
-  return only;
+  return found;
 }
 
-/// The contraction whose sum is all that is stored, of rows that are read in whole chunks; nothing where the loops are
+/// The contractions whose sums are all that is stored, of rows that are read in whole chunks; none where the loops are
 /// something else.
-std::optional<ValueId> only_contraction(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+std::vector<ValueId> only_contractions(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
   if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows ||
       !rows.full_chunks || rows.chunk_size != kElementsOfChunk)
-    return std::nullopt;
-  const std::optional<ValueId> reduction = only_reduction(loops);
-  if (!reduction || !sums_own_products(graph, loops, loops.values[*reduction])) return std::nullopt;
+    return {};
+  const std::vector<ValueId> reductions = only_reductions(loops);
+  const bool are_sums = std::all_of(reductions.begin(), reductions.end(),
+                                    [&](ValueId id) { return sums_own_products(graph, loops, loops.values[id]); });
   const bool stores_elements = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
     return (store.axes & loops.columns()) != 0;
   });
-  return stores_elements ? std::nullopt : reduction;
+  return are_sums && !stores_elements ? reductions : std::vector<ValueId>();
 }
 
 std::string_view op_of(const ir::Graph& graph, const Value& value) {
@@ -105,25 +104,43 @@ std::optional<ScaledWeights> scaled_weights_of(const ir::Graph& graph, const Loo
   return std::nullopt;
 }
 
-/// Of a contraction: the weights of four bits, the scale of several, and the vector.
-std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  const std::optional<ValueId> reduction = only_contraction(graph, loops, rows);
-  if (!reduction) return std::nullopt;
-  PackedGemvTile tile;
-  tile.reduction = *reduction;
-  const Value& product = loops.values[loops.values[*reduction].operands[0]];
+/// Of the sum of products with a vector: the weights of four bits, and the scale of several.
+std::optional<PackedWeights> weights_beside(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
+                                            ValueId reduction, ValueId vector) {
+  const Value& product = loops.values[loops.values[reduction].operands[0]];
   for (const std::size_t side : {0u, 1u}) {
-    tile.vector = product.operands[1 - side];
-    if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 ||
-        (loops.values[tile.vector].axes & ~loops.columns()) != 0)
-      continue;
+    if (product.operands[1 - side] != vector) continue;
     const auto weights = scaled_weights_of(graph, loops, rows, product.operands[side]);
     if (!weights) continue;
-    tile.scale = weights->scale;
-    tile.load = weights->bits.load;
-    tile.flip = weights->bits.flip;
-    tile.offset = weights->bits.offset;
-    return tile;
+    return PackedWeights{reduction, weights->bits.load, weights->scale, weights->bits.flip, weights->bits.offset};
+  }
+  return std::nullopt;
+}
+
+/// Of each contraction its weights, all of which are multiplied with the vector; nothing where one has others.
+std::vector<PackedWeights> sums_with(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
+                                     const std::vector<ValueId>& contractions, ValueId vector) {
+  std::vector<PackedWeights> sums;
+  for (const ValueId contraction : contractions) {
+    const auto weights = weights_beside(graph, loops, rows, contraction, vector);
+    if (!weights || (!sums.empty() && sums[0].flip != weights->flip)) return {};
+    sums.push_back(*weights);
+  }
+  return sums;
+}
+
+std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+  const std::vector<ValueId> contractions = only_contractions(graph, loops, rows);
+  if (contractions.empty()) return std::nullopt;
+  const Value& product = loops.values[loops.values[contractions[0]].operands[0]];
+  for (const ValueId vector : product.operands) {
+    if (graph.node(loops.values[vector].node).type.dtype != DType::f16 ||
+        (loops.values[vector].axes & ~loops.columns()) != 0)
+      continue;
+    PackedGemvTile tile;
+    tile.vector = vector;
+    tile.sums = sums_with(graph, loops, rows, contractions, vector);
+    if (!tile.sums.empty()) return tile;
   }
   return std::nullopt;
 }
@@ -131,8 +148,10 @@ std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, 
 std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
   const std::int64_t rows = tile.mma.m;
   const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.k_slice + 1) * 16;
-  const std::int64_t scales = tile.scale ? tile.subgroups * scales_of_subgroup(tile, row_elements) * rows * 4 : 0;
-  return row_elements * 2 + words + scales + std::int64_t{tile.subgroups} * tile.rows() * 4;
+  const std::int64_t scales =
+      tile.has_scales() ? tile.subgroups * scales_of_subgroup(tile, row_elements) * rows * 4 : 0;
+  const std::int64_t parts = std::int64_t{tile.subgroups} * tile.rows() * static_cast<std::int64_t>(tile.sums.size());
+  return row_elements * 2 + words + scales + parts * 4;
 }
 
 /// Whether a device, a tuning and the schedule of threads leave room for such a kernel.
@@ -168,9 +187,12 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
   while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
   tile.scale_columns = tile.k_slice_columns();
-  while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
-  if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
-    return std::nullopt;
+  while (tile.has_scales() && tile.scale_columns > fragment && innermost % tile.scale_columns != 0)
+    tile.scale_columns /= 2;
+  const bool differ_along_rows = std::any_of(tile.sums.begin(), tile.sums.end(), [&](const PackedWeights& one) {
+    return one.scale && (loops.values[*one.scale].axes & loops.columns()) != 0;
+  });
+  if (differ_along_rows && innermost % tile.scale_columns != 0) return std::nullopt;
   // Beside a long vector there is room for the words of fewer subgroups.
   const auto fits = [&] { return shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes; };
   while (tile.subgroups > 1 && !fits()) tile.subgroups /= 2;

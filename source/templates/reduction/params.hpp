@@ -1,30 +1,40 @@
 // How the threads of a workgroup share the rows of a reduction.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/target.hpp"
 #include "segment/loops.hpp"
 
 namespace vkfuse::schedule {
 
-/// Weights of four bits, two in a byte, times one vector, with cooperative matrices. A workgroup has `tiles`
-/// tiles, one after another, of as many rows as a fragment; its subgroups share the reduction axes. Words reach shared
-/// memory as they lie in memory, and a fragment of them becomes four of numbers.
-struct PackedGemvTile {
-  MatrixShape mma;
-  int subgroups = 8, tiles = 1;
-  int k_slice = 8;        ///< words of 16 bytes of every row that a subgroup takes at a time
-  int scale_columns = 0;  ///< elements of a K-slice that share a scale
+/// A matrix of weights of four bits, two in a byte, and the sum of its products.
+struct PackedWeights {
   segment::ValueId reduction = 0;
-  segment::ValueId load = 0;    ///< of the bytes
-  segment::ValueId vector = 0;  ///< what the weights are multiplied with, of f16
+  segment::ValueId load = 0;  ///< of the bytes
   std::optional<segment::ValueId> scale;
   std::uint32_t flip = 0;  ///< a weight is (four bits ^ flip) + offset
   std::int64_t offset = 0;
+};
+
+/// Such weights times one vector, with cooperative matrices. A workgroup has `tiles` tiles, one after another, of as
+/// many rows as a fragment; its subgroups share the reduction axes. Words reach shared memory as they lie in memory,
+/// and a fragment of them becomes four of numbers. Several matrices of one shape follow each other in each tile.
+struct PackedGemvTile {
+  MatrixShape mma;
+  int subgroups = 8, tiles = 1;
+  int k_slice = 8;                  ///< words of 16 bytes of every row that a subgroup takes at a time
+  int scale_columns = 0;            ///< elements of a K-slice that share a scale
+  segment::ValueId vector = 0;      ///< what the weights are multiplied with, of f16
+  std::vector<PackedWeights> sums;  ///< with one `flip`
   [[nodiscard]] int rows() const { return tiles * static_cast<int>(mma.m); }
   [[nodiscard]] int k_slice_columns() const { return k_slice * 32; }
+  [[nodiscard]] bool has_scales() const {
+    return std::any_of(sums.begin(), sums.end(), [](const PackedWeights& one) { return one.scale.has_value(); });
+  }
 };
 
 /// Threads share the reduction axes of a row and reduce across each other.
