@@ -12,10 +12,10 @@ endforeach()
 if(TARGET vkfuse_mpi_shared)
   install(TARGETS vkfuse_mpi_shared EXPORT vkfuseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-# Without the importer its headers are not there either, nor is that of MPI without its library.
+# Without the importer its headers are not there either, nor are those of MPI without its library.
 set(left_out)
 if(NOT TARGET vkfuse_mpi_shared)
-  set(left_out PATTERN "mpi.hpp" EXCLUDE)
+  set(left_out PATTERN "mpi.h" EXCLUDE PATTERN "mpi.hpp" EXCLUDE)
 endif()
 if(NOT TARGET vkfuse_onnx)
   list(APPEND left_out PATTERN "onnx.h" EXCLUDE PATTERN "onnx.hpp" EXCLUDE)

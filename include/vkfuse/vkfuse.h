@@ -546,6 +546,161 @@ VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_bindings* b
 VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
                                     vkf_profile_report* report);
 
+/* ---- several ranks ---- */
+
+/* One model on several devices (docs/parallel.md): a rank is one program on one device, with a thread or a process of
+ * its own. Every rank makes the same calls in the same order.
+ *
+ *     vkf_transport* transports[2];      vkf_thread_transports(2, transports);
+ *     vkf_shard(graph, w, 1, 0, &w);     each rank has half of the columns
+ *     const int mesh[1] = {2};
+ *     const vkf_parallel_options options = {sizeof options, mesh, 1, 0, 0, NULL};
+ *     vkf_compile_parallel(device, transports[rank], graph, &options, &program);     on each rank's thread
+ *     vkf_parallel_program_run(program, inputs, input_count, outputs, output_count);
+ */
+
+/* The value, divided along `axis` over an axis of the mesh that the program is compiled for; counted from 0, and of
+ * `axis` from -1 backwards. Annotations of one value add up. vkf_compile() takes the value as it is. */
+VKF_API vkf_status vkf_shard(vkf_graph* graph, vkf_value value, int axis, int mesh_axis, vkf_value* added);
+/* The value, whole on every rank. */
+VKF_API vkf_status vkf_replicate(vkf_graph* graph, vkf_value value, vkf_value* added);
+
+/* Carries bytes between this rank and the others of a job. One thread at a time compiles or runs programs of a
+ * transport: another one waits. */
+typedef struct vkf_transport vkf_transport;
+
+/* Transports of ranks that are threads of this process, one for each: several devices, or one device. `made` has room
+ * for `ranks` of them, 1 to 1,024, which are given back one by one, and are all null if it fails. */
+VKF_API vkf_status vkf_thread_transports(int ranks, vkf_transport** made);
+
+/* Bytes that a rank sends. */
+typedef struct vkf_send {
+  int to; /* the rank that receives them */
+  const void* data;
+  size_t bytes;
+} vkf_send;
+
+/* Bytes that a rank receives. */
+typedef struct vkf_receive {
+  int from;   /* the rank that sends them */
+  void* data; /* where they go */
+  size_t bytes;
+} vkf_receive;
+
+/* Messages between this rank and others, all in flight at once. The n-th message to a rank is the n-th that it receives
+ * from this one in its exchange of the same number. None is empty, and no rank sends to itself. */
+typedef struct vkf_exchange {
+  size_t size;
+  uint64_t number; /* counts up, and names the same exchange on every rank */
+  const vkf_send* sends;
+  size_t send_count;
+  const vkf_receive* receives;
+  size_t receive_count;
+  double timeout_ms;  /* how long to wait, from the call on */
+  char sentence[256]; /* empty. A function that fails may leave one sentence here, for the error */
+} vkf_exchange;
+
+/* A transport of the caller's: one rank of a job. */
+typedef struct vkf_transport_functions {
+  size_t size;
+  int rank;  /* of this transport, counted from 0 */
+  int ranks; /* of the job */
+  /* Returns VKF_OK when everything has arrived and what is sent may be overwritten; VKF_IO after the timeout, or at
+   * once where a rank is known to have failed. It is not called again after an error. The memory is not touched after
+   * it has returned: messages that cannot be taken back are copied. Called by the thread that compiles or runs; must
+   * not call vkfuse. Not null. */
+  vkf_status (*exchange)(void* user, vkf_exchange* exchange);
+  /* Tells the other ranks that this one goes no further, so that they need not wait. Does not wait; called once at
+   * most. Null: the others wait until their timeout. */
+  void (*fail)(void* user, const char* sentence);
+  /* Called once, when no transport and no program uses `user` any more. May be null. */
+  void (*release)(void* user);
+  void* user;
+} vkf_transport_functions;
+
+/* A transport that these functions are. `release` is not called if this fails. */
+VKF_API vkf_status vkf_transport_create(const vkf_transport_functions* functions, vkf_transport** made);
+
+typedef struct vkf_nccl_options {
+  size_t size;
+  const char* nccl;     /* NCCL 2.14 or later, a name that the system's loader finds, or a path; null: "libnccl.so.2" */
+  const char* cuda;     /* the driver's library; null: "libcuda.so.1" */
+  uint64_t least_bytes; /* shorter messages go by the other transport; 0: 256 KiB */
+} vkf_nccl_options;
+
+/* The ranks of another transport, which carries their messages still and is used by nothing else from now on; values go
+ * from GPU to GPU by NCCL. `options` may be null. VKF_UNSUPPORTED where a library is not there or is too old; the first
+ * program that has collectives fails where a device is not of CUDA. vkfuse/mpi.h has the transport over MPI. */
+VKF_API vkf_status vkf_open_nccl(const vkf_transport* messages, const vkf_nccl_options* options, vkf_transport** made);
+
+VKF_API void vkf_transport_free(vkf_transport* transport);
+/* Of this process or thread, counted from 0; -1 for null. */
+VKF_API int vkf_transport_rank(const vkf_transport* transport);
+/* How many ranks the job has; 0 for null. */
+VKF_API int vkf_transport_size(const vkf_transport* transport);
+/* Tells the other ranks that this one goes no further, with one sentence that says why: their runs are errors from now
+ * on, and so are this one's. Programs do this where a call fails; this is for what fails between calls. A run of this
+ * rank in another thread is waited for. May not arrive. */
+VKF_API vkf_status vkf_transport_fail(const vkf_transport* transport, const char* sentence);
+
+/* A program of this rank. Of the programs of one transport one runs at a time. */
+typedef struct vkf_parallel_program vkf_parallel_program;
+
+typedef struct vkf_parallel_options {
+  size_t size;
+  const int* mesh;            /* ranks along each axis: their product is the size of the job. Ranks count along the last
+                                 axis first. None: the program is not divided, each rank runs what it is given */
+  size_t mesh_count;          /* axes of the mesh */
+  int64_t timeout_ms;         /* how long a rank waits for others in a collective of a run; 0: 10 s */
+  int64_t compile_timeout_ms; /* the same while ranks compile, of which one may take longer; 0: 120 s */
+  const vkf_compile_options* compile; /* null: the default. A memory budget and a saved plan are VKF_UNSUPPORTED */
+} vkf_parallel_options;
+
+/* Compiles this rank's part; every rank calls it, and it returns when all have compiled. `options` may be null. The
+ * graph may be changed or given back afterwards; threads may compile one at the same time. VKF_INVALID_ARGUMENT on
+ * every rank where two have other collectives: the sentence names the rank and the first collective that differs. */
+VKF_API vkf_status vkf_compile_parallel(const vkf_device* device, const vkf_transport* transport,
+                                        const vkf_graph* graph, const vkf_parallel_options* options,
+                                        vkf_parallel_program** made);
+VKF_API void vkf_parallel_program_free(vkf_parallel_program* program);
+
+/* Uploads, runs with the other ranks, downloads. Every rank runs the same programs in the same order, with the same
+ * sizes of symbols. Inputs are whole on every rank, which uploads its part; those that were uploaded before may be left
+ * out. An output that is annotated is this rank's part, and any other is whole. Nothing runs, and this rank may call
+ * again, where a pointer is null or an output has an unknown name. Any other error before results are there is one of
+ * the job: the other ranks get one, too, within the timeout, and no later run succeeds. Where a `capacity` is too small
+ * the run is done: the error says how many bytes that output takes, and vkf_parallel_program_download() has it. */
+VKF_API vkf_status vkf_parallel_program_run(const vkf_parallel_program* program, const vkf_host_input* inputs,
+                                            size_t input_count, vkf_host_output* outputs, size_t output_count);
+/* Places inputs, as a run takes them, on the device for every later run: weights cross once. One that is given to a run
+ * has those values in that run, and has to be placed again for later ones. Does not speak with other ranks. */
+VKF_API vkf_status vkf_parallel_program_upload(const vkf_parallel_program* program, const vkf_host_input* inputs,
+                                               size_t input_count);
+/* A run on inputs that were all placed, whose results stay on the device. Returns when they are there. */
+VKF_API vkf_status vkf_parallel_program_execute(const vkf_parallel_program* program);
+/* The results of the last run, as vkf_parallel_program_run() gives them. VKF_INVALID_ARGUMENT before the first. */
+VKF_API vkf_status vkf_parallel_program_download(const vkf_parallel_program* program, vkf_host_output* outputs,
+                                                 size_t output_count);
+/* Device time of each kernel of this rank on the values of the last run, named by its part: "part 2, segment 0". Does
+ * not speak with other ranks. VKF_INVALID_ARGUMENT before the first run; VKF_UNSUPPORTED where the queue has no
+ * timestamps. */
+VKF_API vkf_status vkf_parallel_program_profile(const vkf_parallel_program* program, vkf_profile_report* report);
+/* The parts with their kernels and the collectives between them, with their bytes and why each is there. */
+VKF_API vkf_status vkf_parallel_program_explain(const vkf_parallel_program* program, char** made);
+/* As a run takes and gives them, in the order in which the program was written down; 0 for null. */
+VKF_API size_t vkf_parallel_program_input_count(const vkf_parallel_program* program);
+VKF_API size_t vkf_parallel_program_output_count(const vkf_parallel_program* program);
+/* As long as the program lives; null beyond the last one. */
+VKF_API const char* vkf_parallel_program_input_name(const vkf_parallel_program* program, size_t index);
+VKF_API const char* vkf_parallel_program_output_name(const vkf_parallel_program* program, size_t index);
+/* The type of an input or output by its name. */
+VKF_API vkf_status vkf_parallel_program_type(const vkf_parallel_program* program, const char* name,
+                                             vkf_type_report* report);
+/* Dispatches of one run of this rank; 0 for null. */
+VKF_API size_t vkf_parallel_program_kernel_count(const vkf_parallel_program* program);
+/* Collectives of one run; 0 for null. */
+VKF_API size_t vkf_parallel_program_collective_count(const vkf_parallel_program* program);
+
 /* ---- lazy evaluation ---- */
 
 /* Tensors whose elements are on a device, and the ops on them as they are called. vkf_tensor_apply() records an op: it

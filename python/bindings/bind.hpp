@@ -14,6 +14,7 @@ void bind_functions(nb::module_& module);
 void bind_optimizers(nb::module_& module);
 void bind_collectives(nb::module_& module);
 void bind_program(nb::module_& module);
+void bind_parallel(nb::module_& module);
 void bind_stream(nb::module_& module);
 void bind_onnx(nb::module_& module);
 

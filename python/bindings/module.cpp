@@ -74,6 +74,7 @@ NB_MODULE(_core, module) {
   bind_optimizers(module);
   bind_collectives(module);
   bind_program(module);
+  bind_parallel(module);
   bind_stream(module);
   bind_onnx(module);
   module.attr("__version__") = vkf_version();

@@ -45,7 +45,7 @@ void GivenInputs::add(const Port& port, nb::handle object) {
 }
 
 std::vector<std::pair<const Port*, nb::handle>> match_inputs(const std::vector<Port>& ports, const nb::args& positional,
-                                                             const nb::kwargs& by_name) {
+                                                             const nb::kwargs& by_name, bool needs_all) {
   std::vector<std::pair<const Port*, nb::handle>> matched;
   if (positional.size() > ports.size()) {
     throw Failure(invalid("The program takes {} inputs, and {} are given.", ports.size(), positional.size()));
@@ -61,13 +61,34 @@ std::vector<std::pair<const Port*, nb::handle>> match_inputs(const std::vector<P
     if (found->second < at) throw Failure(invalid("The input '{}' is given twice.", name));
     matched.emplace_back(&ports[found->second], value);
   }
-  if (matched.size() == ports.size()) return matched;
+  if (!needs_all || matched.size() == ports.size()) return matched;
   for (const Port& port : ports) {
     if (std::ranges::none_of(matched, [&](const auto& one) { return one.first == &port; }))
       throw Failure(
           invalid("The input '{}', {} of {}, is not given.", port.name, to_text(port.shape), numpy_name(port.dtype)));
   }
   return matched;
+}
+
+Results to_results(nb::handle outputs) {
+  Results made;
+  const auto add = [&](nb::handle one) {
+    if (!nb::isinstance<Value>(one)) wrong_type("An output must be a vkfuse.Tensor.");
+    made.tensors.push_back(nb::cast<const Value&>(one).get());
+  };
+  if (nb::isinstance<Value>(outputs)) {
+    add(outputs);
+  } else if (nb::isinstance<nb::dict>(outputs)) {
+    for (const auto& [key, value] : nb::borrow<nb::dict>(outputs)) {
+      made.names.push_back(to_text(key, "name of an output"));
+      add(value);
+    }
+  } else if (nb::isinstance<nb::sequence>(outputs)) {
+    for (const nb::handle one : outputs) add(one);
+  } else {
+    wrong_type("The outputs must be a vkfuse.Tensor, a sequence of them, or a dict of them by name.");
+  }
+  return made;
 }
 
 namespace {
@@ -421,33 +442,6 @@ void bind_class(nb::module_& module) {
         return fmt::format("<vkfuse.Program ({}) -> ({}) on {}>", fmt::join(self.input_names(), ", "),
                            fmt::join(self.output_names(), ", "), self.device().description().name);
       });
-}
-
-/// Outputs as tensors, and their names.
-struct Results {
-  std::vector<Tensor> tensors;
-  std::vector<std::string> names;
-};
-
-Results to_results(nb::handle outputs) {
-  Results made;
-  const auto add = [&](nb::handle one) {
-    if (!nb::isinstance<Value>(one)) wrong_type("An output must be a vkfuse.Tensor.");
-    made.tensors.push_back(nb::cast<const Value&>(one).get());
-  };
-  if (nb::isinstance<Value>(outputs)) {
-    add(outputs);
-  } else if (nb::isinstance<nb::dict>(outputs)) {
-    for (const auto& [key, value] : nb::borrow<nb::dict>(outputs)) {
-      made.names.push_back(to_text(key, "name of an output"));
-      add(value);
-    }
-  } else if (nb::isinstance<nb::sequence>(outputs)) {
-    for (const nb::handle one : outputs) add(one);
-  } else {
-    wrong_type("The outputs must be a vkfuse.Tensor, a sequence of them, or a dict of them by name.");
-  }
-  return made;
 }
 
 constexpr const char* kCompileDoc =

@@ -46,6 +46,7 @@ from ._tensor import (  # noqa: E402, F401
 from ._graph import Graph  # noqa: E402, F401
 from ._jit import Traced, jit  # noqa: E402, F401
 from ._gradients import grad, gradients, value_and_grad  # noqa: E402, F401
+from ._mpi import open_mpi  # noqa: E402, F401
 from . import optimizers  # noqa: E402, F401
 
 # NumPy's other names.

@@ -59,6 +59,12 @@ class Graph:
         """The program of the outputs; options are those of vkfuse.compile()."""
         return _core.compile(self.outputs, device, **{"name": self.name, **options})
 
+    def compile_parallel(
+        self, transport: _core.Transport, device: _core.Device | None = None, **options: Any
+    ) -> _core.ParallelProgram:
+        """This rank's program of the outputs; options are those of vkfuse.compile_parallel()."""
+        return _core.compile_parallel(self.outputs, transport, device, **{"name": self.name, **options})
+
     def supports(self, device: _core.Device | None = None, **options: Any) -> None:
         """Raises what compile() would, without compiling a shader."""
         _core.supports(self.outputs, device, **{"name": self.name, **options})

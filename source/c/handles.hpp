@@ -8,6 +8,7 @@
 #include "api/program.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/interop.hpp"
+#include "vkfuse/parallel.hpp"
 #include "vkfuse/stream.hpp"
 #include "vkfuse/vkfuse.h"
 
@@ -49,12 +50,24 @@ struct vkf_tensor {
   vkfuse::Tensor tensor;
 };
 
+struct vkf_transport {
+  std::shared_ptr<vkfuse::Transport> transport;
+};
+
+struct vkf_parallel_program {
+  vkfuse::ParallelProgram program;
+  std::vector<vkfuse::Port> inputs;
+  std::vector<vkfuse::Port> outputs;
+};
+
 namespace vkfuse::c {
 
 /// Remembers the error for vkf_last_error() of this thread.
 vkf_status fail(const Error& error) noexcept;
 /// The error of what is being thrown: no exception leaves the library.
 vkf_status fail_thrown() noexcept;
+/// What a function of the caller's returns; ErrorCode::internal for what is no status.
+ErrorCode code_of(vkf_status status);
 
 /// Calls what returns a Result<void>.
 template <typename Call>
@@ -122,11 +135,22 @@ Result<SizedType> to_sized_type(const vkf_type* type);
 Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count);
 Result<CompileOptions> to_options(const vkf_compile_options* options);
 
+/// Null where there is none of that name.
+const Port* find(const std::vector<Port>& ports, std::string_view name);
+/// ErrorCode::not_found where there is none.
+Result<const Port*> port_named(const std::vector<Port>& inputs, const std::vector<Port>& outputs, const char* name);
+/// Null beyond the last one, and for null.
+const char* name_at(const std::vector<Port>* ports, std::size_t index);
+
 Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count);
 Result<Bindings> to_bindings(const vkf_program& program, const vkf_bindings* bindings);
 
 /// The answer to a question about a value's type.
 Result<void> report_type(DType dtype, const Shape& shape, vkf_type_report* report);
+
+/// Before anything is measured.
+Result<void> check_report(const vkf_profile_report* report);
+Result<void> report_times(const std::vector<KernelTime>& times, vkf_profile_report& report);
 
 /// A string that vkf_string_free() takes.
 Result<char*> copy_of(const std::string& text);

@@ -5,9 +5,6 @@
 
 namespace vkfuse::c {
 
-namespace {
-
-/// Before anything is measured.
 Result<void> check_report(const vkf_profile_report* report) {
   VKF_CHECK_OK(need(report, "place for the times"));
   VKF_CHECK_OK(list(report->times, report->capacity, "times"));
@@ -25,8 +22,6 @@ Result<void> report_times(const std::vector<KernelTime>& times, vkf_profile_repo
   report.count = times.size();
   return {};
 }
-
-}  // namespace
 
 }  // namespace vkfuse::c
 

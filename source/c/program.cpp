@@ -44,6 +44,18 @@ const Port* find(const std::vector<Port>& ports, std::string_view name) {
   return found == ports.end() ? nullptr : &*found;
 }
 
+Result<const Port*> port_named(const std::vector<Port>& inputs, const std::vector<Port>& outputs, const char* name) {
+  VKF_CHECK_OK(need(name, "name of the input or output"));
+  const Port* port = find(inputs, name);
+  if (port == nullptr) port = find(outputs, name);
+  if (port == nullptr) return make_error(ErrorCode::not_found, "The program has no input and no output '{}'.", name);
+  return port;
+}
+
+const char* name_at(const std::vector<Port>* ports, std::size_t index) {
+  return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr;
+}
+
 Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count) {
   VKF_TRY(given, list(inputs, count, "inputs"));
   Inputs made;
@@ -121,14 +133,6 @@ Result<void> run_into(const Executable& executable, const Inputs& given, std::sp
   return {};
 }
 
-Result<const Port*> port_named(const vkf_program& program, const char* name) {
-  VKF_CHECK_OK(need(name, "name of the input or output"));
-  const Port* port = find(program.inputs, name);
-  if (port == nullptr) port = find(program.outputs, name);
-  if (port == nullptr) return make_error(ErrorCode::not_found, "The program has no input and no output '{}'.", name);
-  return port;
-}
-
 vkf_status explain(const vkf_program* program, vkf_stage stage, std::optional<std::size_t> segment,
                    char** made) noexcept {
   if (made != nullptr) *made = nullptr;
@@ -147,10 +151,6 @@ vkf_status explain(const vkf_program* program, vkf_stage stage, std::optional<st
                                               segment ? std::optional<int>(static_cast<int>(*segment)) : std::nullopt));
     return hand_out(text, made);
   });
-}
-
-const char* name_at(const std::vector<Port>* ports, std::size_t index) {
-  return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr;
 }
 
 }  // namespace
@@ -242,7 +242,7 @@ vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage sta
 vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_type_report* report) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_TRY(port, c::port_named(*program, name));
+    VKF_TRY(port, c::port_named(program->inputs, program->outputs, name));
     return c::report_type(port->dtype, port->shape, report);
   });
 }
@@ -253,7 +253,7 @@ vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_CHECK_OK(c::need(report, "place for the sizes"));
     VKF_CHECK_OK(c::list(report->sizes, report->capacity, "sizes"));
-    VKF_TRY(port, c::port_named(*program, name));
+    VKF_TRY(port, c::port_named(program->inputs, program->outputs, name));
     VKF_TRY(values, c::to_symbols(symbols, symbol_count));
     VKF_TRY(resolved, resolve(port->shape, values));
     VKF_TRY(total, byte_count(port->dtype, resolved));

@@ -63,6 +63,15 @@ vkf_status fail_thrown() noexcept {
   }
 }
 
+ErrorCode code_of(vkf_status status) {
+  for (const ErrorCode code :
+       {ErrorCode::invalid_argument, ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::no_device,
+        ErrorCode::device_error, ErrorCode::device_lost, ErrorCode::out_of_memory, ErrorCode::io}) {
+    if (status_of(code) == status) return code;
+  }
+  return ErrorCode::internal;
+}
+
 Result<DType> to_dtype(std::int64_t dtype) {
   if (dtype < 0 || dtype >= kDTypeCount)
     return invalid("{} is not a dtype: they are numbered from 0 to {}.", dtype, kDTypeCount - 1);

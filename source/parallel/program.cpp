@@ -12,6 +12,7 @@
 #include "parallel/cut.hpp"
 #include "parallel/exchange.hpp"
 #include "parallel/local_inputs.hpp"
+#include "parallel/program.hpp"
 #include "parallel/run.hpp"
 #include "parallel/sharding.hpp"
 #include "parallel/staged_link.hpp"
@@ -152,8 +153,8 @@ Result<void> prepare(State& state, const ParallelOptions& options) {
   return parallel::agree(*state.transport, {"compiled"}, parallel::deadline_after(options.compile_timeout));
 }
 
-Result<ParallelProgram> compile_graph(const Device& device, std::shared_ptr<Transport> transport,
-                                      Result<ir::Graph> graph, const ParallelOptions& options) {
+Result<ParallelProgram> compile_rank(const Device& device, std::shared_ptr<Transport> transport,
+                                     Result<ir::Graph> graph, const ParallelOptions& options) {
   if (transport == nullptr) return invalid("A program of several ranks needs a transport, but none is given.");
   const std::scoped_lock lock(transport->turn());
   auto state = std::make_shared<State>(device, transport);
@@ -325,11 +326,16 @@ int ParallelProgram::kernel_count() const {
 
 int ParallelProgram::collective_count() const { return static_cast<int>(state_->collectives.size()); }
 
+Result<ParallelProgram> parallel::compile_graph(const Device& device, std::shared_ptr<Transport> transport,
+                                                Result<ir::Graph> graph, const ParallelOptions& options) {
+  return api::guarded([&] { return compile_rank(device, std::move(transport), std::move(graph), options); });
+}
+
 Result<ParallelProgram> compile_parallel(const Device& device, std::shared_ptr<Transport> transport,
                                          std::span<const Tensor> outputs, const ParallelOptions& options) {
   return api::guarded([&] {
-    return compile_graph(device, std::move(transport),
-                         api::to_graph(outputs, options.compile.output_names, options.compile.name), options);
+    return compile_rank(device, std::move(transport),
+                        api::to_graph(outputs, options.compile.output_names, options.compile.name), options);
   });
 }
 
@@ -342,8 +348,8 @@ Result<ParallelProgram> compile_parallel(const Device& device, std::shared_ptr<T
 Result<ParallelProgram> compile_parallel_text(const Device& device, std::shared_ptr<Transport> transport,
                                               std::string_view text, const ParallelOptions& options) {
   return api::guarded([&] {
-    return compile_graph(device, std::move(transport), ir::parse(text, {.allow_custom = options.compile.allow_custom}),
-                         options);
+    return compile_rank(device, std::move(transport), ir::parse(text, {.allow_custom = options.compile.allow_custom}),
+                        options);
   });
 }
 

@@ -62,17 +62,16 @@ class Side {
   Result<void> prepare(std::uint64_t round) {
     if (is_direct_ || parts_.empty()) return {};
     std::shared_ptr<Lane>& lane = lanes_[round % 2];
-    if (lane == nullptr) lane = std::make_shared<Lane>();
-    VKF_CHECK_OK(std::exchange(lane->copy, {}).wait());
+    if (lane != nullptr) VKF_CHECK_OK(std::exchange(lane->copy, {}).wait());
     const std::uint64_t needed = parts_.size() * chunk_;
-    if (!lane->staging || lane->staging->size() < needed) {
-      lane->staging.reset();
-      VKF_TRY(staging, vulkan::Buffer::create(device_, needed, kind_));
-      lane->staging = std::move(staging);
-    }
-    if (lane->commands) return {};
+    if (lane != nullptr && lane->staging->size() >= needed) return {};
+    lane.reset();  // its memory lives on where a transport has kept it
+    auto made = std::make_shared<Lane>();
+    VKF_TRY(staging, vulkan::Buffer::create(device_, needed, kind_));
+    made->staging = std::move(staging);
     VKF_TRY(commands, vulkan::CommandBuffer::create(device_));
-    lane->commands = std::move(commands);
+    made->commands = std::move(commands);
+    lane = std::move(made);
     return {};
   }
 

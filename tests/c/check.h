@@ -38,6 +38,7 @@ void test_runs(const vkf_device* device);
 void test_streams(const vkf_device* device);
 void test_composites(const vkf_device* device);
 void test_gradients(const vkf_device* device);
+void test_parallel(const vkf_device* device);
 #ifdef VKFUSE_TEST_ONNX
 void test_onnx(const vkf_device* device);
 #endif

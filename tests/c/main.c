@@ -38,6 +38,7 @@ int main(void) {
   test_streams(device);
   test_composites(device);
   test_gradients(device);
+  test_parallel(device);
 #ifdef VKFUSE_TEST_ONNX
   test_onnx(device);
 #endif

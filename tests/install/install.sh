@@ -27,7 +27,7 @@ tree="(^|[^[:alnum:]_./}-]|-[IL])($source|$build)([^[:alnum:]_.-]|$)"
 readelf -d "$library" | grep -q "SONAME.*\[libvkfuse.so.${version%.*}\]" ||
   fail "The SONAME is $(readelf -d "$library" | grep SONAME)."
 nm -DC --defined-only "$library" | sed -E 's/^[0-9a-f]* . //' > "$files/symbols"
-other=$(grep -vE '^(vkf_|vkfuse::)' "$files/symbols" || true)
+other=$(grep -vE '^(vkf_|vkfuse::|(vtable|typeinfo|typeinfo name) for vkfuse::Transport$)' "$files/symbols" || true)
 [ -z "$other" ] || fail "Symbols that are no API are visible: $(head -5 <<< "$other")"
 layers='c|onnx_c|api|ir|ops|runtime|vulkan|spirv|store|lowering|schedule|segment|plan|passes|index'
 internal=$(grep -E "^vkfuse::($layers)::" "$files/symbols" || true)
@@ -39,6 +39,12 @@ for header in vkfuse.h onnx.h; do
       fail "$function is declared and not in the library."
   done
 done
+# The transport over MPI, where it is built: with its function of C.
+mpi=$(find "$prefix" -name libvkfuse_mpi.so)
+if [ -n "$mpi" ]; then
+  nm -DC --defined-only "$mpi" | sed -E 's/^[0-9a-f]* . //' > "$files/symbols_mpi"
+  grep -qx vkf_open_mpi "$files/symbols_mpi" || fail "vkf_open_mpi is declared and not in libvkfuse_mpi.so."
+fi
 internal=$(grep -oE '^vkfuse::onnx::[A-Za-z_]+' "$files/symbols" | sort -u |
   grep -vxE 'vkfuse::onnx::(load_onnx|compile_onnx|read_tensor_proto|operator_table_markdown|OnnxProgram)' || true)
 [ -z "$internal" ] || fail "Internal functions of the importer are visible: $(head -5 <<< "$internal")"
@@ -76,6 +82,17 @@ done
 printf '#include <vkfuse/vkfuse.h>\n#include <vkfuse/vkfuse.h>\nint main(void) { return 0; }\n' > "$files/one.c"
 "$CC" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$files/one.c" ||
   fail "vkfuse.h does not compile as C11."
+if [ -n "$mpi" ]; then
+  cat > "$files/mpi.c" <<'END'
+#include <stdio.h>
+#include <vkfuse/mpi.h>
+int main(void) { return vkf_open_mpi(0, 0) == VKF_INVALID_ARGUMENT ? puts(vkf_last_error()) < 0 : 1; }
+END
+  "$CC" -std=c11 -pedantic -Wall -Wextra -Werror "$files/mpi.c" -o "$files/in_c_with_mpi" -I "$prefix/include" \
+    -L "$libdir" -lvkfuse_mpi -lvkfuse -Wl,-rpath,"$libdir" || fail "A C program does not link libvkfuse_mpi."
+  [ "$("$files/in_c_with_mpi")" = "The place for the new transport is null." ] ||
+    fail "The C program with MPI says $("$files/in_c_with_mpi")."
+fi
 
 # The README shows the programs that are built here, but for their first lines, which name it.
 shown() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$source/README.md" | sed '1d;$d'; }

@@ -13,6 +13,7 @@
 #include "parallel/ranks.hpp"
 #include "support/fuzz.hpp"
 #include "vkfuse/nccl.hpp"
+#include "vkfuse/vkfuse.h"
 #include "vkfuse/vkfuse.hpp"
 
 namespace vkfuse::test {
@@ -125,6 +126,19 @@ TEST_F(Nccl, EveryCollective) {
                   broadcast_from(y, 1, group), send_receive(y, from, group)});
     EXPECT_EQ(check_job(with_nccl(job_of(graph, 4)), "nccl").collectives, 7);
   }
+}
+
+TEST_F(Nccl, IsOpenedFromC) {
+  const NcclOptions stand_ins = told();
+  const vkf_nccl_options options = {sizeof options, stand_ins.nccl.c_str(), stand_ins.cuda.c_str(), 1};
+  vkf_transport* messages[2] = {};
+  vkf_transport* transport = nullptr;
+  ASSERT_EQ(vkf_thread_transports(2, messages), VKF_OK) << vkf_last_error();
+  ASSERT_EQ(vkf_open_nccl(messages[1], &options, &transport), VKF_OK) << vkf_last_error();
+  for (vkf_transport* one : messages) vkf_transport_free(one);  // which the new one keeps
+  EXPECT_EQ(vkf_transport_rank(transport), 1);
+  EXPECT_EQ(vkf_transport_size(transport), 2);
+  vkf_transport_free(transport);
 }
 
 /// Copy engines, kernels and the host carry values of one part, which end in the order in which they were begun.

@@ -9,6 +9,7 @@
 //   job differ            the last rank has another program; all must fail
 //   job files FOLDER      runs the programs of FOLDER's folders on their inputs, and writes each rank's outputs there
 //   job ours              as sum 1, with MPI initialised by the caller, and its communicator
+//   job c                 a sum through the C interface
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -24,6 +25,7 @@
 
 #include <fmt/format.h>
 
+#include "vkfuse/mpi.h"
 #include "vkfuse/mpi.hpp"
 #include "vkfuse/vkfuse.hpp"
 
@@ -240,8 +242,44 @@ int files(const std::shared_ptr<Transport>& transport, const Device& device, con
   return 0;
 }
 
+void must_in_c(vkf_status status, int rank) {
+  if (status != VKF_OK) leave(2, rank, vkf_last_error());
+}
+
+/// Every element of rank r is r + 1.
+int sum_in_c() {
+  if (vkf_open_mpi(nullptr, nullptr) != VKF_INVALID_ARGUMENT) leave(1, -1, "a transport has no place to go to");
+  vkf_transport* transport = nullptr;
+  must_in_c(vkf_open_mpi(nullptr, &transport), -1);
+  const int rank = vkf_transport_rank(transport), ranks = vkf_transport_size(transport);
+  vkf_device* device = nullptr;
+  must_in_c(vkf_device_open(nullptr, &device), rank);
+  const std::string text = fmt::format(
+      "graph \"sum\" {{\n  %0 = input \"x\" : f32[48]\n  %1 = all_reduce_sum ranks={} stride=1 %0 : f32[48]\n"
+      "  output \"y\" = %1\n}}\n",
+      ranks);
+  vkf_graph* graph = nullptr;
+  must_in_c(vkf_graph_parse(text.c_str(), &graph), rank);
+  vkf_parallel_program* program = nullptr;
+  must_in_c(vkf_compile_parallel(device, transport, graph, nullptr, &program), rank);
+  const std::vector<float> x(48, static_cast<float>(rank + 1));
+  std::vector<float> y(48);
+  const vkf_host_input in = {"x", x.data(), 192, nullptr, 0};
+  vkf_host_output out = {"y", y.data(), 192, 0};
+  must_in_c(vkf_parallel_program_run(program, &in, 1, &out, 1), rank);
+  if (y != std::vector<float>(48, static_cast<float>(ranks * (ranks + 1)) / 2))
+    leave(1, rank, fmt::format("a sum is {}", y[0]));
+  std::printf("%s\n", fmt::format("rank {}: ok", rank).c_str());
+  vkf_graph_free(graph);
+  vkf_parallel_program_free(program);
+  vkf_device_free(device);
+  vkf_transport_free(transport);
+  return 0;
+}
+
 int run_job(const std::vector<std::string>& words) {
   const std::string mode = words.at(0);
+  if (mode == "c") return sum_in_c();
   const auto number = [&](std::size_t at) { return std::atoi(words.at(at).c_str()); };
   MPI_Comm own = MPI_COMM_NULL;
   MpiOptions options;
@@ -277,8 +315,9 @@ int run_job(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   const std::vector<std::string> all(words + 1, words + count);
   if (all.empty()) {
-    std::fprintf(stderr,
-                 "usage: job sum COUNT | large COUNT | layers | files FOLDER | die MS RUNS | hang N | differ | ours\n");
+    std::fprintf(
+        stderr,
+        "usage: job sum COUNT | large COUNT | layers | files FOLDER | die MS RUNS | hang N | differ | ours | c\n");
     return 64;
   }
   return run_job(all);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Jobs that go well: programs of 1 to 4 ranks, large messages, a divided layer, MPI that the caller initialises.
+# Jobs that go well: programs of 1 to 4 ranks, large messages, a divided layer, MPI that the caller initialises, the C
+# interface.
 #   usage: runs.sh openmpi|mpich MPIEXEC JOB
 set -euo pipefail
 . "$(dirname "$0")/mpi.sh"
@@ -21,4 +22,5 @@ expect_all 3 large 1
 expect_all 2 layers
 expect_all 4 layers
 expect_all 2 ours
+expect_all 2 c
 echo "$mpi: jobs of 1, 2 and 4 ranks are right"
