@@ -78,7 +78,11 @@ class Emitter {
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products() { found_.contracted = contract_products(form_input(), forms_); }
   [[nodiscard]] FormInput form_input() const {
-    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict, dialect_.native_exp};
+    const bool may_decode = schedule_.get_if<schedule::ReductionParams>() != nullptr ||
+                            schedule_.get_if<schedule::PointwiseParams>() != nullptr ||
+                            schedule_.get_if<schedule::MatmulParams>() != nullptr ||
+                            schedule_.get_if<schedule::AttentionParams>() != nullptr;
+    return {graph_, loops_, ranges_, options_.numerics == Numerics::strict, dialect_.native_exp, may_decode};
   }
   /// An op and the values it is applied to.
   struct ElementOp {
@@ -90,6 +94,7 @@ class Emitter {
   [[nodiscard]] Code random_text(Scope& scope, const Value& value, std::uint64_t seed);
   [[nodiscard]] Code position_text(Scope& scope, const Value& value);
   [[nodiscard]] bool may_be_taken_for_signed(ValueId id) const;
+  [[nodiscard]] bool is_decoded_as_loaded(ValueId id) const;
   [[nodiscard]] Code converted_text(ValueId id, Code operand) const;
   [[nodiscard]] Code arithmetic_text(const Scope& scope, ValueId id, const ElementOp& element,
                                      const std::vector<Code>& operands) const;
@@ -154,6 +159,8 @@ class Emitter {
   /// Two neighbours of a chunk, out of the words that a shifted load has read.
   [[nodiscard]] Code unaligned_word(ValueId id, int word, const Code& register_index) const;
   [[nodiscard]] Code unpacked(ValueId id, int group, const Code& register_index) const;
+  /// The function that decodes the four codes of a word of a load.
+  [[nodiscard]] Code decoder_of_word(ValueId load) const;
   [[nodiscard]] Code group_type_of(ir::NodeId id) const {
     return group_type(ops::register_type_of(dtype(id)), chunk_.group, dialect_);
   }

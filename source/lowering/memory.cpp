@@ -57,7 +57,14 @@ Code Emitter::load_scalar(Scope& scope, ValueId id) {
     scope.out->line("uint {} = {};", name, at);
     at = name;
   }
-  return load_element(dtype(load.node), block, buffer_bytes(load.node), at, dialect_);
+  const Code element = load_element(dtype(load.node), block, buffer_bytes(load.node), at, dialect_);
+  const ops::FloatFormatRow* format = forms_[id].decodes;
+  return format == nullptr ? element
+                           : expression(ops::row(format->decode), DType::u32, dialect_, std::span(&element, 1));
+}
+
+Code Emitter::decoder_of_word(ValueId load) const {
+  return code("{}{}", forms_[load].decodes->decode_word, dialect_.native_f16 ? "_native" : "");
 }
 
 int Emitter::vectors_of(ValueId load) const {
@@ -145,6 +152,7 @@ Code Emitter::unpacked(ValueId id, int group, const Code& register_index) const 
   const int bytes = schedule_.loads[id].vector_bytes;
   const int group_words = chunk_.group * size_of(type) / 4;
   const int vector_words = bytes / 4;
+  const bool unpack_codes = forms_[id].decodes != nullptr;  // a group of them is a word
   if (is_unaligned(id)) {
     std::vector<Code> words;
     for (int w = group * group_words; w < (group + 1) * group_words; ++w)
@@ -162,10 +170,11 @@ Code Emitter::unpacked(ValueId id, int group, const Code& register_index) const 
     }
     Code places;
     for (int i = 0; i < chunk_.group; ++i) places += code("{}", "xyzw"[(first + i / repeat) % own]);
-    const Code values = unpack(type, own, words, dialect_, false);
+    const Code values =
+        unpack_codes ? code("{}({})", decoder_of_word(id), words.front()) : unpack(type, own, words, dialect_, false);
     return own == 1 ? code("{}({})", group_type_of(loops_.values[id].node), values) : code("{}.{}", values, places);
   }
-  if (group_words == vector_words && size_of(type) <= 4) {
+  if (group_words == vector_words && size_of(type) <= 4 && !unpack_codes) {
     return unpack(type, chunk_.group, std::vector<Code>{raw_name(id, group) + register_index}, dialect_, true);
   }
   std::vector<Code> words;
@@ -174,6 +183,7 @@ Code Emitter::unpacked(ValueId id, int group, const Code& register_index) const 
     const Code raw = raw_name(id, word / vector_words) + register_index;
     words.push_back(vector_words == 1 ? raw : code("{}.{}", raw, "xyzw"[word % vector_words]));
   }
+  if (unpack_codes) return code("{}({})", decoder_of_word(id), words.front());
   return unpack(type, chunk_.group, words, dialect_, false);
 }
 

@@ -236,6 +236,8 @@ ValueForms value_forms(const FormInput& in) {
   join_erf(in, forms);
   drop_conversions(in, forms);
   round_results(in, forms);
+  keep_decoded_numbers(in, forms);
+  if (in.may_decode) decode_as_loaded(in, forms);
   return forms;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lowering/ranges.hpp"
+#include "ops/float_formats.hpp"
 
 namespace vkfuse::lowering {
 
@@ -29,7 +30,8 @@ struct ValueForm {
   int power = 0;
   float factor = 0, outer = 0;
   DType dtype = DType::f32;
-  bool rounds = false;  ///< its op's result is wrapped or rounded to its dtype at once
+  bool rounds = false;                           ///< its op's result is wrapped or rounded to its dtype at once
+  const ops::FloatFormatRow* decodes = nullptr;  ///< of a load: its codes become the bits of f32 that readers want
 };
 /// One of each value.
 using ValueForms = std::vector<ValueForm>;
@@ -38,8 +40,9 @@ struct FormInput {
   const ir::Graph& graph;
   const segment::Loops& loops;
   const IntegerRanges& ranges;
-  bool strict = false;     ///< every op rounds
-  bool keeps_nan = false;  ///< exponentials and inverse roots of NaN are NaN, of infinities their limits
+  bool strict = false;      ///< every op rounds
+  bool keeps_nan = false;   ///< exponentials and inverse roots of NaN are NaN, of infinities their limits
+  bool may_decode = false;  ///< every load of the template is Emitter::load_scalar's or Emitter::unpacked's
 };
 
 /// x ^ 2 and x ^ 3 are products: they are nearer to the power than any
@@ -60,6 +63,10 @@ void leave_rounding_to_reader(const FormInput& in, segment::ValueId id, DType dt
 /// Which results of ops are wrapped or rounded at once: not where they stay
 /// inside their dtype, nor where a store rounds them.
 void round_results(const FormInput& in, ValueForms& forms);
+/// Codes of 8 bits that all readers decode in one format are decoded as they are loaded.
+void decode_as_loaded(const FormInput& in, ValueForms& forms);
+/// Decoded numbers that f16 holds are not rounded to it.
+void keep_decoded_numbers(const FormInput& in, ValueForms& forms);
 /// All of them.
 ValueForms value_forms(const FormInput& in);
 

@@ -166,6 +166,7 @@ Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& e
   const ValueForm& form = forms_[id];
   const Code& operand = operands[form.operand];
   switch (form.kind) {
+    case ValueForm::Kind::copy: return operand;
     case ValueForm::Kind::power: return form.power == 2 ? code("{0} * {0}", operand) : code("{0} * {0} * {0}", operand);
     case ValueForm::Kind::product: return code("{} * {}", operand, float_text(form.factor));
     case ValueForm::Kind::one_plus_erf: return code("f16_one_plus_erf({})", operand);
@@ -178,6 +179,13 @@ Code Emitter::arithmetic_text(const Scope& scope, ValueId id, const ElementOp& e
   }
 }
 
+/// Whether a value is another name for bits that a load has decoded.
+bool Emitter::is_decoded_as_loaded(ValueId id) const {
+  while (loops_.values[id].kind == Value::Kind::compute && loops_.values[id].operands.size() == 1)
+    id = loops_.values[id].operands[0];
+  return loops_.values[id].kind == Value::Kind::load && forms_[id].decodes != nullptr;
+}
+
 /// The text of an op's result, or why the device does not offer it.
 Result<Code> Emitter::computed_text(const Scope& scope, ValueId id, const std::vector<Code>& operands,
                                     const ElementOp& element) {
@@ -186,8 +194,9 @@ Result<Code> Emitter::computed_text(const Scope& scope, ValueId id, const std::v
   bool rounds = false;
   if (node.op->cls == ops::OpClass::convert) {
     text = converted_text(id, operands[0]);
-    // Whole numbers are where constants hide: x ^ x, x != x.
-    if (nan_.hides_zeros && !is_float(dtype(node.operands[0])) && is_float(node.type.dtype) && !text.empty())
+    // Whole numbers are where constants hide: x ^ x, x != x. What memory holds is none.
+    if (nan_.hides_zeros && !is_decoded_as_loaded(loops_.values[id].operands[0]) &&
+        !is_float(dtype(node.operands[0])) && is_float(node.type.dtype) && !text.empty())
       text = hidden(node.type.dtype, text, nan_.barrier);
   } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
     VKF_TRY(call, custom_call(node, operands));

@@ -63,6 +63,12 @@ constexpr OpRow kDecoders[] = {
 
 }  // namespace
 
+const FloatFormatRow* format_decoded_by(const OpRow& op) {
+  const auto* const found = std::find_if(std::begin(kFloatFormats), std::end(kFloatFormats),
+                                         [&](const FloatFormatRow& format) { return format.decode == op.name; });
+  return found == std::end(kFloatFormats) ? nullptr : found;
+}
+
 double decoded(std::int64_t code, const FloatFormatRow& format) {
   code &= (std::int64_t{1} << format.bits()) - 1;
   if (format.power_of_two) return code == format.nan ? kNaN : std::ldexp(1.0, static_cast<int>(code) - format.bias);

@@ -11,7 +11,8 @@ namespace vkfuse::ops {
 /// A sign, an exponent and a fraction, from the high bits down. What a format lacks is -1.
 struct FloatFormatRow {
   FloatFormat format = {};
-  std::string_view decode;  ///< the op that makes bits of f32 of codes
+  std::string_view decode;       ///< the op that makes bits of f32 of codes
+  std::string_view decode_word;  ///< the function of shaders/ that does it to the four of a word; empty: there is none
   int fraction_bits = 0;
   int bias = 0;
   std::int32_t largest = 0;     ///< the code of the largest finite magnitude
@@ -29,6 +30,7 @@ struct FloatFormatRow {
 inline constexpr FloatFormatRow kFloatFormats[] = {
     {.format = FloatFormat::float8_e4m3fn,
      .decode = "decode_float8_e4m3fn",
+     .decode_word = "float8_e4m3fn_x4_bits",
      .fraction_bits = 3,
      .bias = 7,
      .largest = 0x7e,
@@ -37,6 +39,7 @@ inline constexpr FloatFormatRow kFloatFormats[] = {
      .first_nan = 0x7f},
     {.format = FloatFormat::float8_e5m2,
      .decode = "decode_float8_e5m2",
+     .decode_word = "float8_e5m2_x4_bits",
      .fraction_bits = 2,
      .bias = 15,
      .largest = 0x7b,
@@ -46,6 +49,7 @@ inline constexpr FloatFormatRow kFloatFormats[] = {
      .first_nan = 0x7d},
     {.format = FloatFormat::float8_e4m3fnuz,
      .decode = "decode_float8_e4m3fnuz",
+     .decode_word = "float8_e4m3fnuz_x4_bits",
      .fraction_bits = 3,
      .bias = 8,
      .largest = 0x7f,
@@ -54,6 +58,7 @@ inline constexpr FloatFormatRow kFloatFormats[] = {
      .negative_zero = false},
     {.format = FloatFormat::float8_e5m2fnuz,
      .decode = "decode_float8_e5m2fnuz",
+     .decode_word = "float8_e5m2fnuz_x4_bits",
      .fraction_bits = 2,
      .bias = 16,
      .largest = 0x7f,
@@ -92,6 +97,10 @@ inline constexpr FloatFormatRow kFloatFormats[] = {
 static_assert(std::size(kFloatFormats) == kFloatFormatCount);
 
 constexpr const FloatFormatRow& row_of(FloatFormat format) { return kFloatFormats[static_cast<int>(format)]; }
+
+struct OpRow;
+/// The format whose codes the op decodes, or null.
+const FloatFormatRow* format_decoded_by(const OpRow& op);
 
 /// The number of a code, whose bits above those of the format do not count.
 double decoded(std::int64_t code, const FloatFormatRow& format);

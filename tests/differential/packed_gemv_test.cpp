@@ -105,16 +105,18 @@ TEST(PackedRows, OfSeveralMatricesAreOneKernel) {
     const Tensor scale = Tensor::input(name + " scale", DType::f16, {form.rows, form.columns / form.group}) * 0.125;
     return dequantize(numbers, {.scale = scale, .axis = 1, .group = form.group});
   };
+  // Of long rows sums are far beyond what a bound of f16 says anything about.
+  const auto small = [](const Tensor& sums) { return sums * 0.0078125; };
   std::uint64_t seed = 700;
   for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{256, 2048}, {100, 2304}, {1500, 4096}}) {
     const Form plain{rows, columns, 0, false, "gated"}, scaled{rows, columns, 128, false, "gated", true};
     for (const auto& [first, second] :
          {std::pair{scaled, scaled}, std::pair{scaled, plain}, std::pair{plain, scaled}}) {
       const Tensor x = vector(first);
-      const Tensor gate = matmul(weights_of("gate", first), x), up = matmul(weights_of("up", second), x);
+      const Tensor gate = small(matmul(weights_of("gate", first), x)), up = small(matmul(weights_of("up", second), x));
       for (const ir::Graph& graph :
-           {graph_of({silu(gate * 0.125) * up}),
-            graph_of({relu(gate) + up, matmul(weights_of("third", second), x) * 0.5 + gate})}) {
+           {graph_of({silu(gate) * up}),
+            graph_of({relu(gate) + up, small(matmul(weights_of("third", second), x)) + gate})}) {
         const Executable program = compile_graph(graph, with_units());
         EXPECT_TRUE(is_packed(program)) << text_of(first);
         EXPECT_TRUE(are_kernels_at_most(specialization_of(program)->steps.size(), 2)) << text_of(first);

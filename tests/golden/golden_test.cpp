@@ -74,6 +74,8 @@ const Golden kGoldens[] = {
     {"unaligned", "cpu", cpu_driver, 1},
     {"three_outputs", "gpu", gpu, 1},
     {"masks", "minimum", minimum_device, 1},
+    {"float8_weights", "gpu", gpu, 1},
+    {"float8_weights", "minimum", minimum_device, 1},
     {"wide_integers", "cpu", cpu_driver, 1},
     {"many_inputs", "minimum", minimum_device, 2},
     {"ranks", "gpu", gpu, 1},
