@@ -101,7 +101,11 @@ uvec4 float8_e4m3fn_x4_bits_native(uint word) {
   return nan_where_zero(floatBitsToUint(f16x4_values_of_e4m3(word) * 256.0), ~word & 0x7f7f7f7fu);
 }
 
-uvec4 float8_e5m2_x4_bits_native(uint word) { return floatBitsToUint(f16x4_values_of_e5m2(word)); }
+uvec4 float8_e5m2_x4_bits_native(uint word) {
+  uvec4 bits = floatBitsToUint(f16x4_values_of_e5m2(word));
+  if (((word & 0x7f7f7f7fu) + 0x03030303u & 0x80808080u) == 0u) return bits;  // no code of a NaN
+  return mix(bits, uvec4(0x7fc00000u), greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u)));
+}
 
 uvec4 float8_e4m3fnuz_x4_bits_native(uint word) {
   return nan_where_zero(floatBitsToUint(f16x4_values_of_e4m3(word) * 128.0), word ^ 0x80808080u);

@@ -35,6 +35,7 @@ nb::object array_of(std::span<Byte> bytes, const std::shared_ptr<void>& memory) 
 /// What a transport raises. A FileError's sentence is that of the run's error; others are of the operating system's
 /// kind, as TimeoutError and ConnectionError are, or a defect of the transport.
 Error error_of(const nb::python_error& raised, int rank) {
+  if (raised.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // again, when the run has ended with its error
   auto text = nb::cast<std::string>(nb::str(raised.value()));
   while (!text.empty() && text.back() == '.') text.pop_back();
   if (raised.matches(nb::module_::import_("vkfuse._errors").attr("FileError")))

@@ -1,5 +1,5 @@
-// Numbers of codes of 8, 6 and 4 bits, and codes of numbers. Integer arithmetic on the bits of an f32, so that no
-// device's treatment of subnormals and of halves has a part in it.
+// Numbers of codes of 8, 6 and 4 bits, and codes of numbers. Codes are computed by integer arithmetic on the bits of an
+// f32 where halves are rounded, and by exact steps of floats where a number is below the format's smallest normal one.
 #include <cmath>
 
 #include "api/composites.hpp"

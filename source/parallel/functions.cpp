@@ -18,7 +18,14 @@ class FunctionsTransport final : public Transport {
 
   Result<void> exchange(const Exchange& exchange) override {
     if (auto error = broken()) return *std::move(error);
-    if (Result<void> done = functions_.exchange(exchange); !done) {
+    Result<void> done;
+    try {
+      done = functions_.exchange(exchange);
+    } catch (...) {
+      break_with(make_error(ErrorCode::internal, "The exchange of rank {} has thrown.", functions_.rank));
+      throw;
+    }
+    if (!done) {
       break_with(done.error());
       return done;
     }

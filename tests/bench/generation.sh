@@ -30,4 +30,6 @@ code=$(VKFUSE_BENCH_SPOIL=qwen3-4b status --model qwen3-4b --weights f16)
 [ "$code" = 1 ] && grep -q 'WRONG: steps and prompts differ' "$files/out" || fail "A spoiled model is right."
 [ "$(status --model llama-8b --shrink 1 --layers 999)" = 2 ] && grep -q 'layers fit\.$' "$files/err" ||
   fail "A model that does not fit is not refused."
+[ "$(status --model llama-8b --prompt 33)" = 2 ] && grep -q 'chunks have 16 or more\.$' "$files/err" ||
+  fail "Prompts without a common chunk are read."
 [ "$(status --model llama-9b)" = 2 ] && grep -q 'llama-9b not in' "$files/err" || fail "An unknown model is run."

@@ -120,6 +120,7 @@ void AttentionBase::make_score_parts() {
 bool AttentionBase::lies_beside(ValueId id) const {
   const Value& value = loops_.values[id];
   if (value.kind != Value::Kind::load || !value.data.empty()) return false;
+  if (forms_[id].decodes != nullptr) return false;  // the bits of an f32
   const DType type = dtype_of(value);
   const auto along_k = [&](int axis) { return ((value.axes >> axis) & 1u) != 0; };
   return (type == DType::f32 || type == DType::boolean || size_of(type) <= 2) &&
