@@ -142,6 +142,26 @@ def test_contractions(rng):
     )
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn",
+                                  "float8_e8m0fnu"])
+def test_float_codes(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    codes = np.arange(16 if "4_" in name else 256, dtype=np.uint8)
+    numbers = codes.view(getattr(ml_dtypes, name)).astype(np.float32)
+    numbers = np.where(np.abs(numbers) < np.finfo(np.float32).tiny, 0, numbers) if "e8m0" in name else numbers
+    decoded = run(lambda c: vkfuse.decode_float(c, name), codes)
+    decoded = np.where(np.abs(decoded) < np.finfo(np.float32).tiny, 0, decoded) if "e8m0" in name else decoded
+    np.testing.assert_array_equal(decoded, numbers)
+    half = run(lambda c: vkfuse.decode_float(c, name, dtype="float16"), codes)
+    assert half.dtype == np.float16
+    np.testing.assert_array_equal(half[1:100], numbers[1:100].astype(np.float16))
+    is_number = np.isfinite(numbers) & (numbers != 0)
+    again = run(lambda x: vkfuse.encode_float(x, format=name), numbers[is_number])
+    assert (again == codes[is_number]).all()
+    with pytest.raises(vkfuse.InvalidArgument, match="'format' of 'decode_float' is 'float8'; it must be one of"):
+        run(lambda c: vkfuse.decode_float(c, "float8"), codes)
+
+
 def test_custom_ops():
     x = np.array([-1, 0.5, 3], np.float32)
     swish = lambda a: vkfuse.custom("swish", "x0 / (1.0 + exp(-x0))", a) + 1  # noqa: E731
