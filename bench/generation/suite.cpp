@@ -232,7 +232,7 @@ Result<void> Suite::measure_prompt(ModelRun& model, const Job& job, std::int64_t
               {"token_ahead_ms", 1e3 * ahead / tokens},
               {"bytes_a_token", read},
               {"of_bytes", of_bytes}});
-  report_["rows"].push_back(std::move(row));
+  report_["models"].push_back(std::move(row));
   return arguments_.kernels ? print_kernels(model, prompt) : Result<void>();
 }
 

@@ -17,7 +17,7 @@ esac
 [ "$(status "${rows[@]}" --prompt 48 --json "$files/a.json")" = 0 ] || fail "A model is wrong."
 python3 - "$files/a.json" "$2" <<'CHECK' || fail "The report is not as it should be."
 import json, sys
-rows = json.load(open(sys.argv[1]))["rows"]
+rows = json.load(open(sys.argv[1]))["models"]
 assert len(rows) == (8 if sys.argv[2] == "lavapipe" else 2), len(rows)
 for row in rows:
     assert row["right"] and row["prompt"] in (32, 48) and row["tokens"] == 4, row
