@@ -398,13 +398,16 @@ std::vector<Composite> generation_rows() {
   };
 }
 
-constexpr std::string_view kFloatFormatNames =
-    "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn, float4_e2m1fn, "
-    "float8_e8m0fnu";
+Tensor unnamed_format(std::string_view composite, const std::string& format) {
+  std::string names;
+  for (int i = 0; i < kFloatFormatCount; ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(static_cast<FloatFormat>(i)));
+  return unnamed(composite, "format", format, names);
+}
 
 Tensor made_decoded(Operands x, const CompositeCall& call) {
   const std::optional<FloatFormat> format = float_format_named(call.text("format"));
-  if (!format) return unnamed("decode_float", "format", call.text("format"), kFloatFormatNames);
+  if (!format) return unnamed_format("decode_float", call.text("format"));
   const std::optional<DType> dtype = dtype_named(call.text("dtype"));
   if (!dtype || !is_float(*dtype)) return unnamed("decode_float", "dtype", call.text("dtype"), "f32, f16, bf16, f64");
   return decode_float(x[0], *format, *dtype);
@@ -412,7 +415,7 @@ Tensor made_decoded(Operands x, const CompositeCall& call) {
 
 Tensor made_encoded(Operands x, const CompositeCall& call) {
   const std::optional<FloatFormat> format = float_format_named(call.text("format"));
-  if (!format) return unnamed("encode_float", "format", call.text("format"), kFloatFormatNames);
+  if (!format) return unnamed_format("encode_float", call.text("format"));
   EncodeFloatOptions options{.saturates = call.flag("saturates")};
   const std::string& rounding = call.text("power_rounding");
   if (rounding == "down") {
@@ -430,17 +433,15 @@ std::vector<Composite> quantization_rows() {
       {"decode_float",
        "codes",
        {{"format", std::string("float8_e4m3fn")}, {"dtype", std::string("f32")}},
-       "the numbers of codes of 8, 6 or 4 bits, in u8; format: float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, "
-       "float8_e5m2fnuz, float6_e2m3fn, float6_e3m2fn, float4_e2m1fn, float8_e8m0fnu",
+       "the numbers of codes of 8, 6 or 4 bits, in u8; vkfuse/float_format.hpp has the formats",
        made_decoded},
       {"encode_float",
        "x",
        {{"format", std::string("float8_e4m3fn")},
         {"saturates", std::int64_t{1}},
         {"power_rounding", std::string("up")}},
-       "the nearest codes, u8; without saturation, numbers beyond the largest become infinity or NaN; power_rounding "
-       "of "
-       "float8_e8m0fnu: up, down, nearest",
+       "the nearest codes, u8; without saturation, numbers beyond the largest become infinity or NaN; "
+       "power_rounding, of float8_e8m0fnu: up, down, nearest",
        made_encoded},
       {"unpack_int4",
        "bytes",
@@ -451,8 +452,7 @@ std::vector<Composite> quantization_rows() {
        "x scale zero_point?",
        {{"axis", std::int64_t{0}}, {"group", std::int64_t{0}}},
        "(x - zero_point) * scale of integers, x * scale of floats; the scale is one number, one for each position "
-       "along "
-       "the axis, or one for each `group` neighbours along it",
+       "along the axis, or one for each `group` neighbours along it",
        [](Operands x, const CompositeCall& call) {
          return dequantize(
              x[0],
