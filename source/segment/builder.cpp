@@ -36,6 +36,14 @@ void Builder::add_root(ir::NodeId node, const Coordinates& coordinates) {
   stores_[node] = coordinates;
 }
 
+void Builder::add_axes_of(const Expr& expr, std::set<index::AxisId>& axes) const {
+  for (const index::AxisId axis : index::axes_of(expr)) axes.insert(axis);
+  if (VKF_PLANT(axes_behind_data, false, true)) return;
+  for (const index::DataId data : index::data_of(expr)) {
+    for (const Expr& one : requests_[static_cast<ValueId>(data)].coordinates) add_axes_of(one, axes);
+  }
+}
+
 bool Builder::varies_along_reduction(const Expr& expr) const {
   if (axes_.uses_reduction(expr)) return true;
   const std::vector<index::DataId> picked = index::data_of(expr);

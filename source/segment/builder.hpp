@@ -61,6 +61,8 @@ class Builder {
   /// Where predicates choose elements along a reduction: the value is that of whole rows, and true.
   bool is_left_to_whole_rows(ValueId id);
   [[nodiscard]] bool varies_along_reduction(const index::Expr& expr) const;
+  /// The axes of an expression, and those of the positions at which its data is read.
+  void add_axes_of(const index::Expr& expr, std::set<index::AxisId>& axes) const;
 
   void request_base();
   Result<void> process(ValueId id);

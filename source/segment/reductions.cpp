@@ -32,7 +32,7 @@ Result<void> Builder::fix_reduction_axes(ir::NodeId node, std::span<const Expr> 
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
-    for (AxisId axis : index::axes_of(row)) used.insert(axis);
+    add_axes_of(row, used);
   }
   if (!axes_.is_reduction_known) axes_.fix_reduction([&](const WalkAxis& axis) { return used.count(axis.id) == 0; });
   const std::int64_t positions = axes_.reduction_count();
@@ -211,7 +211,7 @@ Result<std::optional<Coordinates>> Builder::contraction_coordinates(ValueId id, 
   const ir::NodeId node = requests_[id].node;
   const Coordinates rows = requests_[id].coordinates;
   const bool is_nested = axes_.is_reduction_known && std::any_of(rows.begin(), rows.end(), [&](const Expr& row) {
-                           return axes_.uses_reduction(row);
+                           return varies_along_reduction(row);
                          });
   if (!is_nested) {
     VKF_CHECK_OK(fix_reduction_axes(node, rows, saturating_product(contracted)));

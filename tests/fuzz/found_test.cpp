@@ -27,6 +27,54 @@ const Found kFound[] = {
   output "y" = %1
   output "y1" = %2
 })"},
+    // A reduction, a scan or a scatter that is read at positions of data, beside one along the axis that these vary
+    // along, was taken for the same at all of them.
+    {"PickedByDataBesideATotal", R"(graph "g" {
+  %0 = input "m" : f32[5, 7]
+  %1 = input "index5 7" : i32[7]
+  %2 = input "u" : f32[7]
+  %3 = reduce_sum axes=[0] %2 : f32[]
+  %4 = reduce_sum axes=[1] %0 : f32[5]
+  %5 = gather axis=0 %4 %1 : f32[7]
+  output "L" = %3
+  output "g" = %5
+})"},
+    {"PickedByDataAlongARow", R"(graph "g" {
+  %0 = input "x" : i32[8, 8, 8]
+  %1 = reduce_max axes=[1] %0 : i32[8, 8]
+  %2 = reshape %1 : i32[8, 1, 8]
+  %3 = sub %0 %2 : i32[8, 8, 8]
+  %4 = input "index8 1" : i32[8, 8, 8]
+  %5 = take_along axis=2 %3 %4 : i32[8, 8, 8]
+  %6 = mul %0 %3 : i32[8, 8, 8]
+  output "y" = %5
+  output "z" = %6
+})"},
+    {"PickedByDataOfAScan", R"(graph "g" {
+  %0 = input "index8 2" : i32[8, 8, 8]
+  %1 = reduce_max axes=[2] %0 : i32[8, 8]
+  %2 = reshape %1 : i32[8, 8, 1]
+  %3 = sub %0 %2 : i32[8, 8, 8]
+  %4 = input "x" : i32[8, 8, 8]
+  %5 = cumsum axis=2 exclusive=false reverse=false %4 : i32[8, 8, 8]
+  %6 = take_along axis=0 %5 %0 : i32[8, 8, 8]
+  output "y" = %3
+  output "z" = %6
+})"},
+    {"PickedByDataOfAScatter", R"(graph "g" {
+  %0 = input "a" : f32[4]
+  %1 = input "index4 3" : i32[4]
+  %2 = input "b" : f32[4]
+  %3 = reduce_sum axes=[0] %2 : f32[]
+  %4 = input "c" : f32[8]
+  %5 = input "d" : f32[4]
+  %6 = scatter mode=mul %0 %1 %5 : f32[4]
+  %7 = gather axis=0 %6 %1 : f32[4]
+  %8 = slice_assign starts=[7] steps=[-2] %4 %7 : f32[8]
+  %9 = slice starts=[0] steps=[1] %8 : f32[4]
+  output "L" = %3
+  output "g" = %9
+})"},
     // A result of no elements had one written, where another member of its kernel has some.
     {"NothingBesideAFold", R"(graph "g" {
   %0 = input "was1" : i32[1, 2]

@@ -56,6 +56,37 @@ void AnyGenerator::normalise(NodeId from) {
   derived("mul", {y, new_input(type, weights)}, {32, false, false});
 }
 
+/// What is reduced or scanned along an axis, at positions of data, beside a reduction of the values that it meets
+/// there.
+void AnyGenerator::pick_reduced(NodeId from) {
+  const int axis = any_axis(from);
+  const Dim along = shape(from)[static_cast<std::size_t>(axis)];  // a copy: shapes move as the graph grows
+  if (along.is_symbol() || along.size() == 0 || elements(shape(from)) == 0) return;
+  const Known little{64, false, false};
+  const NodeId x = tamed(ops::row("sin"), from);
+  std::optional<NodeId> known;
+  if (random_.chance(30)) {
+    known = attempt(ops::row("cumsum"), {x}, ir::ScanPayload{axis, random_.chance(50), random_.chance(50)}, little);
+  } else {
+    const char* const rows[] = {"reduce_sum", "reduce_max", "reduce_mean"};
+    known = attempt(ops::row(rows[random_.below(3)]), {x}, ir::AxesPayload{{axis}}, little);
+  }
+  if (!known || shape(*known).empty()) return;
+  const int picked = any_axis(*known);
+  const Dim rows = shape(*known)[static_cast<std::size_t>(picked)];
+  if (rows.is_symbol() || rows.size() == 0) return;
+  // As many positions as a reduction goes over, or as many as there are rows.
+  const std::int64_t count = random_.chance(70) ? along.size() : rows.size();
+  const NodeId where = positions(rows.size(), {Dim(count)});
+  const auto read = attempt(ops::row("gather"), {*known, where}, ir::AxisPayload{picked}, little);
+  if (!read) return;
+  const NodeId beside = random_.chance(50) ? *read : new_input(dtype(from), shape(*read));
+  const auto sum = attempt(ops::row("reduce_max"), {beside}, ir::AxesPayload{{picked}}, little);
+  if (!sum || random_.chance(30)) return;
+  const auto wide = attempt(ops::row("reshape"), {*sum}, ir::NoPayload{}, little, with_one(shape(*read), picked));
+  if (wide) derived("sub", {*read, *wide}, little);
+}
+
 void AnyGenerator::attention(NodeId from) {
   const std::vector<int> sizes = {1, 2, 3, 7, 8, 16, 17, 31};
   const DType type = dtype(from);

@@ -71,11 +71,12 @@ void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
 
 void AnyGenerator::add_chain(NodeId from) {
   if (!is_float(dtype(from)) || !has_axis(from)) return;
-  const std::size_t kind = random_.below(4);
+  const std::size_t kind = random_.below(5);
   if (kind == 0) softmax(tame(from), any_axis(from));
   if (kind == 1) normalise(from);
   if (kind == 2) attention(from);
   if (kind == 3) windows(from);
+  if (kind == 4) pick_reduced(from);
 }
 
 // --- views -----------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class AnyGenerator : public Generator {
   void normalise(NodeId from);
   void attention(NodeId from);
   void windows(NodeId from);
+  void pick_reduced(NodeId from);
 
   [[nodiscard]] const Shape& shape(NodeId id) const { return graph_.node(id).type.shape; }
   [[nodiscard]] std::int64_t size(const Dim& dim) const {
