@@ -157,13 +157,12 @@ constexpr DeviceModel row_of(const Stated& stated) {
                    .attention_registers = unhurried(units, 4),
                    .slowdown = {0.01, &kSlowdown}},
       .transposition = {.workgroup_bytes = {2560, &kTransposes}, .run_bytes = {8, &kTransposes}},
-      // A kilobyte of every row side by side. Half as many subgroups take half as much of a row side by side, and
-      // 1.3 to 1.6 times as long. A thread has some 110 registers.
+      // A kilobyte of every row side by side, where a row has so many K-slices. A thread has some 110 registers.
       .packed_gemv = {.threads = {units.registers / 128, &kDerived},
                       .subgroups = {8, &kPacked},
-                      .copy_share = {0.82, &kPacked},
-                      .bytes_per_us_and_subgroup = {2300 / slower, &kScaled},
-                      .first_us = {3 * slower, &kScaled}},
+                      .copy_share = {0.5, &kPacked},
+                      .bytes_per_us_and_subgroup = {3000 / slower, &kScaled},
+                      .first_us = {2 * slower, &kScaled}},
       .lane_fragments = {.first_us = {0.2 * slower, &kScaled},
                          .copy_share = {1.1, &kFewRows},
                          .piece_bytes = {16, &kFewRows},

@@ -175,10 +175,12 @@ bool move_part_of(Context& context, Search& search, ClusterId from) {
 
 bool move_parts(Context& context, Search& search) {
   constexpr int kMostCosted = 300;
-  constexpr int kMostEstimated = 2500;
-  constexpr int kMostMoves = 8;  // of parts of one cluster
+  constexpr int kMostEstimated = 2500, kEstimatedOfNode = 16;  // in proportion to the graph: layers come last to first
+  constexpr int kMostMoves = 8;                                // of parts of one cluster
+  const int most_estimated =
+      std::max(kMostEstimated, kEstimatedOfNode * static_cast<int>(context.analysis.graph.size()));
   const auto is_enough = [&] {
-    return search.tried.moves_costed > kMostCosted || search.tried.moves_estimated > kMostEstimated;
+    return search.tried.moves_costed > kMostCosted || search.tried.moves_estimated > most_estimated;
   };
   bool changed = false;
   for (ClusterId cluster = 0; cluster < search.clusters.size(); ++cluster) {

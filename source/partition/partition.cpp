@@ -62,7 +62,8 @@ void fuse_by_bytes(Context& context, Search& search) {
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
     if (changes(PlannerPass::horizontal)) changes(PlannerPass::vertical);
     settle(context, search, true);
-    if (!changes(PlannerPass::local_search)) return;
+    // Kernels have become siblings that were none before their parts moved.
+    if (!changes(PlannerPass::local_search) && !changes(PlannerPass::siblings)) return;
     changes(PlannerPass::vertical);
   }
 }

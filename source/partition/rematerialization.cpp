@@ -10,10 +10,15 @@ using ir::NodeId;
 namespace {
 
 /// What of a cluster has to be computed again for one of its members: up to what it stores anyway.
-OrRefusal<std::vector<NodeId>> backward_slice_of(const GraphAnalysis& analysis, NodeId value, const Cluster& cluster) {
+/// Reductions of a kernel that takes little more than its launch may be in each of its readers, as the norm of one row.
+OrRefusal<std::vector<NodeId>> backward_slice_of(const Context& context, NodeId value, const Cluster& cluster) {
+  constexpr double kLittle = 1.5;  // times the launch
+  const GraphAnalysis& analysis = context.analysis;
+  const bool may_reduce = cluster.kernel_cost.microseconds <= kLittle * schedule::costs_of(context.target).launch_us;
   std::vector<NodeId> backward_slice{value};
   for (std::size_t i = 0; i < backward_slice.size(); ++i) {
-    if (!analysis.is_pointwise(backward_slice[i])) {
+    const bool reduces = analysis.graph.node(backward_slice[i]).op->cls == ops::OpClass::reduce;
+    if (!analysis.is_pointwise(backward_slice[i]) && !(may_reduce && reduces)) {
       const auto& name = analysis.graph.node(backward_slice[i]).op->name;
       return Refusal{.kind = RefusalKind::never_computed_twice, .op = std::string(name)};
     }
@@ -32,12 +37,12 @@ struct Division {
   std::vector<NodeId> left, moved;
 };
 
-OrRefusal<Division> divide_at(const GraphAnalysis& analysis, NodeId value, const Cluster& producer,
-                              std::size_t readers) {
+OrRefusal<Division> divide_at(const Context& context, NodeId value, const Cluster& producer, std::size_t readers) {
+  const GraphAnalysis& analysis = context.analysis;
   std::vector<NodeId> kept = producer.kernel_cost.segment.stores;
   std::erase(kept, value);
   Division division{analysis.closure_of(std::move(kept), producer.members), {}};
-  auto backward_slice = backward_slice_of(analysis, value, producer);
+  auto backward_slice = backward_slice_of(context, value, producer);
   if (backward_slice) {
     division.moved = *std::move(backward_slice);
     return division;
@@ -54,7 +59,7 @@ std::optional<Refusal> try_rematerialization(Context& context, Clusters& cluster
   const std::size_t readers = clusters.readers[value].size();
   std::vector<ClusterId> changed{clusters.owner[value]};
   changed.insert(changed.end(), clusters.readers[value].begin(), clusters.readers[value].end());
-  auto division = divide_at(context.analysis, value, clusters[changed[0]], readers);
+  auto division = divide_at(context, value, clusters[changed[0]], readers);
   if (!division) return std::move(division).error();
   std::vector<std::vector<NodeId>> members{std::move(division->left)};
   for (std::size_t i = 1; i < changed.size(); ++i) {

@@ -191,4 +191,10 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
   return dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
 }
 
+bool leaves_idle(const Target& target, std::int64_t threads) {
+  constexpr double kMost = 0.25;  // of what it runs at a time
+  const ComputeUnits& units = device_model(target).units;
+  return target.type != DeviceType::cpu && static_cast<double>(threads) < kMost * units.count * units.threads;
+}
+
 }  // namespace vkfuse::schedule

@@ -42,4 +42,7 @@ double compute_cost(const ir::Graph& graph, const segment::Loops& loops, double 
 /// loads and stores; a twentieth of the faster does not overlap.
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
 
+/// Whether so many threads leave most of a GPU idle, so that it is the longest of them that a kernel takes.
+bool leaves_idle(const Target& target, std::int64_t threads);
+
 }  // namespace vkfuse::schedule

@@ -6,6 +6,7 @@
 
 #include "api/states.hpp"
 #include "support/fuzz.hpp"
+#include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -122,6 +123,52 @@ TEST(PackedRows, OfSeveralMatricesAreOneKernel) {
         EXPECT_TRUE(are_kernels_at_most(specialization_of(program)->steps.size(), 2)) << text_of(first);
         compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(first));
       }
+    }
+  }
+}
+
+/// A norm of the vector is part of the kernel, with its mean or without: each workgroup has it first.
+TEST(PackedRows, TheirVectorIsNormedFirst) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  std::uint64_t seed = 800;
+  for (const Form& form : {Form{4096, 4096, 128}, Form{100, 2304, 128}, Form{1500, 14336, 128}, Form{256, 2048}}) {
+    for (const bool centred : {false, true}) {
+      const Tensor x = Tensor::input("x", DType::f16, {form.columns}).cast(DType::f32);
+      const Tensor scale = Tensor::input("g", DType::f16, {form.columns});
+      const Tensor normed = ((centred ? layer_norm(x + 4) : rms_norm(x)) * scale.cast(DType::f32)).cast(DType::f16);
+      const Tensor product = matmul(weights(form), normed) * 0.0078125;
+      const Tensor residual = Tensor::input("residual", DType::f16, {form.rows});
+      const ir::Graph graph = graph_of({product + residual});
+      const Executable program = compile_graph(graph, with_units());
+      EXPECT_TRUE(is_packed(program)) << text_of(form);
+      EXPECT_TRUE(are_kernels_at_most(specialization_of(program)->steps.size(), form.rows == 4096 ? 1 : 2));
+      compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
+    }
+  }
+}
+
+/// Matrices one below the other, as those for queries, keys and values: each tile of rows reads one of them. Where a
+/// tile would have rows of two, the result is the same.
+TEST(PackedRows, MatricesMayLieOneBelowTheOther) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  std::uint64_t seed = 900;
+  for (const std::vector<std::int64_t>& rows :
+       {std::vector<std::int64_t>{256, 64, 64}, {1024, 256}, {48, 16, 33}, {100, 60}, {32, 32, 32, 32}}) {
+    for (const std::int64_t group : {128, 0}) {
+      std::vector<Tensor> matrices;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const Tensor own = unpack_int4(Tensor::input(fmt::format("w{}", i), DType::u8, {rows[i], 1024}), true);
+        const auto scale = [&] {
+          return Tensor::input(fmt::format("scale{}", i), DType::f16, {rows[i], 2048 / group}) * 0.125;
+        };
+        matrices.push_back(group == 0 ? own.cast(DType::f16)
+                                      : dequantize(own, {.scale = scale(), .axis = 1, .group = group}));
+      }
+      const ir::Graph graph =
+          graph_of({matmul(concat(matrices, 0), Tensor::input("x", DType::f16, {2048})) * 0.0078125});
+      const Executable program = compile_graph(graph, with_units());
+      EXPECT_EQ(is_packed(program), rows[0] % 16 == 0) << rows[0] << " rows";
+      compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), fmt::format("{} rows", rows[0]));
     }
   }
 }

@@ -185,8 +185,12 @@ Result<Schedule> best_pointwise(const Problem& problem) {
   const int narrowest = std::max(1, 4 / widths.smallest_store);
   int widest = widest_chunk(widths, problem.tuning);
   VKF_TRY(chosen, with_chunks_up_to(widest, narrowest, problem));
-  // Loads of narrower chunks want fewer registers.
-  while (widest / 2 >= narrowest && registers_over(problem.target, chosen.cost.registers) > 0) {
+  // Loads of narrower chunks want fewer registers, and there are more threads for a few elements.
+  constexpr std::int64_t kOfThread = 4;  // chunks that a thread would have
+  const auto is_small = [&] {
+    return !problem.tuning.vector_bytes && leaves_idle(problem.target, kOfThread * chosen.launch.chunks);
+  };
+  while (widest / 2 >= narrowest && (is_small() || registers_over(problem.target, chosen.cost.registers) > 0)) {
     widest /= 2;
     VKF_TRY(other, with_chunks_up_to(widest, narrowest, problem));
     chosen = std::move(other);

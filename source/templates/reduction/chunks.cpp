@@ -5,6 +5,7 @@
 
 #include "schedule/access.hpp"
 #include "schedule/operands.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/reduction/registers.hpp"
 
 namespace vkfuse::schedule {
@@ -136,8 +137,8 @@ void take_chunks(const Problem& problem, int elements, Schedule& schedule) {
   plan_unaligned_loads(problem, schedule);
 }
 
-/// Rows side by side have accumulators each: fewer of them, where a thread has too few registers. Stores of less than a
-/// word would cost more.
+/// Rows side by side have accumulators each: fewer of them, where a thread has too few registers or threads are few.
+/// Stores of less than a word would cost more.
 void fit_registers(const Problem& problem, Schedule& schedule) {
   const Widths widths =
       moved_widths(problem.graph, problem.loops, segment::AxisSet{1} << static_cast<unsigned>(schedule.vector_axis));
@@ -146,7 +147,9 @@ void fit_registers(const Problem& problem, Schedule& schedule) {
     return registers_over(problem.target,
                           requested_reduction_registers(problem.graph, problem.loops, problem.target, schedule));
   };
-  while (schedule.chunk_size / 2 >= least && over() > 0) take_chunks(problem, schedule.chunk_size / 2, schedule);
+  const auto is_small = [&] { return leaves_idle(problem.target, schedule.launch.chunks); };
+  while (schedule.chunk_size / 2 >= least && (is_small() || over() > 0))
+    take_chunks(problem, schedule.chunk_size / 2, schedule);
 }
 
 }  // namespace

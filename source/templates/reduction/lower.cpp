@@ -152,8 +152,28 @@ Result<void> ReductionEmitter::main_function() {
   return {};
 }
 
+namespace {
+
+/// Of matrices one below the other, each is loaded where it has the rows: predicates hold there.
+void drop_known_predicates(const schedule::PackedGemvTile& packed, segment::Loops& loops) {
+  const auto drop = [&](segment::ValueId root) {
+    for (const segment::ValueId id : schedule::backward_slice_of(loops, root)) {
+      if (loops.values[id].kind == segment::Value::Kind::load) loops.values[id].predicates.clear();
+    }
+  };
+  for (const schedule::PackedWeights& weights : packed.sums) {
+    for (const schedule::PackedMatrix& matrix : weights.matrices) {
+      drop(matrix.load);
+      if (matrix.scale) drop(*matrix.scale);
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::vector<RelocatableKernel>> lower_reduction(const LoweringInput& in) {
-  const segment::Loops staged = in.schedule.splits > 1 ? segment::with_split_scans(in.loops) : in.loops;
+  segment::Loops staged = in.schedule.splits > 1 ? segment::with_split_scans(in.loops) : in.loops;
+  if (const auto& packed = in.schedule.as<schedule::ReductionParams>().packed) drop_known_predicates(*packed, staged);
   std::vector<RelocatableKernel> kernels;
   for (int dispatch = 0; dispatch < in.schedule.dispatches; ++dispatch) {
     VKF_TRY(kernel, ReductionEmitter(in.with(staged), dispatch).run());

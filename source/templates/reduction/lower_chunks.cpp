@@ -135,7 +135,7 @@ Result<void> ReductionEmitter::run_chunks(Pass& pass) {
     return {};
   };
   const Code begin = first_chunk(), end = end_of_chunks();
-  if (!split_ && params_.iterations == 1) {
+  if (!split_ && params_.iterations == 1 && !params_.packed) {
     // Backwards, what is no chunk has a number beyond all of them too.
     main_.open("{}{{", has_full_iterations() ? "" : code("if (column < {}) ", end));
     VKF_CHECK_OK(chunk(pass));

@@ -185,8 +185,7 @@ class ReductionEmitter : public Emitter {
   /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] Code element_condition(const Pass& pass, int element);
 
-  // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp)
-  // ---------------------------------------------
+  // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp) -------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
   /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
@@ -194,21 +193,30 @@ class ReductionEmitter : public Emitter {
     Code function;
     std::string coordinates;  ///< its first parameters, by their first letters
     std::vector<ValueId> function_inputs;
+    std::vector<ValueId> lows;  ///< of these, means that are subtracted: in two parts
   };
+  [[nodiscard]] std::vector<ValueId> statistics_read_by(const std::vector<ValueId>& own) const;
+  Result<void> values_of_vector(int level);
+  Result<void> find_statistics(const schedule::PackedGemvTile& packed);
   Result<VectorElement> element_of_vector(const schedule::PackedGemvTile& packed, const std::vector<ValueId>& vectors);
   void write_vector_element(const Code& text, VectorElement& element);
   void load_chunk_vectors(Scope& scope, const std::vector<ValueId>& vectors, bool by_data);
   [[nodiscard]] Code vector_element(const VectorElement& element, const Scope& scope, ValueId vector, int e);
-  Result<void> scales_of_tile(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights);
-  void load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights, const Code& first,
-                    const Code& k_slice);
-  void load_next_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
+  Result<void> load_scales(const schedule::PackedGemvTile& packed, const schedule::PackedMatrix& matrix,
+                           const Code& first, const Code& k_slice);
+  Result<void> load_k_slice_of(const schedule::PackedGemvTile& packed, const schedule::PackedMatrix& matrix,
+                               const Code& first, const Code& k_slice);
+  Result<void> load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
+                            const Code& first, const Code& k_slice);
+  void stage_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights);
+  Result<void> load_next_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
   void multiply_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
                         const Code& function);
   void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
-  void begin_packed_gemv(const schedule::PackedGemvTile& packed);
-  void multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const Code& function);
+  Result<void> begin_packed_gemv(const schedule::PackedGemvTile& packed);
+  Result<void> multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const Code& function);
   void store_sums_of_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
+  Result<void> load_beside_sums(const schedule::PackedGemvTile& packed);
   Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
 

@@ -14,11 +14,13 @@
 namespace vkfuse::lowering {
 
 using schedule::PackedGemvTile;
+using schedule::PackedMatrix;
 using schedule::PackedWeights;
 
 namespace {
 
 constexpr int kElementsOfChunk = 32;  // of a row, in 16 bytes
+constexpr int kRoundsInFlight = 4;
 
 }  // namespace
 
@@ -32,12 +34,53 @@ void ReductionEmitter::write_vector_element(const Code& text, VectorElement& ele
   }
   for (ValueId id : element.function_inputs)
     parameters.push_back(scalar_type(loops_.values[id].node) + " " + names_.values[id]);
+  for (ValueId id : element.lows) parameters.push_back("float " + low_of(id));
   element.function = unique("vector_element");
   functions_.line("// One element of the vector.");
   functions_.open("float {}({}) {{", element.function, listed(parameters));
   functions_.raw(text);
   functions_.close();
   functions_.blank();
+}
+
+/// Values of no row that are known after so many passes, of those that elements need.
+Result<void> ReductionEmitter::values_of_vector(int level) {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    if (value.axes == 0 && value.level == level && value.kind != Value::Kind::reduction && needed_by_elements_[id] &&
+        !is_literal(id) && !is_contracted(id))
+      VKF_CHECK_OK(emit_value(row_scope_, id));
+  }
+  return {};
+}
+
+/// All threads go over the vector together, whatever their rows.
+Result<void> ReductionEmitter::find_statistics(const PackedGemvTile& packed) {
+  if (packed.statistics == 0) return {};
+  main_.line("uint reduction_thread = thread;");
+  Combine combine(schedule_, dialect_, width());
+  VKF_CHECK_OK(values_of_vector(0));
+  for (int pass = 0; pass + 1 < loops_.passes; ++pass) {
+    for (const ReductionText& reduction : reductions_) {
+      if (reduction.level == pass + 1) combine.join_function(reduction, functions_);
+    }
+    VKF_CHECK_OK(run_pass(pass));
+    combine.across_threads(reductions_, pass + 1, main_, shared_);
+    finish_reductions(pass + 1);
+    VKF_CHECK_OK(values_of_vector(pass + 1));
+  }
+  return {};
+}
+
+/// The reductions that these values are computed from directly.
+std::vector<ValueId> ReductionEmitter::statistics_read_by(const std::vector<ValueId>& own) const {
+  std::set<ValueId> read;
+  for (ValueId id : own) {
+    for (ValueId operand : loops_.values[id].operands) {
+      if (loops_.values[operand].kind == Value::Kind::reduction) read.insert(operand);
+    }
+  }
+  return {read.begin(), read.end()};
 }
 
 Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(const PackedGemvTile& packed,
@@ -62,6 +105,11 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
     element.function_inputs.push_back(id);
     scope.names[id] = names_.values[id];
   }
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {  // slices end there
+    if (loops_.values[id].kind == Value::Kind::reduction) scope.names[id] = names_.values[id];
+  }
+  element.lows = subtracted_means({.per_element = own, .function_inputs = statistics_read_by(own)});
+  for (ValueId id : element.lows) scope.lows[id] = low_of(id);
   out.indent();
   VKF_CHECK_OK(emit_values(scope, own));
   out.line("return {};", use(scope, packed.vector));
@@ -72,6 +120,7 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
     read.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
   }
   std::erase_if(element.function_inputs, [&](ValueId id) { return id != packed.vector && read.count(id) == 0; });
+  for (ValueId id : statistics_read_by(own)) element.function_inputs.push_back(id);
   write_vector_element(out.take(), element);
   return element;
 }
@@ -93,6 +142,7 @@ Code ReductionEmitter::vector_element(const VectorElement& element, const Scope&
   std::vector<Code> arguments;
   for (const char name : element.coordinates) arguments.push_back(name == 'j' ? code("{}u", e) : "column");
   for (ValueId id : element.function_inputs) arguments.push_back(of(id));
+  for (ValueId id : element.lows) arguments.push_back(low_of(id));
   return code("{}({})", element.function, listed(arguments));
 }
 
@@ -113,16 +163,18 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   for (ValueId id : schedule::backward_slice_of(loops_, packed.vector)) {
     if (is_vector(id))
       vectors.push_back(id);
-    else if (!varies(id) && !is_literal(id))
+    else if (!varies(id) && !is_literal(id) && row_scope_.names.count(id) == 0)
       per_chunk.push_back(id);
   }
   VKF_TRY(element, element_of_vector(packed, vectors));
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   shared_.line("shared uvec4 vector_halves[{}];", loops_.reduction_count() / 8);
   main_.line("// The vector, of which fragments meet every fourth element.");
-  main_.open("for (uint column = thread; column < {}; column += {}u) {{", reduction_chunks(), schedule_.workgroup);
-  Scope scope;
-  scope.out = &main_;
+  // Few rounds are in flight together.
+  const bool few = schedule::ceil_div(schedule_.launch.reduction_chunks, schedule_.workgroup) <= kRoundsInFlight;
+  main_.open("{}for (uint column = thread; column < {}; column += {}u) {{", few ? "[[unroll]] " : "",
+             reduction_chunks(), schedule_.workgroup);
+  Scope scope = row_scope_;
   set_reduction_axes(scope, false);
   scope.axis_names = {{kColumn, "column"}};
   load_chunk_vectors(scope, vectors, false);
@@ -143,36 +195,32 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   return {};
 }
 
-/// What the scales of a subgroup's K-slices are, of the rows of the tile.
-Result<void> ReductionEmitter::scales_of_tile(const PackedGemvTile& packed, const PackedWeights& weights) {
-  if (!weights.scale) return {};
+/// The scales of a K-slice, those of all rows side by side: a thread has some of them.
+Result<void> ReductionEmitter::load_scales(const PackedGemvTile& packed, const PackedMatrix& matrix, const Code& first,
+                                           const Code& k_slice) {
+  if (!matrix.scale) return {};
   const auto rows = static_cast<int>(packed.mma.m);
-  const std::int64_t all = schedule::scales_of_subgroup(packed, loops_.reduction_count()) * rows;
-  const int per_k_slice = packed.k_slice_columns() / packed.scale_columns;
-  main_.line("uint own_scales = subgroup * {}u;", all);
-  main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
-  main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
-  const Code within = per_k_slice == 1
-                          ? ""
-                          : code(" + i / {}u % {}u * {}u", rows, per_k_slice, packed.scale_columns / kElementsOfChunk);
-  const Code column =
-      code("(i / {}u * {}u + subgroup) * {}u{}", rows * per_k_slice, packed.subgroups, packed.k_slice, within);
-  const bool whole = schedule_.launch.reduction_chunks % (std::int64_t{packed.subgroups} * packed.k_slice) == 0;
-  main_.line("uint column = {};", whole ? column : code("min({}, {} - 1u)", column, reduction_chunks()));
+  const int all = packed.scales_of_k_slice();
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule::ceil_div(all, schedule_.subgroup));
+  main_.line("uint i = {};",
+             all < schedule_.subgroup ? code("own_lane % {}u", all) : code("u * {}u + own_lane", schedule_.subgroup));
+  main_.line("uint row = min({} + i % {}u, {} - 1u);", first, rows, rows_);
+  main_.line("uint column = {} * {}u + i / {}u * {}u;", k_slice, packed.k_slice, rows,
+             packed.scale_columns / kElementsOfChunk);
   Scope scope;
   scope.out = &main_;
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
-  VKF_CHECK_OK(emit_backward_slice(scope, *weights.scale));
-  main_.line("scales[own_scales + i] = {};", use(scope, *weights.scale));
+  VKF_CHECK_OK(emit_backward_slice(scope, *matrix.scale));
+  main_.line("next_scales[u] = {};", use(scope, *matrix.scale));
   main_.close();
   return {};
 }
 
-/// The 32-bit words of a K-slice, those of a row side by side.
-void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const PackedWeights& weights, const Code& first,
-                                    const Code& k_slice) {
+/// The 32-bit words of a K-slice, those of a row side by side, and its scales.
+Result<void> ReductionEmitter::load_k_slice_of(const PackedGemvTile& packed, const PackedMatrix& matrix,
+                                               const Code& first, const Code& k_slice) {
   const int together = schedule_.subgroup / packed.k_slice;
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", static_cast<int>(packed.mma.m) / together);
   main_.line("uint row = min({} + u * {}u + own_lane / {}u, {} - 1u);", first, together, packed.k_slice, rows_);
@@ -182,8 +230,40 @@ void ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const PackedWe
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
-  load_vectors(scope, weights.load, "[u]");
+  load_vectors(scope, matrix.load, "[u]");
   main_.close();
+  return load_scales(packed, matrix, first, k_slice);
+}
+
+/// Of the matrix that has the rows of the tile: all of them are one's.
+Result<void> ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const PackedWeights& weights,
+                                            const Code& first, const Code& k_slice) {
+  for (const PackedMatrix& matrix : weights.matrices) {
+    const bool is_last = &matrix == &weights.matrices.back();
+    if (!is_last) main_.open("if ({} < {}u) {{", first, matrix.end);
+    VKF_CHECK_OK(load_k_slice_of(packed, matrix, first, k_slice));
+    if (!is_last) main_.otherwise();
+  }
+  for (std::size_t i = 1; i < weights.matrices.size(); ++i) main_.close();
+  return {};
+}
+
+/// What was loaded of a K-slice, to the subgroup's part of shared memory.
+void ReductionEmitter::stage_k_slice(const PackedGemvTile& packed, const PackedWeights& weights) {
+  const auto rows = static_cast<int>(packed.mma.m);
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
+  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
+             schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1,
+             raw_names(weights.first().load).front());
+  main_.close();
+  if (!weights.first().scale) return;
+  const int all = packed.scales_of_k_slice();
+  if (all < schedule_.subgroup) {
+    main_.line("if (own_lane < {}u) scales[own_scales + own_lane] = next_scales[0];", all);
+  } else {
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) scales[own_scales + u * {}u + own_lane] = next_scales[u];",
+               all / schedule_.subgroup, schedule_.subgroup);
+  }
 }
 
 void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const PackedWeights& weights,
@@ -191,40 +271,38 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const Pack
   const int pitch = packed.k_slice + 1;
   const auto depth = static_cast<int>(packed.mma.k);
   const int fragments = packed.k_slice_columns() / (4 * depth);
-  const int per_scale = weights.scale ? packed.scale_columns / (4 * depth) : fragments;
+  const int per_scale = weights.first().scale ? packed.scale_columns / (4 * depth) : fragments;
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
-  if (weights.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
+  if (weights.first().scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
   main_.line("uint fragment = part * {}u + i;", per_scale);
   main_.line("{} bits;", fragment(packed.mma.a, packed.mma.m, packed.mma.k, "A"));
   main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);",
              depth / 8, pitch);
-  main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
-  const FragmentProducts products{function, "bits", "vector_halves", "at",
-                                  "low",    "high", weights.offset,  weights.scale ? "part_sums" : "sums"};
+  main_.line("uint at = (k_slice * {}u + fragment) * {}u;", fragments, depth / 2);
+  const FragmentProducts products{
+      function, "bits", "vector_halves",        "at",
+      "low",    "high", weights.first().offset, weights.first().scale ? "part_sums" : "sums"};
   for (const Code& line : fragment_products(packed.mma, products)) main_.line("{}", line);
   main_.close();
-  if (weights.scale) {
+  if (weights.first().scale) {
     main_.line("{} scale;", sum_type);
-    main_.line(
-        "coopMatLoad(scale, scales, own_scales + (round * {}u + part) * {}u, 0u, "
-        "gl_CooperativeMatrixLayoutColumnMajor);",
-        fragments / per_scale, packed.mma.m);
+    main_.line("coopMatLoad(scale, scales, own_scales + part * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);",
+               packed.mma.m);
     main_.line("sums = sums + part_sums * scale;");
   }
   main_.close();
 }
 
 /// What subgroups share, and what each of them knows before its first tile.
-void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
+Result<void> ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   const auto rows = static_cast<int>(packed.mma.m);
   const int pitch = packed.k_slice + 1;
   shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
   shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows() * static_cast<int>(packed.sums.size()));
   if (packed.has_scales()) {
-    shared_.line("shared float scales[{}];",
-                 packed.subgroups * rows * schedule::scales_of_subgroup(packed, loops_.reduction_count()));
+    shared_.line("shared float scales[{}];", packed.subgroups * packed.scales_of_k_slice());
   }
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
@@ -232,21 +310,29 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint own_lane = gl_SubgroupInvocationID;");
   main_.line("uint own_words = subgroup * {}u;", rows * pitch);
-  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].flip, 0), nan_.barrier);
-  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].flip, 4), nan_.barrier);
+  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].first().flip, 0), nan_.barrier);
+  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].first().flip, 4), nan_.barrier);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
   std::set<ValueId> loads;
-  for (const PackedWeights& weights : packed.sums) loads.insert(weights.load);
+  for (const PackedWeights& weights : packed.sums) {
+    loads.insert(weights.first().load);
+    for (const PackedMatrix& matrix : weights.matrices)  // of which one is loaded
+      names_.values[matrix.load] = names_.values[weights.first().load];
+  }
   for (const ValueId load : loads) {
     for (const Code& name : raw_names(load))
       main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
   }
-  load_k_slice(packed, packed.sums[0], "first_row", "subgroup");
+  if (packed.has_scales()) {
+    main_.line("uint own_scales = subgroup * {}u;", packed.scales_of_k_slice());
+    main_.line("float next_scales[{}];", schedule::ceil_div(packed.scales_of_k_slice(), schedule_.subgroup));
+  }
+  return load_k_slice(packed, packed.sums[0], "first_row", "subgroup");
 }
 
 /// The words that are multiplied after those of this round: of the same matrix, or after a tile's last ones the first
 /// of what follows.
-void ReductionEmitter::load_next_k_slice(const PackedGemvTile& packed, std::size_t sum) {
+Result<void> ReductionEmitter::load_next_k_slice(const PackedGemvTile& packed, std::size_t sum) {
   const auto rows = static_cast<int>(packed.mma.m);
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
   const bool whole = k_slices % packed.subgroups == 0;
@@ -256,39 +342,36 @@ void ReductionEmitter::load_next_k_slice(const PackedGemvTile& packed, std::size
              packed.tiles == 1 || !is_last
                  ? "first_row"
                  : code("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
-  const Code next = code("ends ? subgroup : strip + {}u", packed.subgroups);
-  main_.line("uint next_strip = {};", whole ? next : code("min({}, {} - 1u)", next, numbers_.size(k_slices)));
-  if (packed.sums.size() == 1) return load_k_slice(packed, packed.sums[sum], "next_row", "next_strip");
+  const Code next = code("ends ? subgroup : k_slice + {}u", packed.subgroups);
+  main_.line("uint next_k_slice = {};", whole ? next : code("min({}, {} - 1u)", next, numbers_.size(k_slices)));
+  if (packed.sums.size() == 1) return load_k_slice(packed, packed.sums[sum], "next_row", "next_k_slice");
   main_.open("if (ends) {{");
-  load_k_slice(packed, packed.sums[is_last ? 0 : sum + 1], "next_row", "next_strip");
+  VKF_CHECK_OK(load_k_slice(packed, packed.sums[is_last ? 0 : sum + 1], "next_row", "next_k_slice"));
   main_.otherwise();
-  load_k_slice(packed, packed.sums[sum], "next_row", "next_strip");
+  VKF_CHECK_OK(load_k_slice(packed, packed.sums[sum], "next_row", "next_k_slice"));
   main_.close();
+  return {};
 }
 
 /// The loop of a subgroup over its K-slices of a tile: the words of the next one are in flight while one is multiplied.
-void ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::size_t sum, const Code& function) {
-  const auto rows = static_cast<int>(packed.mma.m);
+Result<void> ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::size_t sum, const Code& function) {
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
   // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
   // does (lavapipe).
   const bool whole = k_slices % packed.subgroups == 0;
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
-  main_.line("uint strip = round * {}u + subgroup;", packed.subgroups);
-  const Code raw = raw_names(packed.sums[sum].load).front();
-  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
-  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
-             schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1, raw);
-  main_.close();
+  main_.line("uint k_slice = round * {}u + subgroup;", packed.subgroups);
+  stage_k_slice(packed, packed.sums[sum]);
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
-  load_next_k_slice(packed, sum);
-  if (!whole) main_.open("if (strip < {}) {{", numbers_.size(k_slices));
+  VKF_CHECK_OK(load_next_k_slice(packed, sum));
+  if (!whole) main_.open("if (k_slice < {}) {{", numbers_.size(k_slices));
   multiply_k_slice(packed, packed.sums[sum], function);
   if (!whole) main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.close();
+  return {};
 }
 
 /// What a subgroup has summed of the rows of a tile, to shared memory.
@@ -305,11 +388,24 @@ void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed, std::siz
   main_.line("{}", kSubgroupBarrier);
 }
 
+/// Of the row that a thread stores, what results read beside sums: in flight while the products are found.
+Result<void> ReductionEmitter::load_beside_sums(const PackedGemvTile& packed) {
+  main_.line("uint own_row = workgroup * {}u + thread;", packed.rows());
+  main_.line("bool inside = thread < {}u && own_row < {};", packed.rows(), rows_);
+  main_.line("own_row = min(min(own_row, workgroup * {0}u + {1}u), {2} - 1u);", packed.rows(), packed.rows() - 1,
+             rows_);
+  row_scope_.axis_names = {{kRow, "own_row"}};
+  for (ValueId id : schedule::backward_slice_of_results(loops_)) {
+    const Value& value = loops_.values[id];
+    if (value.kind == Value::Kind::load && value.data.empty() && !loops_.per_element(value) &&
+        row_scope_.names.count(id) == 0)
+      VKF_CHECK_OK(emit_value(row_scope_, id));
+  }
+  return {};
+}
+
 /// A thread for each row adds what the subgroups have summed, and stores the results.
 Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) {
-  main_.line("uint row = workgroup * {}u + thread;", packed.rows());
-  main_.line("bool inside = thread < {}u && row < {};", packed.rows(), rows_);
-  main_.line("row = min(row, {} - 1u);", rows_);
   std::vector<Code> sums;
   for (const PackedWeights& weights : packed.sums) {
     const auto reduction = std::find_if(reductions_.begin(), reductions_.end(),
@@ -324,10 +420,11 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
                sums[i], parts == 0 ? "" : code("{}u + ", parts), packed.rows());
   }
   main_.close();
-  finish_reductions(1);
-  VKF_CHECK_OK(row_values(1));
-  VKF_CHECK_OK(row_stores(0));  // only now: a result may have the memory of what other subgroups were reading
-  return row_stores(1);
+  finish_reductions(loops_.passes);
+  VKF_CHECK_OK(row_values(loops_.passes));
+  // Only now: a result may have the memory of what other subgroups were reading.
+  for (int level = 0; level <= loops_.passes; ++level) VKF_CHECK_OK(row_stores(level));
+  return {};
 }
 
 Result<void> ReductionEmitter::packed_gemv_main() {
@@ -335,15 +432,16 @@ Result<void> ReductionEmitter::packed_gemv_main() {
   const Code function = unique("numbers_of");
   functions_.raw(fragment_function(function, packed.mma));
   functions_.blank();
-  begin_packed_gemv(packed);
+  VKF_CHECK_OK(begin_packed_gemv(packed));
+  VKF_CHECK_OK(find_statistics(packed));
   VKF_CHECK_OK(keep_vector(packed));
+  VKF_CHECK_OK(load_beside_sums(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   for (std::size_t sum = 0; sum < packed.sums.size(); ++sum) {
     if (packed.sums.size() > 1) main_.open("{{");
-    VKF_CHECK_OK(scales_of_tile(packed, packed.sums[sum]));
     main_.line("{0} sums = {0}(0.0);", sum_type);
-    multiply_tile(packed, sum, function);
+    VKF_CHECK_OK(multiply_tile(packed, sum, function));
     store_sums_of_tile(packed, sum);
     if (packed.sums.size() > 1) main_.close();
   }

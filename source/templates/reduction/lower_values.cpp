@@ -353,7 +353,7 @@ Result<void> ReductionEmitter::row_stores(int level) {
   }
   if (own.empty()) return {};
   Code who = "inside";
-  if (params_.reduction_threads > 1) who += " && reduction_thread == 0u";
+  if (params_.reduction_threads > 1 && !params_.packed) who += " && reduction_thread == 0u";
   if (shares_rows()) who += " && part == 0u";
   main_.open("if ({}) {{", who);
   Scope scope = row_scope_;  // what two stores need is computed once

@@ -20,6 +20,8 @@ using segment::ValueId;
 constexpr int kElementsOfChunk = 32;      // of a row, in 16 bytes
 constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
 constexpr int kMostTiles = 16;
+constexpr int kFewestSubgroups = 4;
+constexpr std::int64_t kSlicesOfSubgroup = 4;
 
 /// Whether it asks for something that only kernels of threads have.
 bool is_of_threads(const Tuning& tuning) {
@@ -40,19 +42,33 @@ std::vector<ValueId> only_reductions(const Loops& loops) {
   return found;
 }
 
-/// The contractions whose sums are all that is stored, of rows that are read in whole chunks; none where the loops are
-/// something else.
-std::vector<ValueId> only_contractions(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows ||
-      !rows.full_chunks || rows.chunk_size != kElementsOfChunk)
-    return {};
-  const std::vector<ValueId> reductions = only_reductions(loops);
-  const bool are_sums = std::all_of(reductions.begin(), reductions.end(),
-                                    [&](ValueId id) { return sums_own_products(graph, loops, loops.values[id]); });
+/// What is reduced: statistics of the vector, as a norm's, in passes before the one of the products.
+struct Reduced {
+  std::vector<ValueId> statistics, contractions;
+};
+
+/// Of a kernel in which sums of products are all that is stored, of rows that are read in whole chunks; nothing where
+/// the loops are something else.
+std::optional<Reduced> reduced_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+  if (loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows || !rows.full_chunks ||
+      rows.chunk_size != kElementsOfChunk)
+    return std::nullopt;
   const bool stores_elements = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
     return (store.axes & loops.columns()) != 0;
   });
-  return are_sums && !stores_elements ? reductions : std::vector<ValueId>();
+  if (stores_elements) return std::nullopt;
+  Reduced reduced;
+  for (const ValueId id : only_reductions(loops)) {
+    const Value& value = loops.values[id];
+    if (value.level < loops.passes && value.axes == 0) {
+      reduced.statistics.push_back(id);
+    } else if (value.level == loops.passes && sums_own_products(graph, loops, value)) {
+      reduced.contractions.push_back(id);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return reduced.contractions.empty() ? std::nullopt : std::optional(std::move(reduced));
 }
 
 std::string_view op_of(const ir::Graph& graph, const Value& value) {
@@ -73,73 +89,159 @@ bool shifts_alternate(const ir::Graph& graph, const Loops& loops, int axis, Valu
   return true;
 }
 
-/// Where `id` is weights of four bits as floats.
-std::optional<SubByteField> weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows, ValueId id) {
-  const auto bits = sub_byte_number_of(graph, loops, id);
-  if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
-      !loops.values[bits->load].predicates.empty() || !loops.values[bits->load].data.empty())
-    return std::nullopt;
-  const AccessPlan& load = rows.loads[bits->load];
-  if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
-  return shifts_alternate(graph, loops, rows.vector_axis, *bits->shift) ? bits : std::nullopt;
-}
-
-/// Weights, and what they are multiplied with along several elements.
-struct ScaledWeights {
-  SubByteField bits;
-  std::optional<ValueId> scale;
+/// Rows of the result, from one to the one before another.
+struct Rows {
+  std::int64_t begin = 0, end = 0;
 };
 
-std::optional<ScaledWeights> scaled_weights_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
-                                               ValueId id) {
-  if (const auto bits = weights_of(graph, loops, rows, id)) return ScaledWeights{*bits, std::nullopt};
-  const Value& product = loops.values[id];
-  if (op_of(graph, product) != "mul") return std::nullopt;
-  const segment::AxisSet innermost = segment::AxisSet{1} << rows.vector_axis;
-  for (const std::size_t side : {0u, 1u}) {
-    const ValueId scale = product.operands[1 - side];
-    if ((loops.values[scale].axes & innermost) != 0) continue;
-    if (const auto bits = weights_of(graph, loops, rows, product.operands[side])) return ScaledWeights{*bits, scale};
-  }
-  return std::nullopt;
+/// The rows at which a predicate holds, where these follow each other along the only axis of rows.
+std::optional<Rows> rows_of(const segment::Predicate& predicate, int axis) {
+  if (predicate.negated || predicate.ranges.size() != 1 || index::stride_of(predicate.ranges[0].value, axis) != 1)
+    return std::nullopt;
+  const index::Expr first = index::substitute(predicate.ranges[0].value, {{axis, index::Expr(0)}});
+  if (!first.is_constant()) return std::nullopt;
+  return Rows{-first.constant(), predicate.ranges[0].size - first.constant()};
 }
 
-/// Of the sum of products with a vector: the weights of four bits, and the scale of several.
-std::optional<PackedWeights> weights_beside(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
-                                            ValueId reduction, ValueId vector) {
+/// The only axis of rows; nothing where there are several.
+std::optional<int> only_row_axis(const Loops& loops) {
+  std::optional<int> only;
+  for (std::size_t axis = 0; axis < loops.axes.size(); ++axis) {
+    if (loops.axes[axis].role != segment::Role::parallel || loops.axes[axis].size == 1) continue;
+    if (only) return std::nullopt;
+    only = static_cast<int>(axis);
+  }
+  return only;
+}
+
+/// What the products of some loops are made of.
+class PackedOperands {
+ public:
+  PackedOperands(const ir::Graph& graph, const Loops& loops, const Schedule& rows, const MatrixShape& mma)
+      : graph_(graph), loops_(loops), rows_(rows), tile_rows_(mma.m), row_axis_(only_row_axis(loops)) {}
+
+  /// The matrices that a value is, one below the other; none where it is something else.
+  [[nodiscard]] std::vector<PackedMatrix> matrices_of(ValueId id) const {
+    std::vector<PackedMatrix> found;
+    const bool are_all = add_matrices(id, {0, loops_.parallel_count()}, found);
+    const bool are_alike = std::all_of(found.begin(), found.end(), [&](const PackedMatrix& one) {
+      return one.flip == found[0].flip && one.offset == found[0].offset &&
+             one.scale.has_value() == found[0].scale.has_value();
+    });
+    return are_all && are_alike ? found : std::vector<PackedMatrix>();
+  }
+
+ private:
+  bool add_matrices(ValueId id, const Rows& rows, std::vector<PackedMatrix>& found) const {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::choose) {
+      const auto matrix = matrix_of(id, rows);
+      if (matrix) found.push_back(*matrix);
+      return matrix.has_value();
+    }
+    if (!row_axis_ || value.predicates.size() != 1) return false;
+    const auto chosen = rows_of(value.predicates[0], *row_axis_);
+    if (!chosen || chosen->begin > rows.begin || chosen->end <= rows.begin || chosen->end >= rows.end ||
+        chosen->end % tile_rows_ != 0)
+      return false;
+    return add_matrices(value.operands[0], {rows.begin, chosen->end}, found) &&
+           add_matrices(value.operands[1], {chosen->end, rows.end}, found);
+  }
+
+  /// Weights, and what they are multiplied with along several elements.
+  [[nodiscard]] std::optional<PackedMatrix> matrix_of(ValueId id, const Rows& rows) const {
+    if (const auto weights = weights_of(id, rows)) return weights;
+    const Value& product = loops_.values[id];
+    if (op_of(graph_, product) != "mul") return std::nullopt;
+    const segment::AxisSet innermost = segment::AxisSet{1} << rows_.vector_axis;
+    for (const std::size_t side : {0u, 1u}) {
+      const ValueId scale = product.operands[1 - side];
+      if ((loops_.values[scale].axes & innermost) != 0 || loops_.values[scale].level != 0) continue;
+      auto weights = weights_of(product.operands[side], rows);
+      if (!weights || !is_known_at(scale, rows)) continue;
+      weights->scale = scale;
+      return weights;
+    }
+    return std::nullopt;
+  }
+
+  /// Where `id` is weights of four bits as floats.
+  [[nodiscard]] std::optional<PackedMatrix> weights_of(ValueId id, const Rows& rows) const {
+    const auto bits = sub_byte_number_of(graph_, loops_, id);
+    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
+        !loops_.values[bits->load].data.empty() || !holds(loops_.values[bits->load], rows))
+      return std::nullopt;
+    const AccessPlan& load = rows_.loads[bits->load];
+    if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16 ||
+        !shifts_alternate(graph_, loops_, rows_.vector_axis, *bits->shift))
+      return std::nullopt;
+    return PackedMatrix{bits->load, std::nullopt, bits->flip, bits->offset, rows.end};
+  }
+
+  /// Whether the predicates of a value hold at all of these rows.
+  [[nodiscard]] bool holds(const Value& value, const Rows& rows) const {
+    return std::all_of(value.predicates.begin(), value.predicates.end(), [&](const segment::Predicate& predicate) {
+      const auto own = row_axis_ ? rows_of(predicate, *row_axis_) : std::nullopt;
+      return own && own->begin <= rows.begin && rows.end <= own->end;
+    });
+  }
+
+  /// Whether what a value is computed from is there at all of these rows.
+  [[nodiscard]] bool is_known_at(ValueId id, const Rows& rows) const {
+    const std::vector<ValueId> slice = backward_slice_of(loops_, id);
+    return std::all_of(slice.begin(), slice.end(), [&](ValueId one) {
+      const Value& value = loops_.values[one];
+      return value.kind == Value::Kind::load ? value.predicates.empty() || holds(value, rows)
+                                             : value.kind != Value::Kind::choose || rows.begin == 0;
+    });
+  }
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  const Schedule& rows_;
+  std::int64_t tile_rows_;
+  std::optional<int> row_axis_;
+};
+
+/// Of the sum of products with a vector: the weights of four bits.
+std::optional<PackedWeights> weights_beside(const Loops& loops, const PackedOperands& operands, ValueId reduction,
+                                            ValueId vector) {
   const Value& product = loops.values[loops.values[reduction].operands[0]];
   for (const std::size_t side : {0u, 1u}) {
     if (product.operands[1 - side] != vector) continue;
-    const auto weights = scaled_weights_of(graph, loops, rows, product.operands[side]);
-    if (!weights) continue;
-    return PackedWeights{reduction, weights->bits.load, weights->scale, weights->bits.flip, weights->bits.offset};
+    auto matrices = operands.matrices_of(product.operands[side]);
+    if (!matrices.empty()) return PackedWeights{reduction, std::move(matrices)};
   }
   return std::nullopt;
 }
 
 /// Of each contraction its weights, all of which are multiplied with the vector; nothing where one has others.
-std::vector<PackedWeights> sums_with(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
+std::vector<PackedWeights> sums_with(const Loops& loops, const PackedOperands& operands,
                                      const std::vector<ValueId>& contractions, ValueId vector) {
   std::vector<PackedWeights> sums;
   for (const ValueId contraction : contractions) {
-    const auto weights = weights_beside(graph, loops, rows, contraction, vector);
-    if (!weights || (!sums.empty() && sums[0].flip != weights->flip)) return {};
-    sums.push_back(*weights);
+    auto weights = weights_beside(loops, operands, contraction, vector);
+    if (!weights || (!sums.empty() && sums[0].first().flip != weights->first().flip)) return {};
+    sums.push_back(*std::move(weights));
   }
   return sums;
 }
 
-std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  const std::vector<ValueId> contractions = only_contractions(graph, loops, rows);
-  if (contractions.empty()) return std::nullopt;
-  const Value& product = loops.values[loops.values[contractions[0]].operands[0]];
+std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, const Schedule& rows,
+                                    const MatrixShape& mma) {
+  const auto reduced = reduced_of(graph, loops, rows);
+  if (!reduced) return std::nullopt;
+  const PackedOperands operands(graph, loops, rows, mma);
+  const Value& product = loops.values[loops.values[reduced->contractions[0]].operands[0]];
   for (const ValueId vector : product.operands) {
     if (graph.node(loops.values[vector].node).type.dtype != DType::f16 ||
         (loops.values[vector].axes & ~loops.columns()) != 0)
       continue;
     PackedGemvTile tile;
+    tile.mma = mma;
     tile.vector = vector;
-    tile.sums = sums_with(graph, loops, rows, contractions, vector);
+    tile.statistics = static_cast<int>(reduced->statistics.size());
+    tile.sums = sums_with(loops, operands, reduced->contractions, vector);
     if (!tile.sums.empty()) return tile;
   }
   return std::nullopt;
@@ -148,10 +250,10 @@ std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, 
 std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
   const std::int64_t rows = tile.mma.m;
   const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.k_slice + 1) * 16;
-  const std::int64_t scales =
-      tile.has_scales() ? tile.subgroups * scales_of_subgroup(tile, row_elements) * rows * 4 : 0;
+  const std::int64_t scales = tile.has_scales() ? std::int64_t{tile.subgroups} * tile.scales_of_k_slice() * 4 : 0;
   const std::int64_t parts = std::int64_t{tile.subgroups} * tile.rows() * static_cast<std::int64_t>(tile.sums.size());
-  return row_elements * 2 + words + scales + parts * 4;
+  constexpr int kOfStatistic = 16;  // at most so many bytes of each subgroup
+  return row_elements * 2 + words + scales + parts * 4 + std::int64_t{tile.subgroups} * tile.statistics * kOfStatistic;
 }
 
 /// Whether a device, a tuning and the schedule of threads leave room for such a kernel.
@@ -189,10 +291,17 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   tile.scale_columns = tile.k_slice_columns();
   while (tile.has_scales() && tile.scale_columns > fragment && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
-  const bool differ_along_rows = std::any_of(tile.sums.begin(), tile.sums.end(), [&](const PackedWeights& one) {
+  const auto differs_along_row = [&](const PackedMatrix& one) {
     return one.scale && (loops.values[*one.scale].axes & loops.columns()) != 0;
+  };
+  const bool differ_along_rows = std::any_of(tile.sums.begin(), tile.sums.end(), [&](const PackedWeights& one) {
+    return std::any_of(one.matrices.begin(), one.matrices.end(), differs_along_row);
   });
   if (differ_along_rows && innermost % tile.scale_columns != 0) return std::nullopt;
+  // A subgroup has several K-slices, one in flight while another is multiplied.
+  while (tile.subgroups > kFewestSubgroups &&
+         row_elements < kSlicesOfSubgroup * tile.subgroups * tile.k_slice_columns())
+    tile.subgroups /= 2;
   // Beside a long vector there is room for the words of fewer subgroups.
   const auto fits = [&] { return shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes; };
   while (tile.subgroups > 1 && !fits()) tile.subgroups /= 2;
@@ -206,7 +315,10 @@ double modelled_us_of(const PackedGemvTile& tile, const Target& target, double t
   const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup.size);
   const double slots = model.units.count * std::max(1, static_cast<int>(model.packed_gemv.threads.value) / workgroup);
   const double tile_bytes = bytes / tiles;
-  double us = costs.launch_us;
+  const double cycle_us = model.units.count * model.units.multiply_adds / (costs.gflops * 1e3);
+  // What each workgroup waits for beside its weights: the vector, and what they have in common of it.
+  const double statistics_us = tile.statistics > 0 ? 2 * model.latencies.memory * cycle_us : 0;
+  double us = costs.launch_us + statistics_us;
   for (double left = std::ceil(tiles / tile.tiles); left > 0; left -= slots) {
     us += model.packed_gemv.first_us +
           tile.tiles *
@@ -221,13 +333,13 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
   Schedule schedule = rows;
   auto& params = schedule.as<ReductionParams>();
   params.packed = tile;
+  schedule.subgroup = static_cast<int>(target.caps.subgroup.size);
+  schedule.workgroup = tile.subgroups * schedule.subgroup;
   params.parallel_threads = tile.rows();
-  params.reduction_threads = 1;
+  params.reduction_threads = tile.statistics > 0 ? schedule.workgroup : 1;  // that share the vector
   params.iterations = ceil_div(schedule.launch.reduction_chunks, std::int64_t{tile.subgroups} * tile.k_slice);
   params.persistent = false;
   params.block = 0;
-  schedule.subgroup = static_cast<int>(target.caps.subgroup.size);
-  schedule.workgroup = tile.subgroups * schedule.subgroup;
   schedule.launch.workgroups = ceil_div(loops.parallel_count(), tile.rows());
   schedule.launch.workgroups_x =
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
@@ -245,9 +357,8 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
   const Loops loops = rows.transforms.merged_reduction_axes > 1
                           ? merge_reduction_axes(problem.loops, rows.transforms.merged_reduction_axes)
                           : problem.loops;
-  std::optional<PackedGemvTile> matched = match(problem.graph, loops, rows);
+  const auto matched = match(problem.graph, loops, rows, *target.caps.matrix.sub_byte);
   if (!matched) return std::nullopt;
-  matched->mma = *target.caps.matrix.sub_byte;
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m));
   std::optional<PackedGemvTile> best;
   double least = 0;
@@ -255,7 +366,7 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
     const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
     if (!tile) continue;
     const double us = modelled_us_of(*tile, target, tiles, static_cast<double>(rows.cost.bytes_read));
-    if (best && us >= least) continue;
+    if (best && us > least) continue;  // of as fast ones that with the fewest workgroups
     best = tile;
     least = us;
   }

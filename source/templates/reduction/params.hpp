@@ -11,29 +11,41 @@
 
 namespace vkfuse::schedule {
 
-/// A matrix of weights of four bits, two in a byte, and the sum of its products.
-struct PackedWeights {
-  segment::ValueId reduction = 0;
+/// A matrix of weights of four bits, two in a byte.
+struct PackedMatrix {
   segment::ValueId load = 0;  ///< of the bytes
   std::optional<segment::ValueId> scale;
   std::uint32_t flip = 0;  ///< a weight is (four bits ^ flip) + offset
   std::int64_t offset = 0;
+  std::int64_t end = 0;  ///< its rows are those of the result from the end of the one before up to here
+};
+
+/// Such matrices one below the other, as those for queries, keys and values, and the sum of their products. All have
+/// one `flip` and `offset`, and scales or none.
+struct PackedWeights {
+  segment::ValueId reduction = 0;
+  std::vector<PackedMatrix> matrices;
+  [[nodiscard]] const PackedMatrix& first() const { return matrices.front(); }
 };
 
 /// Such weights times one vector, with cooperative matrices. A workgroup has `tiles` tiles, one after another, of as
 /// many rows as a fragment; its subgroups share the reduction axes. Words reach shared memory as they lie in memory,
-/// and a fragment of them becomes four of numbers. Several matrices of one shape follow each other in each tile.
+/// and a fragment of them becomes four of numbers. In each tile, sums of matrices of one shape follow each other.
 struct PackedGemvTile {
   MatrixShape mma;
   int subgroups = 8, tiles = 1;
   int k_slice = 8;                  ///< words of 16 bytes of every row that a subgroup takes at a time
   int scale_columns = 0;            ///< elements of a K-slice that share a scale
   segment::ValueId vector = 0;      ///< what the weights are multiplied with, of f16
+  int statistics = 0;               ///< reductions that the vector is computed from, as in a norm: every workgroup has
+                                    ///< them first
   std::vector<PackedWeights> sums;  ///< with one `flip`
   [[nodiscard]] int rows() const { return tiles * static_cast<int>(mma.m); }
   [[nodiscard]] int k_slice_columns() const { return k_slice * 32; }
+  [[nodiscard]] int scales_of_k_slice() const { return k_slice_columns() / scale_columns * static_cast<int>(mma.m); }
   [[nodiscard]] bool has_scales() const {
-    return std::any_of(sums.begin(), sums.end(), [](const PackedWeights& one) { return one.scale.has_value(); });
+    return std::any_of(sums.begin(), sums.end(),
+                       [](const PackedWeights& one) { return one.first().scale.has_value(); });
   }
 };
 

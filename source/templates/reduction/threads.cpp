@@ -7,6 +7,7 @@
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
 #include "schedule/budget.hpp"
+#include "schedule/traffic.hpp"
 #include "templates/reduction/chunks.hpp"
 #include "templates/reduction/registers.hpp"
 #include "templates/reduction/visited_columns.hpp"
@@ -119,6 +120,8 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
     shape.parallel = std::max(1, *problem.tuning.workgroup / *problem.tuning.reduction_threads);
   const int rest = std::max(1, std::min(work.limit, most) / shape.parallel);
   shape.reduction = std::min(power_of_two_at_least(work.visited / (work.cpu ? 16 : 4)), rest);
+  if (leaves_idle(problem.target, schedule.launch.parallel_chunks * shape.reduction))
+    shape.reduction = std::min(power_of_two_at_least(work.visited / 2), rest);
   if (gives_windows_to_threads(problem, schedule, work)) shape = {std::min(work.limit, 128), 1};
   if (work.scans) shape.reduction = 1;  // a scan goes along its row in one thread
   return shape;
