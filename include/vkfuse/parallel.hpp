@@ -49,7 +49,7 @@ struct BufferPart {
 };
 /// Values between the devices of ranks, all in flight at once. The n-th part for a rank is the n-th that it receives
 /// from this one in the exchange that it begins as the same one. What a rank sends to itself is copied. Where a rank
-/// has no parts the exchange is between others: it has no buffers there, waits for nothing and reaches nothing.
+/// has no parts the exchange is between others: nothing is waited for or reached.
 struct DeviceExchange {
   Buffer from, to;                   ///< of DeviceLink::allocate()
   std::vector<BufferPart> sends;     ///< of `from`
