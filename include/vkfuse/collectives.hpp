@@ -47,4 +47,21 @@ Tensor shard(const Tensor& x, int axis, int mesh_axis);
 /// This value, whole on every rank.
 Tensor replicate(const Tensor& x);
 
+/// This value on stage `stage` of a pipeline, counted from 0: on the ranks that are member `stage` along the axis
+/// `mesh_axis` of the mesh that the program is compiled for. What is computed of it is there, too, until another
+/// annotation: an op is on the latest stage of its operands, and what comes from an earlier one is sent. What follows
+/// from no annotated value, as weights, is on each stage that reads it. An output that is annotated so is on its stage
+/// alone; any other is on every rank. On one device it is the operand. ErrorCode::invalid_argument for a stage or an
+/// axis below 0, and in compile_parallel() where the mesh has no such axis or stage, two annotations name other axes,
+/// or `shard` divides a value over the axis of the stages.
+///
+///     Tensor h = layer(at_stage(x, 0, 0), w0);
+///     Tensor y = layer(at_stage(h, 1, 0), w1);
+Tensor at_stage(const Tensor& x, int stage, int mesh_axis);
+/// This value, worked on in ParallelOptions::micro_batches equal parts along `axis`, counted from -1 backwards: so is
+/// what follows from it, as far as ops keep the axis, and stages work on several parts at a time. What does not is
+/// computed of the parts put together, and a sum along the axis of the sums of parts. On one device it is the operand.
+/// ErrorCode::invalid_argument for no such axis, and in compile_parallel() where it is no multiple.
+Tensor micro_batch(const Tensor& x, int axis);
+
 }  // namespace VKFUSE_PUBLIC

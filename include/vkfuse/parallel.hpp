@@ -48,7 +48,8 @@ struct BufferPart {
   std::uint64_t bytes = 0;
 };
 /// Values between the devices of ranks, all in flight at once. The n-th part for a rank is the n-th that it receives
-/// from this one in the exchange that it begins as the same one. What a rank sends to itself is copied.
+/// from this one in the exchange that it begins as the same one. What a rank sends to itself is copied. Where a rank
+/// has no parts the exchange is between others: nothing is waited for or reached.
 struct DeviceExchange {
   Buffer from, to;                   ///< of DeviceLink::allocate()
   std::vector<BufferPart> sends;     ///< of `from`
@@ -131,6 +132,8 @@ struct ParallelOptions {
   /// The same in compile_parallel(), where one rank may compile longer than another.
   std::chrono::milliseconds compile_timeout{120'000};
   Mesh mesh;
+  /// Into how many parts micro_batch() divides values; 1: not at all. The same on every rank, 1 to 1,024.
+  int micro_batches = 1;
 };
 
 /// A program of this rank. Copies share it. Of the programs of one transport one runs at a time: another thread's
@@ -144,8 +147,9 @@ class ParallelProgram {
   /// Uploads, runs with the other ranks, downloads. Every rank runs the same programs in the same order, with the same
   /// sizes of symbols: where one does not, the run is an error on each. Of a program that was divided over a mesh,
   /// inputs are whole on every rank, which uploads its part; an output that is annotated is this rank's part, and any
-  /// other is whole. Inputs that upload() has placed may be left out. An error is an error of the job: the other ranks
-  /// get one, too, within the timeout, and no later run succeeds.
+  /// other is whole. Inputs that upload() has placed may be left out, and those that the stages of other ranks alone
+  /// read. An error is an error of the job: the other ranks get one, too, within the timeout, and no later run
+  /// succeeds.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
   /// Places inputs, as run() takes them, on the device for every later run: weights cross once. One that is given to a
   /// run has those values in that run, and has to be placed again for later ones. Does not speak with other ranks.
@@ -159,10 +163,11 @@ class ParallelProgram {
   [[nodiscard]] Result<std::vector<KernelTime>> profile() const;
   /// The parts with their kernels and the collectives between them, with their bytes and why each is there.
   [[nodiscard]] std::string explain() const;
-  /// As run() takes and gives them, in the order in which the program was written down.
+  /// As run() takes and gives them, in the order in which the program was written down. Inputs are those of all
+  /// stages; outputs that stay on other stages are not among them.
   [[nodiscard]] std::vector<Port> inputs() const;
   [[nodiscard]] std::vector<Port> outputs() const;
-  /// Of one run.
+  /// Of this rank in one run.
   [[nodiscard]] int kernel_count() const;
   [[nodiscard]] int collective_count() const;
 

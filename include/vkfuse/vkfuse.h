@@ -554,7 +554,7 @@ VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_i
  *     vkf_transport* transports[2];      vkf_thread_transports(2, transports);
  *     vkf_shard(graph, w, 1, 0, &w);     each rank has half of the columns
  *     const int mesh[1] = {2};
- *     const vkf_parallel_options options = {sizeof options, mesh, 1, 0, 0, NULL};
+ *     const vkf_parallel_options options = {.size = sizeof options, .mesh = mesh, .mesh_count = 1};
  *     vkf_compile_parallel(device, transports[rank], graph, &options, &program);     on each rank's thread
  *     vkf_parallel_program_run(program, inputs, input_count, outputs, output_count);
  */
@@ -564,6 +564,13 @@ VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_i
 VKF_API vkf_status vkf_shard(vkf_graph* graph, vkf_value value, int axis, int mesh_axis, vkf_value* added);
 /* The value, whole on every rank. */
 VKF_API vkf_status vkf_replicate(vkf_graph* graph, vkf_value value, vkf_value* added);
+/* The value on stage `stage` of a pipeline along an axis of the mesh, both counted from 0, and with it what is computed
+ * of it, until another annotation. What follows from no annotated value, as weights, is on each stage that reads it. An
+ * output that is annotated so is an output of the ranks of its stage alone. vkf_compile() takes the value as it is. */
+VKF_API vkf_status vkf_at_stage(vkf_graph* graph, vkf_value value, int stage, int mesh_axis, vkf_value* added);
+/* The value, worked on in vkf_parallel_options.micro_batches equal parts along `axis`, from -1 backwards, and with it
+ * what follows from it. vkf_compile() takes the value as it is. */
+VKF_API vkf_status vkf_micro_batch(vkf_graph* graph, vkf_value value, int axis, vkf_value* added);
 
 /* Carries bytes between this rank and the others of a job. One thread at a time compiles or runs programs of a
  * transport: another one waits. */
@@ -654,6 +661,7 @@ typedef struct vkf_parallel_options {
   int64_t timeout_ms;         /* how long a rank waits for others in a collective of a run; 0: 10 s */
   int64_t compile_timeout_ms; /* the same while ranks compile, of which one may take longer; 0: 120 s */
   const vkf_compile_options* compile; /* null: the default. A memory budget and a saved plan are VKF_UNSUPPORTED */
+  int micro_batches;                  /* into how many parts vkf_micro_batch() divides values; 0: 1, not at all */
 } vkf_parallel_options;
 
 /* Compiles this rank's part; every rank calls it, and it returns when all have compiled. `options` may be null. The
@@ -666,10 +674,11 @@ VKF_API void vkf_parallel_program_free(vkf_parallel_program* program);
 
 /* Uploads, runs with the other ranks, downloads. Every rank runs the same programs in the same order, with the same
  * sizes of symbols. Inputs are whole on every rank, which uploads its part; those that were uploaded before may be left
- * out. An output that is annotated is this rank's part, and any other is whole. Nothing runs, and this rank may call
- * again, where a pointer is null or an output has an unknown name. Any other error before results are there is one of
- * the job: the other ranks get one, too, within the timeout, and no later run succeeds. Where a `capacity` is too small
- * the run is done: the error says how many bytes that output takes, and vkf_parallel_program_download() has it. */
+ * out, and those that the stages of other ranks alone read. An output that is annotated is this rank's part, and any
+ * other is whole. Nothing runs, and this rank may call again, where a pointer is null or an output has an unknown name.
+ * Any other error before results are there is one of the job: the other ranks get one, too, within the timeout, and no
+ * later run succeeds. Where a `capacity` is too small the run is done: the error says how many bytes that output takes,
+ * and vkf_parallel_program_download() has it. */
 VKF_API vkf_status vkf_parallel_program_run(const vkf_parallel_program* program, const vkf_host_input* inputs,
                                             size_t input_count, vkf_host_output* outputs, size_t output_count);
 /* Places inputs, as a run takes them, on the device for every later run: weights cross once. One that is given to a run
@@ -687,7 +696,8 @@ VKF_API vkf_status vkf_parallel_program_download(const vkf_parallel_program* pro
 VKF_API vkf_status vkf_parallel_program_profile(const vkf_parallel_program* program, vkf_profile_report* report);
 /* The parts with their kernels and the collectives between them, with their bytes and why each is there. */
 VKF_API vkf_status vkf_parallel_program_explain(const vkf_parallel_program* program, char** made);
-/* As a run takes and gives them, in the order in which the program was written down; 0 for null. */
+/* As a run takes and gives them, in the order in which the program was written down, outputs without those that stay on
+ * other stages; 0 for null. */
 VKF_API size_t vkf_parallel_program_input_count(const vkf_parallel_program* program);
 VKF_API size_t vkf_parallel_program_output_count(const vkf_parallel_program* program);
 /* As long as the program lives; null beyond the last one. */

@@ -87,6 +87,17 @@ void bind_collectives(nb::module_& module) {
   module.def(
       "replicate", [](nb::handle x) { return of(x, [](const Tensor& one) { return replicate(one); }); }, "x"_a,
       "x, whole on every rank.");
+  module.def(
+      "at_stage",
+      [](nb::handle x, int stage, int mesh_axis) {
+        return of(x, [&](const Tensor& one) { return at_stage(one, stage, mesh_axis); });
+      },
+      "x"_a, "stage"_a, "mesh_axis"_a,
+      "x on a stage of a pipeline along an axis of the mesh, and with it what is computed of it; on one device, x.");
+  module.def(
+      "micro_batch",
+      [](nb::handle x, int axis) { return of(x, [&](const Tensor& one) { return micro_batch(one, axis); }); }, "x"_a,
+      "axis"_a, "x, worked on in micro-batches along an axis; on one device, x.");
 }
 
 }  // namespace vkfuse::python

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <mutex>
+#include <tuple>
 
 #include "bind.hpp"
 #include "device.hpp"
@@ -253,8 +255,8 @@ constexpr const char* kProgramDoc =
     "other ranks and gives a dict of NumPy arrays. Every rank runs the same programs in the same order, with\n"
     "the same sizes of symbols. Of a program that was divided over a mesh, inputs are whole on every rank,\n"
     "which uploads its part; an output that is annotated is this rank's part, and any other is whole. Inputs\n"
-    "that upload() has placed may be left out. An error is one of the job: the other ranks get one, too, and no\n"
-    "later run succeeds.";
+    "that upload() has placed may be left out, and those that other stages alone read. An error is one of\n"
+    "the job: the other ranks get one, too, and no later run succeeds.";
 
 void bind_program_class(nb::module_& module) {
   nb::class_<RankProgram>(module, "ParallelProgram", nb::is_weak_referenceable(), kProgramDoc)
@@ -310,6 +312,13 @@ std::vector<int> to_mesh(nb::handle object) {
   return sizes;
 }
 
+int to_micro_batches(nb::handle object) {
+  const std::int64_t count = to_integer(object, "number of micro-batches");
+  if (count < INT_MIN || count > INT_MAX)
+    throw Failure(invalid("A program is not worked on in {} micro-batches.", count));
+  return static_cast<int>(count);
+}
+
 ParallelOptions parallel_options(const nb::kwargs& given, const char* function, const std::vector<Option>& more = {}) {
   ParallelOptions made;
   std::vector<Option> options = {
@@ -317,18 +326,35 @@ ParallelOptions parallel_options(const nb::kwargs& given, const char* function, 
       {"timeout", [&](nb::handle value) { made.timeout = to_milliseconds(value, "timeout"); }},
       {"compile_timeout",
        [&](nb::handle value) { made.compile_timeout = to_milliseconds(value, "timeout of the compilation"); }},
+      {"micro_batches", [&](nb::handle value) { made.micro_batches = to_micro_batches(value); }},
   };
   options.insert(options.end(), more.begin(), more.end());
   made.compile = compile_options(given, function, options);
   return made;
 }
 
+/// What a compilation is asked for. The others do not wait for a rank that asks for what cannot be.
+template <typename Prepare>
+auto told(Transport& transport, Prepare&& prepare) -> decltype(prepare()) {
+  try {
+    return prepare();
+  } catch (const std::exception& refused) {
+    const std::string sentence = refused.what();
+    without_gil([&] {
+      const std::scoped_lock lock(transport.turn());
+      transport.fail(sentence);
+    });
+    throw;
+  }
+}
+
 constexpr const char* kCompileDoc =
     "This rank's program of these tensors: one, a sequence, or a dict by the names of the outputs. Every rank\n"
     "calls it with the same, and it returns when all have compiled.\n\n"
     "Options: mesh=[2, 4], the ranks along each axis, whose product is the size of the job: values that shard()\n"
-    "has annotated are divided over it. Ranks count along the last axis first. Without a mesh each rank runs\n"
-    "what it is given. timeout=10.0: seconds that a rank waits for others in a collective;\n"
+    "has annotated are divided over it, and at_stage() has stages along an axis of it. Ranks count along the last\n"
+    "axis first. Without a mesh each rank runs what it is given. micro_batches=1: into how many parts\n"
+    "micro_batch() divides values. timeout=10.0: seconds that a rank waits for others in a collective;\n"
     "compile_timeout=120.0: the same while ranks compile. Others are those of compile(), but for memory_budget\n"
     "and plan. InvalidArgument on every rank where two have other collectives.";
 
@@ -336,27 +362,37 @@ void bind_compilation(nb::module_& module) {
   module.def(
       "compile_parallel",
       [](nb::handle outputs, nb::object transport, nb::handle device, nb::kwargs given) {
-        const Results results = to_results(outputs);
-        ParallelOptions options = parallel_options(given, "compile_parallel");
-        options.compile.output_names = results.names;
         const std::shared_ptr<Transport> used = to_transport(transport);
-        const Device on = device_of(device);
-        ParallelProgram made =
-            value_of(without_gil([&] { return compile_parallel(on, used, results.tensors, options); }));
+        const auto [results, options, on] = told(*used, [&] {
+          Results named = to_results(outputs);
+          ParallelOptions requested = parallel_options(given, "compile_parallel");
+          requested.compile.output_names = named.names;
+          return std::tuple(std::move(named), std::move(requested), device_of(device));
+        });
+        // Structured bindings cannot be captured by name.
+        const auto compiled = [&tensors = results.tensors, &requested = options, &device = on, &used] {
+          return compile_parallel(device, used, tensors, requested);
+        };
+        ParallelProgram made = value_of(without_gil(compiled));
         return std::make_unique<RankProgram>(on, std::move(transport), std::move(made));
       },
       "outputs"_a, "transport"_a, "device"_a = nb::none(), "options"_a, kCompileDoc);
   module.def(
       "compile_parallel_text",
       [](const std::string& text, nb::object transport, nb::handle device, nb::kwargs given) {
-        bool allow_custom = false;
-        ParallelOptions options =
-            parallel_options(given, "compile_parallel_text",
-                             {{"allow_custom", [&](nb::handle value) { allow_custom = to_truth(value); }}});
-        options.compile.allow_custom = allow_custom;
         const std::shared_ptr<Transport> used = to_transport(transport);
-        const Device on = device_of(device);
-        ParallelProgram made = value_of(without_gil([&] { return compile_parallel_text(on, used, text, options); }));
+        const auto [options, on] = told(*used, [&] {
+          bool allow_custom = false;
+          ParallelOptions requested =
+              parallel_options(given, "compile_parallel_text",
+                               {{"allow_custom", [&](nb::handle value) { allow_custom = to_truth(value); }}});
+          requested.compile.allow_custom = allow_custom;
+          return std::tuple(std::move(requested), device_of(device));
+        });
+        const auto compiled = [&text, &requested = options, &device = on, &used] {
+          return compile_parallel_text(device, used, text, requested);
+        };
+        ParallelProgram made = value_of(without_gil(compiled));
         return std::make_unique<RankProgram>(on, std::move(transport), std::move(made));
       },
       "text"_a, "transport"_a, "device"_a = nb::none(), "options"_a,

@@ -247,7 +247,8 @@ def test_collectives_of_one_rank_are_their_operand(rng):
         y = vkfuse.all_reduce_mean(vkfuse.all_reduce(y, 1, "max"), 1)
         y = vkfuse.all_gather(vkfuse.reduce_scatter(y, 0, 1, join="min"), 1, 1)
         y = vkfuse.broadcast_from(vkfuse.all_to_all(y, 0, 1, 1), 0, 1)
-        return vkfuse.replicate(vkfuse.shard(vkfuse.send_receive(y, [0]), 0, 0) * 2)
+        y = vkfuse.replicate(vkfuse.shard(vkfuse.send_receive(y, [0]), 0, 0) * 2)
+        return vkfuse.micro_batch(vkfuse.at_stage(y, 3, 0), -1)
 
     np.testing.assert_array_equal(run(every, x), x * 2)
 

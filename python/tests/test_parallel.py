@@ -93,6 +93,57 @@ def test_a_divided_program_is_that_of_one_rank(arrays, ranks):
     np.testing.assert_array_equal(on_one, expected(arrays))
 
 
+def pipeline(x, weights):
+    """A layer on each stage of axis 0 of the mesh."""
+    for stage, w in enumerate(weights):
+        x = vkfuse.relu(vkfuse.at_stage(x, stage, 0) @ w)
+    return x
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4])
+def test_stages_of_a_pipeline_are_one_program(rng, micro_batches):
+    x, weights = whole_numbers(rng, 8, 16), [whole_numbers(rng, 16, 16) for _ in range(3)]
+    want = x
+    for w in weights:
+        want = np.maximum(want @ w, 0)
+    assert np.abs(want).max() > 1
+
+    def work(transport):
+        g = vkfuse.Graph("pipeline")
+        rows = vkfuse.micro_batch(g.input("x", "float32", [8, 16]), 0)
+        y = pipeline(rows, [g.input(f"w{i}", "float32", [16, 16]) for i in range(3)])
+        g.output("y", y)
+        g.output("part", vkfuse.at_stage(y, 2, 0))
+        program = g.compile_parallel(transport, mesh=[3], micro_batches=micro_batches)
+        rank = transport.rank
+        assert program.output_names == (["y", "part"] if rank == 2 else ["y"])
+        assert f"stage {rank} of 3 along axis 0 of the mesh" in program.explain()
+        program.upload(**{f"w{rank}": weights[rank]})  # its own alone
+        return program(**({"x": x} if rank == 0 else {}))
+
+    for rank, result in enumerate(all_of(on_ranks(vkfuse.thread_transports(3), work))):
+        np.testing.assert_array_equal(result["y"], want)
+        assert ("part" in result) == (rank == 2)
+    on_one = vkfuse.jit(lambda x, *weights: pipeline(vkfuse.micro_batch(x, 0), weights))(x, *weights)
+    np.testing.assert_array_equal(np.asarray(on_one), want)
+
+
+def test_stages_that_cannot_be():
+    (one,) = vkfuse.thread_transports(1)
+    x = vkfuse.input("x", "float32", [6, 4])
+    for y, words, options in (
+        (vkfuse.at_stage(x, 1, 0), "names stage 1, but axis 0 of the mesh has 1 rank.", {}),
+        (vkfuse.at_stage(x, 0, 1), "names axis 1 of a mesh that has 1", {}),
+        (vkfuse.micro_batch(x, 0), "into 4 micro-batches, but 6 is not a multiple of 4", {"micro_batches": 4}),
+        (x * 2, "1 to 1024 micro-batches, but 0 are asked for", {"micro_batches": 0}),
+        (x * 2, f"not worked on in {2**40} micro-batches", {"micro_batches": 2**40}),
+    ):
+        with pytest.raises(vkfuse.Error, match=words):
+            vkfuse.compile_parallel(y, one, mesh=[1], **options)
+    with pytest.raises(vkfuse.InvalidArgument, match="stages count from 0"):
+        vkfuse.compile_parallel(vkfuse.at_stage(x, -1, 0), one, mesh=[1])
+
+
 def test_weights_stay_and_results_stay(arrays):
     def work(transport):
         program = vkfuse.compile_parallel(mlp().outputs, transport, vkfuse.default_device(), mesh=(2,), timeout=60)
@@ -367,6 +418,19 @@ def test_wrong_options(options, kind, sentence):
     (one,) = vkfuse.thread_transports(1)
     with pytest.raises(kind, match=sentence):
         vkfuse.compile_parallel(vkfuse.input("x", "float32", [4]), one, **options)
+
+
+def test_an_option_that_is_wrong_on_one_rank_is_told(arrays):
+    def work(transport):
+        wrong = {"meshes": [2]} if transport.rank == 1 else {}
+        return mlp().compile_parallel(transport, mesh=[2], compile_timeout=60, **wrong)
+
+    for transports in (posts(2), vkfuse.thread_transports(2)):
+        began = time.monotonic()
+        results = on_ranks(transports, work)
+        assert time.monotonic() - began < 50  # nobody waits for the timeout
+        assert isinstance(results[1], TypeError) and "no option 'meshes'" in str(results[1])
+        assert isinstance(results[0], vkfuse.FileError) and "no option 'meshes'" in str(results[0])
 
 
 def test_wrong_inputs():

@@ -66,8 +66,8 @@ Tensor shard(const Tensor& x, int axis, int mesh_axis) {
         invalid("'shard' names axis {}, but {}{} has {} axes.", axis, name_of(x.dtype()), to_text(x.shape()), rank));
   ir::ShardPayload payload{std::vector<int>(rank, -1)};
   Tensor operand = x;
-  if (x.node()->op != nullptr && x.node()->op->cls == ops::OpClass::annotation) {
-    payload = std::get<ir::ShardPayload>(x.node()->payload);
+  if (const auto* before = std::get_if<ir::ShardPayload>(&x.node()->payload)) {
+    payload = *before;
     operand = x.node()->operands.front();
   }
   payload.mesh_axes[static_cast<std::size_t>(at)] = mesh_axis;
@@ -77,6 +77,14 @@ Tensor shard(const Tensor& x, int axis, int mesh_axis) {
 Tensor replicate(const Tensor& x) {
   if (!x.valid()) return x;
   return api::build_tensor(ops::row("shard"), {x}, {}, ir::ShardPayload{std::vector<int>(x.shape().size(), -1)});
+}
+
+Tensor at_stage(const Tensor& x, int stage, int mesh_axis) {
+  return api::build_tensor(ops::row("at_stage"), {x}, {}, ir::StagePayload{stage, mesh_axis});
+}
+
+Tensor micro_batch(const Tensor& x, int axis) {
+  return api::build_tensor(ops::row("micro_batch"), {x}, {}, ir::MicroBatchPayload{counted(x, axis)});
 }
 
 }  // namespace vkfuse

@@ -1,6 +1,9 @@
 // Gradients of collectives: of the sum of what all ranks compute. Each is the collective that carries the same parts
 // the other way.
 #include "vkfuse/collectives.hpp"
+
+#include <set>
+
 #include "autodiff/rules.hpp"
 
 namespace vkfuse::autodiff {
@@ -41,6 +44,36 @@ Tensor of_shard(const Call& c, std::size_t) {
   return api::build_tensor(*c.y.node()->op, {c.g}, {}, c.attributes<ir::ShardPayload>());
 }
 
+/// The annotation that says on which stage a value is: the latest stage of those that it follows from. Null where none
+/// does. Each annotation ends the search, so that a pipeline is walked once for all of them.
+const ir::StagePayload* stage_of(const Tensor& value) {
+  const ir::StagePayload* latest = nullptr;
+  std::vector<Tensor> open = {value};
+  std::set<const void*> seen;
+  while (!open.empty()) {
+    const Tensor one = open.back();
+    open.pop_back();
+    if (!seen.insert(one.node().get()).second) continue;
+    const auto* stage = std::get_if<ir::StagePayload>(&one.node()->payload);
+    if (stage == nullptr) {
+      open.insert(open.end(), one.node()->operands.begin(), one.node()->operands.end());
+    } else if (latest == nullptr || latest->stage < stage->stage) {
+      latest = stage;
+    }
+  }
+  return latest;
+}
+
+/// Back to the stage of the operand, which has to do with it next.
+Tensor of_at_stage(const Call& c, std::size_t) {
+  const ir::StagePayload* before = stage_of(c.x(0));
+  return before == nullptr ? c.g : at_stage(c.g, before->stage, before->mesh_axis);
+}
+
+Tensor of_micro_batch(const Call& c, std::size_t) {
+  return micro_batch(c.g, c.attributes<ir::MicroBatchPayload>().axis);
+}
+
 constexpr std::string_view kOfJoin = "which rank the element is from is known on none";
 
 // A row is a paragraph.
@@ -58,6 +91,8 @@ constexpr GradientRow kCollectiveRows[] = {
      .doc = "the root alone has one; write it as an all_reduce of what is 0 on the others"},
     {.op = "send_receive", .rule = of_send_receive, .doc = "g, sent back"},
     {.op = "shard", .rule = of_shard, .doc = "g, divided in the same way"},
+    {.op = "at_stage", .rule = of_at_stage, .doc = "g, on the stage of the operand"},
+    {.op = "micro_batch", .rule = of_micro_batch, .doc = "g, in the same micro-batches"},
 };
 // clang-format on
 

@@ -90,6 +90,8 @@
   X(gathered_along_the_first_axis, parallel, "Collectives.OfEveryKind*")                     \
   X(means_of_parts_added, parallel, "Sharding.ReductionsAlongTheDividedAxis*")               \
   X(part_of_the_first_rank, parallel, "Edges.RandomNumbersAre*")                             \
+  X(value_of_another_stage, parallel, "Stages.AValueCrosses*")                               \
+  X(first_micro_batch_again, parallel, "MicroBatches.AreTheWhole*")                          \
   X(late_deadline, parallel, "Faults.ARankThatIsGone*")                                      \
   X(digest_of_the_count, parallel, "Faults.AnotherProgramIsAnError*")                        \
   X(run_of_another_program, parallel, "Faults.RunsOfOtherPrograms*")

@@ -74,24 +74,32 @@ Result<NcclOptions> to_nccl(const vkf_nccl_options* given) {
   return made;
 }
 
-/// A value of the graph under an annotation that `divide(payload)` fills in; those that it has already stay, if
-/// `adds_up`.
-template <typename Divide>
-vkf_status annotate(vkf_graph* graph, vkf_value value, vkf_value* added, Divide&& divide) noexcept {
+/// An annotation with its payload, and the value that it is of.
+struct Annotation {
+  std::string_view op;
+  ir::NodeId operand = 0;
+  ir::Payload payload;
+};
+
+/// A value of the graph under the annotation that `make(graph)` gives.
+template <typename Make>
+vkf_status annotate(vkf_graph* graph, vkf_value value, vkf_value* added, Make&& make) noexcept {
   return guarded([&]() -> Result<void> {
     VKF_CHECK_OK(need(graph, "graph"));
     VKF_CHECK_OK(need(added, "place for the new value"));
     ir::Graph& to = graph->graph;
     if (value >= to.size()) return invalid("The value {} does not exist: the graph has {} values.", value, to.size());
-    ir::Node node;
-    node.op = &ops::row("shard");
-    ir::ShardPayload payload{std::vector<int>(to.node(value).type.shape.size(), -1)};
-    VKF_TRY(operand, divide(to, payload));
-    node.payload = std::move(payload);
-    VKF_TRY(id, ir::append_copy(to, node, {operand}));
+    Result<Annotation> annotation = make(std::as_const(to));
+    if (!annotation) return std::move(annotation).error();
+    VKF_TRY(id, to.add_structured(ops::row(annotation->op), {annotation->operand}, std::move(annotation->payload)));
     *added = id;
     return {};
   });
+}
+
+/// Every axis of a value whole.
+ir::ShardPayload whole(const ir::Graph& graph, vkf_value value) {
+  return {std::vector<int>(graph.node(value).type.shape.size(), -1)};
 }
 
 }  // namespace
@@ -109,22 +117,36 @@ vkf_status vkfuse::hand_out(vkf_transport** made,
 }
 
 vkf_status vkf_shard(vkf_graph* graph, vkf_value value, int axis, int mesh_axis, vkf_value* added) {
-  return c::annotate(graph, value, added, [&](const ir::Graph& to, ir::ShardPayload& payload) -> Result<ir::NodeId> {
+  return c::annotate(graph, value, added, [&](const ir::Graph& to) -> Result<c::Annotation> {
     const ir::Node& given = to.node(value);
-    const auto rank = static_cast<int>(payload.mesh_axes.size());
+    const auto rank = static_cast<int>(given.type.shape.size());
     const int at = axis < 0 ? axis + rank : axis;
     if (at < 0 || at >= rank)
       return invalid("'shard' names axis {}, but {} has {} axes.", axis, to_text(given.type), rank);
     const auto* before = std::get_if<ir::ShardPayload>(&given.payload);
-    if (before != nullptr) payload = *before;
+    ir::ShardPayload payload = before != nullptr ? *before : c::whole(to, value);
     payload.mesh_axes[static_cast<std::size_t>(at)] = mesh_axis;
-    return before != nullptr ? given.operands.front() : value;
+    return c::Annotation{"shard", before != nullptr ? given.operands.front() : value, std::move(payload)};
   });
 }
 
 vkf_status vkf_replicate(vkf_graph* graph, vkf_value value, vkf_value* added) {
-  return c::annotate(graph, value, added,
-                     [&](const ir::Graph&, ir::ShardPayload&) -> Result<ir::NodeId> { return value; });
+  return c::annotate(graph, value, added, [&](const ir::Graph& to) -> Result<c::Annotation> {
+    return c::Annotation{"shard", value, c::whole(to, value)};
+  });
+}
+
+vkf_status vkf_at_stage(vkf_graph* graph, vkf_value value, int stage, int mesh_axis, vkf_value* added) {
+  return c::annotate(graph, value, added, [&](const ir::Graph&) -> Result<c::Annotation> {
+    return c::Annotation{"at_stage", value, ir::StagePayload{stage, mesh_axis}};
+  });
+}
+
+vkf_status vkf_micro_batch(vkf_graph* graph, vkf_value value, int axis, vkf_value* added) {
+  return c::annotate(graph, value, added, [&](const ir::Graph& to) -> Result<c::Annotation> {
+    const auto rank = static_cast<int>(to.node(value).type.shape.size());
+    return c::Annotation{"micro_batch", value, ir::MicroBatchPayload{axis < 0 ? axis + rank : axis}};
+  });
 }
 
 vkf_status vkf_thread_transports(int ranks, vkf_transport** made) {

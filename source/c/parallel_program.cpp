@@ -2,6 +2,7 @@
 #include "parallel/program.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "c/handles.hpp"
 
@@ -16,9 +17,26 @@ Result<ParallelOptions> to_parallel_options(const vkf_parallel_options* given) {
   made.mesh.sizes.assign(mesh.begin(), mesh.end());
   if (known.timeout_ms != 0) made.timeout = std::chrono::milliseconds(known.timeout_ms);
   if (known.compile_timeout_ms != 0) made.compile_timeout = std::chrono::milliseconds(known.compile_timeout_ms);
+  if (known.micro_batches != 0) made.micro_batches = known.micro_batches;
   VKF_TRY(compile, to_options(known.compile));
   made.compile = std::move(compile);
   return made;
+}
+
+/// What a compilation is asked for, where it can be.
+Result<ParallelOptions> request_of(const vkf_device* device, const vkf_graph* graph,
+                                   const vkf_parallel_options* options) {
+  VKF_CHECK_OK(need(device, "device"));
+  VKF_CHECK_OK(need(graph, "graph"));
+  return to_parallel_options(options);
+}
+
+/// The others do not wait for a rank that asks for what cannot be.
+Result<ParallelOptions> told(const vkf_transport& transport, Result<ParallelOptions> request) {
+  if (request) return request;
+  const std::scoped_lock lock(transport.transport->turn());
+  transport.transport->fail(request.error().message);
+  return request;
 }
 
 Result<std::span<vkf_host_output>> to_outputs(const vkf_parallel_program& program, vkf_host_output* outputs,
@@ -66,10 +84,8 @@ using namespace vkfuse;  // NOLINT: this file is the C side
 vkf_status vkf_compile_parallel(const vkf_device* device, const vkf_transport* transport, const vkf_graph* graph,
                                 const vkf_parallel_options* options, vkf_parallel_program** made) {
   return c::make(made, "program", [&]() -> Result<vkf_parallel_program> {
-    VKF_CHECK_OK(c::need(device, "device"));
     VKF_CHECK_OK(c::need(transport, "transport"));
-    VKF_CHECK_OK(c::need(graph, "graph"));
-    VKF_TRY(requested, c::to_parallel_options(options));
+    VKF_TRY(requested, c::told(*transport, c::request_of(device, graph, options)));
     const Result<void> sound = ir::verify(graph->graph);
     Result<ir::Graph> given = sound ? Result<ir::Graph>(graph->graph) : Result<ir::Graph>(sound.error());
     VKF_TRY(program, parallel::compile_graph(device->device, transport->transport, std::move(given), requested));

@@ -139,4 +139,17 @@ Result<Shape> shard_shape(const Call& call) {
   return operand.shape;
 }
 
+Result<Shape> at_stage_shape(const Call& call) {
+  const auto& place = call.attributes<StagePayload>();
+  if (place.stage < 0) return invalid("'at_stage' names the stage {}; stages count from 0.", place.stage);
+  if (place.mesh_axis < 0)
+    return invalid("'at_stage' names the axis {} of the mesh; axes count from 0.", place.mesh_axis);
+  return call.operands[0].shape;
+}
+
+Result<Shape> micro_batch_shape(const Call& call) {
+  VKF_CHECK_OK(check_axis(call, call.attributes<MicroBatchPayload>().axis, call.operands[0]));
+  return call.operands[0].shape;
+}
+
 }  // namespace vkfuse::ir

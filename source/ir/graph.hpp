@@ -173,11 +173,22 @@ struct ShardPayload {
   std::vector<int> mesh_axes;
   friend bool operator==(const ShardPayload&, const ShardPayload&) = default;
 };
+/// `at_stage`: the member along an axis of the mesh on which the value is.
+struct StagePayload {
+  int stage = 0;
+  int mesh_axis = 0;
+  friend bool operator==(const StagePayload&, const StagePayload&) = default;
+};
+/// `micro_batch`: the axis along which the value is worked on part by part.
+struct MicroBatchPayload {
+  int axis = 0;
+  friend bool operator==(const MicroBatchPayload&, const MicroBatchPayload&) = default;
+};
 using Payload =
     std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload, AxisPayload,
                  SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload, UpdatePayload,
                  DotPayload, CustomPayload, KernelPayload, AllReducePayload, GatherRanksPayload, AllToAllPayload,
-                 BroadcastFromPayload, SendReceivePayload, ShardPayload>;
+                 BroadcastFromPayload, SendReceivePayload, ShardPayload, StagePayload, MicroBatchPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;

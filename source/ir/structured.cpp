@@ -242,20 +242,20 @@ const std::map<std::string_view, Rule>& rules() {
         {"scatter", {scatter_shape, ScatterPayload{}}},
         {"update_rows", {update_rows_shape, UpdatePayload{}}},
         {"dot", {dot_shape, DotPayload{}}},
-        {"all_reduce_sum", {same_on_ranks_shape, AllReducePayload{}}},
-        {"all_reduce_max", {same_on_ranks_shape, AllReducePayload{}}},
-        {"all_reduce_min", {same_on_ranks_shape, AllReducePayload{}}},
-        {"reduce_scatter_sum", {reduce_scatter_shape, GatherRanksPayload{}}},
-        {"reduce_scatter_max", {reduce_scatter_shape, GatherRanksPayload{}}},
-        {"reduce_scatter_min", {reduce_scatter_shape, GatherRanksPayload{}}},
         {"all_gather", {all_gather_shape, GatherRanksPayload{}}},
         {"all_to_all", {all_to_all_shape, AllToAllPayload{}}},
         {"broadcast_from", {broadcast_from_shape, BroadcastFromPayload{}}},
         {"send_receive", {send_receive_shape, SendReceivePayload{}}},
         {"shard", {shard_shape, ShardPayload{}}},
+        {"at_stage", {at_stage_shape, StagePayload{}}},
+        {"micro_batch", {micro_batch_shape, MicroBatchPayload{}}},
         {"custom", {custom_shape, CustomPayload{}}},
         {"custom_kernel", {kernel_shape, KernelPayload{}}},
     };
+    for (const ops::OpRow& op : ops::collective_rows()) {
+      if (op.name.starts_with("all_reduce")) made[op.name] = {same_on_ranks_shape, AllReducePayload{}};
+      if (op.name.starts_with("reduce_scatter")) made[op.name] = {reduce_scatter_shape, GatherRanksPayload{}};
+    }
     for (const ops::OpRow& op : ops::table()) {
       if (op.cls == ops::OpClass::reduce) made[op.name] = {reduce_shape, AxesPayload{}};
       if (op.cls == ops::OpClass::scan) made[op.name] = {scan_shape, ScanPayload{}};

@@ -100,6 +100,11 @@ inline constexpr std::tuple kAttributes<SendReceivePayload>{Attribute{"ranks", &
                                                             Attribute{"from", &SendReceivePayload::from}};
 template <>
 inline constexpr std::tuple kAttributes<ShardPayload>{Attribute{"mesh_axes", &ShardPayload::mesh_axes}};
+template <>
+inline constexpr std::tuple kAttributes<StagePayload>{Attribute{"stage", &StagePayload::stage},
+                                                      Attribute{"mesh_axis", &StagePayload::mesh_axis}};
+template <>
+inline constexpr std::tuple kAttributes<MicroBatchPayload>{Attribute{"axis", &MicroBatchPayload::axis}};
 
 /// Calls visit(name, member) for every attribute of a payload, which may be const, in the order of its row.
 template <typename AnyPayload, typename Visit>
@@ -150,6 +155,8 @@ Result<Shape> all_to_all_shape(const Call& call);
 Result<Shape> broadcast_from_shape(const Call& call);
 Result<Shape> send_receive_shape(const Call& call);
 Result<Shape> shard_shape(const Call& call);
+Result<Shape> at_stage_shape(const Call& call);
+Result<Shape> micro_batch_shape(const Call& call);
 
 // Of ops whose code the user gives, in custom.cpp.
 Result<Shape> custom_shape(const Call& call);

@@ -125,6 +125,8 @@ bool Link::goes_to_all(const DeviceExchange& exchange) const {
 Result<void> Link::exchange(const DeviceExchange& exchange) {
   if (is_given_up_) return make_error(ErrorCode::io, "Rank {} has given up NCCL after an error.", rank_);
   const bool is_short = exchange.message_bytes < least_bytes_;
+  const bool is_of_others = exchange.sends.empty() && exchange.receives.empty();
+  if (is_of_others) return is_short ? host_->exchange(exchange) : Result<void>{};
   const bool is_copied = !is_short && ranks_->has_windows() && goes_to_all(exchange);
   // What copy engines were given ends in finish(), and exchanges end in order.
   if (!is_copied) VKF_CHECK_OK(finish());
@@ -192,8 +194,7 @@ Result<void> Link::by_kernels(const DeviceExchange& exchange) {
   } else {
     VKF_CHECK_OK(parallel::wait_for(exchange.after));
   }
-  if (!sends.empty() || !receives.empty())
-    VKF_CHECK_OK(ranks_->exchange(sends, receives, parallel::deadline_after(exchange.timeout)));
+  VKF_CHECK_OK(ranks_->exchange(sends, receives, parallel::deadline_after(exchange.timeout)));
   if (is_shared) {
     VKF_TRY(done, timeline_of(exchange.done.timeline));
     by_kernels_.push_back({0, exchange.message_bytes, exchange.after, exchange.done, exchange.timeout});

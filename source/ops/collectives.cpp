@@ -39,6 +39,16 @@ constexpr OpRow kCollectiveRows[] = {
      .propagation = ErrorPropagation::lipschitz, .cost = 0,
      .doc = "`mesh_axes=[...]`: the operand, divided along axis i over the axis mesh_axes[i] of the mesh, or whole "
             "there where that is -1. On one device it is the operand."},
+    {.name = "at_stage", .cls = OpClass::annotation, .types = kAll,
+     .real = [](const double* x) { return x[0]; }, .integer = [](const std::int64_t* x, DType) { return x[0]; },
+     .propagation = ErrorPropagation::lipschitz, .cost = 0,
+     .doc = "`stage=K mesh_axis=K`: the operand, on the ranks that are member `stage` along that axis of the mesh. On "
+            "one device it is the operand."},
+    {.name = "micro_batch", .cls = OpClass::annotation, .types = kAll,
+     .real = [](const double* x) { return x[0]; }, .integer = [](const std::int64_t* x, DType) { return x[0]; },
+     .propagation = ErrorPropagation::lipschitz, .cost = 0,
+     .doc = "`axis=K`: the operand, worked on in micro-batches along the axis, as many as the program is compiled for. "
+            "On one device it is the operand."},
 };
 // clang-format on
 

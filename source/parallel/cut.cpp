@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "base/error.hpp"
 #include "ir/structured.hpp"
 
 namespace vkfuse::parallel {
@@ -38,6 +40,7 @@ class Cutter {
     for (const ir::Output& output : graph_.outputs()) {
       const NodeId value = before_reshapes(output.value);
       need(value);
+      note_input(value);
       cut.outputs.push_back({output.name, value_name(value), graph_.node(output.value).type});
     }
     cut.parts.resize(roots_.size());
@@ -46,6 +49,7 @@ class Cutter {
       VKF_TRY(part, build_part(static_cast<int>(k)));
       cut.parts[k] = std::move(part);
     }
+    cut.inputs = std::move(inputs_);
     return cut;
   }
 
@@ -54,8 +58,14 @@ class Cutter {
   void find_levels() {
     levels_.assign(graph_.size(), 0);
     free_.assign(graph_.size(), false);
-    for (NodeId id = 0; id < graph_.size(); ++id) {
+    int slot = 0, first = 0;  // a slot, and the first part that may compute its values
+    for (const NodeId id : by_slots()) {
+      if (!lowered_.slots.empty() && lowered_.slots[id] != slot) {
+        slot = lowered_.slots[id];
+        first = last_;
+      }
       const ir::Node& node = graph_.node(id);
+      levels_[id] = first;
       for (const NodeId operand : node.operands) levels_[id] = std::max(levels_[id], levels_[operand]);
       if (is_collective(node)) {
         levels_[id] = std::max(levels_[id] + 1, in_order_ ? last_ : 0);
@@ -63,6 +73,14 @@ class Cutter {
       last_ = std::max(last_, levels_[id]);
       free_[id] = is_free(node);
     }
+  }
+
+  /// Values in the order of their slots, operands first.
+  [[nodiscard]] std::vector<NodeId> by_slots() const {
+    std::vector<NodeId> order(graph_.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (!lowered_.slots.empty()) std::ranges::stable_sort(order, {}, [&](NodeId id) { return lowered_.slots[id]; });
+    return order;
   }
 
   /// What every part has for itself: literals, positions, and what follows from them element by element, as masks do.
@@ -89,6 +107,16 @@ class Cutter {
     if (!is_given(id)) roots_[static_cast<std::size_t>(levels_[id])].insert(id);
   }
 
+  void note_input(NodeId id) {
+    const auto* input = std::get_if<ir::InputPayload>(&graph_.node(id).payload);
+    if (input != nullptr) inputs_.insert(input->name);
+  }
+
+  [[nodiscard]] Participation role_of(NodeId collective) const {
+    const auto found = lowered_.roles.find(collective);
+    return found == lowered_.roles.end() ? Participation{} : found->second;
+  }
+
   /// Which has the same bytes.
   [[nodiscard]] NodeId before_reshapes(NodeId id) const {
     while (graph_.node(id).op->name == "reshape") id = graph_.node(id).operands.front();
@@ -98,12 +126,17 @@ class Cutter {
   void add_step(Cut& cut, NodeId id) {
     const ir::Node& node = graph_.node(id);
     const NodeId operand = before_reshapes(node.operands.front());
-    need(operand);
+    const Participation role = role_of(id);
+    if (role.sends) {
+      need(operand);
+      note_input(operand);
+    }
     cut.steps[static_cast<std::size_t>(levels_[id] - 1)].push_back({{node.op, {}, node.type, node.payload},
                                                                     graph_.node(operand).type,
                                                                     value_name(operand),
                                                                     value_name(id),
-                                                                    lowered_.origins.at(id)});
+                                                                    lowered_.origins.at(id),
+                                                                    role});
   }
 
   Result<ir::Graph> build_part(int level) {
@@ -129,6 +162,8 @@ class Cutter {
       const ir::Node& node = graph_.node(id);
       if (is_given(id) || (levels_[id] < level && !free_[id])) {
         need(id);
+        note_input(id);
+        check(!is_collective(node) || role_of(id).receives, "a rank reads what has come to it");
         VKF_TRY(input, part.add_input(value_name(id), node.type));
         made[id] = input;
         continue;
@@ -154,6 +189,7 @@ class Cutter {
   std::vector<bool> free_;
   int last_ = 0;
   std::vector<std::set<NodeId>> roots_;
+  std::set<std::string, std::less<>> inputs_;
 };
 
 std::string attributes_of(const ir::Node& node) {
@@ -171,7 +207,9 @@ std::string attributes_of(const ir::Node& node) {
 }  // namespace
 
 Result<Cut> cut_at_collectives(const Lowered& lowered, bool in_order) {
-  VKF_CHECK_OK(ir::verify(lowered.graph));
+  // A rank of a pipeline may have no outputs; what it was given has some.
+  const bool may_have_none = !lowered.slots.empty();
+  if (!may_have_none || !lowered.graph.outputs().empty()) VKF_CHECK_OK(ir::verify(lowered.graph));
   return Cutter(lowered, in_order).run();
 }
 

@@ -1,6 +1,7 @@
 // A program of one rank, cut at its collectives: parts that one device runs, and what is between them.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct Step {
   TensorType operand_type;
   std::string operand, result;
   ir::NodeId origin = 0;  ///< the collective that it is part of, in the graph before Lowered
+  Participation role;  ///< of this rank, which has no operand if it does not send, and no result if it does not receive
 };
 
 /// A graph cut in parts. Part k runs before the collectives of steps[k], of which part k + 1 and later ones read the
@@ -28,11 +30,14 @@ struct Cut {
     TensorType type;
   };
   std::vector<Result> outputs;
+  std::set<std::string, std::less<>> inputs;  ///< of the graph, that this rank reads
 };
 
 /// Each value is computed in the first part that can, but literals, positions and what follows from them element by
 /// element, which every part that reads them has for itself. What is reshaped on its way to a collective or to an
 /// output is the value before.
+/// Of a pipeline a rank computes what its outputs follow from and what it sends, and what is of a later slot in a later
+/// part: so the parts of a rank are those of its micro-batches, one after the other, and all ranks number them alike.
 /// With `in_order`, collectives follow each other in the order of their nodes, whether or not one reads the other; else
 /// those that do not are of one level.
 vkfuse::Result<Cut> cut_at_collectives(const Lowered& lowered, bool in_order = false);

@@ -50,26 +50,42 @@ std::vector<std::byte> bytes_of_part(std::span<const std::byte> whole, const Par
   return part;
 }
 
-Result<std::vector<std::byte>> checked(const std::string& name, const TensorType& type, const HostView& view,
-                                       const Sizes& sizes, const SymbolValues& symbols) {
-  VKF_TRY(expected, resolve(type.shape, symbols));
+Result<void> check_given(const std::string& name, const TensorType& type, const HostView& view,
+                         const LocalInputs& local) {
+  const Sizes& sizes = local.sizes.at(name);
+  VKF_TRY(expected, resolve(type.shape, local.symbols));
   VKF_TRY(bytes, byte_count(type.dtype, expected));
   if (expected != sizes || static_cast<std::int64_t>(view.bytes.size()) != bytes) {
     return invalid("Input '{}' is [{}] in {} bytes, but {} takes [{}] in {} bytes.", name, fmt::join(sizes, ", "),
                    view.bytes.size(), to_text(type), fmt::join(expected, ", "), bytes);
   }
-  return std::vector<std::byte>(view.bytes.begin(), view.bytes.end());
+  return {};
 }
 
 }  // namespace
 
 namespace {
 
+/// An input may be left out where others have its symbols.
+Result<void> check_symbols(const std::string& name, const TensorType& type, const LocalInputs& local) {
+  for (const Dim& dim : type.shape) {
+    if (!dim.is_symbol() || local.symbols.contains(std::string(dim.name()))) continue;
+    return invalid("Input '{}' of type {} was not given, and no other one has the symbol {}.", name, to_text(type),
+                   dim.name());
+  }
+  return {};
+}
+
+bool is_read(const DividedProgram& program, const std::string& name) {
+  return program.reads == nullptr || program.reads->contains(name);
+}
+
 /// This rank's part of one input, which is whole.
 Result<std::vector<std::byte>> local_part(const DividedProgram& program, const std::string& name,
                                           const TensorType& type, const HostView& given, const LocalInputs& local) {
   Sizes own = local.sizes.at(name);
-  VKF_TRY(bytes, checked(name, type, given, own, local.symbols));
+  VKF_CHECK_OK(check_given(name, type, given, local));
+  std::vector<std::byte> bytes(given.bytes.begin(), given.bytes.end());
   const auto layout = program.sharded.inputs.find(name);
   for (std::size_t axis = 0; layout != program.sharded.inputs.end() && axis < own.size(); ++axis) {
     const int over = layout->second[axis];
@@ -83,8 +99,11 @@ Result<std::vector<std::byte>> local_part(const DividedProgram& program, const s
 
 }  // namespace
 
-Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed,
-                                 bool needs_all) {
+namespace {
+
+/// The sizes of what is given, and the symbols of that and of what is known.
+Result<LocalInputs> sizes_and_symbols(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed,
+                                      bool needs_all) {
   const ir::Graph& graph = program.graph;
   LocalInputs local;
   for (const ir::NodeId id : graph.inputs()) {
@@ -95,7 +114,7 @@ Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& in
       const auto known = placed.find(name);
       if (known != placed.end()) {
         VKF_CHECK_OK(note_symbols(name, type, known->second, local.symbols));
-      } else if (needs_all) {
+      } else if (needs_all && is_read(program, name)) {
         return invalid("Input '{}' of type {} was not given.", name, to_text(type));
       }
       continue;
@@ -104,6 +123,21 @@ Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& in
     VKF_CHECK_OK(note_symbols(name, type, one, local.symbols));
     local.sizes[name] = std::move(one);
   }
+  for (const ir::NodeId id : graph.inputs()) {
+    const std::string& name = api::input_name(graph, id);
+    const TensorType& type = graph.node(id).type;
+    // The other ranks have them, too, and runs are of the same sizes.
+    if (needs_all && !inputs.contains(name) && !placed.contains(name)) VKF_CHECK_OK(check_symbols(name, type, local));
+  }
+  return local;
+}
+
+}  // namespace
+
+Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed,
+                                 bool needs_all) {
+  const ir::Graph& graph = program.graph;
+  VKF_TRY(local, sizes_and_symbols(program, inputs, placed, needs_all));
   for (const auto& entry : inputs) {
     if (!local.sizes.contains(entry.first))
       return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
@@ -113,6 +147,10 @@ Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& in
     const std::string& name = api::input_name(graph, id);
     const auto given = inputs.find(name);
     if (given == inputs.end()) continue;
+    if (!is_read(program, name)) {
+      VKF_CHECK_OK(check_given(name, type, given->second, local));
+      continue;
+    }
     VKF_TRY(bytes, local_part(program, name, type, given->second, local));
     local.values.emplace(name, std::move(bytes));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,12 @@ struct DividedProgram {
   const Sharded& sharded;
   const std::vector<int>& mesh;
   int rank = 0;
+  const std::set<std::string, std::less<>>* reads = nullptr;  ///< the inputs that the rank reads; null: all
 };
 
 /// Checks inputs, which are whole, against a program that is not divided, and takes this rank's part of each. `placed`
-/// are inputs that are known from before, which may be left out; any other must be given, if `needs_all`.
+/// are inputs that are known from before, which may be left out, as may those that the rank does not read; any other
+/// must be given, if `needs_all`.
 Result<LocalInputs> local_inputs(const DividedProgram& program, const Inputs& inputs, const WholeSizes& placed = {},
                                  bool needs_all = true);
 

@@ -31,22 +31,23 @@ bool is_small(std::int64_t bytes, int ranks) { return bytes <= kSmall && ranks <
 
 class Lowering {
  public:
-  explicit Lowering(const ir::Graph& graph) : from_(graph), rewriter_(graph) {}
+  Lowering(const ir::Graph& graph, const std::vector<int>& slots) : from_(graph), before_(slots), rewriter_(graph) {}
 
   Result<Lowered> run() {
     for (NodeId id = 0; id < from_.size(); ++id) {
       const ir::Node& node = from_.node(id);
       if (node.op->cls != ops::OpClass::collective || ir::group_of(node)->ranks == 1) {
         VKF_CHECK_OK(rewriter_.keep(id));
-        continue;
+      } else {
+        origin_ = id;
+        group_ = *ir::group_of(node);
+        VKF_TRY(value, lower(node, rewriter_.at(node.operands.front())));
+        rewriter_.alias(id, value);
       }
-      origin_ = id;
-      group_ = *ir::group_of(node);
-      VKF_TRY(value, lower(node, rewriter_.at(node.operands.front())));
-      rewriter_.alias(id, value);
+      if (!before_.empty()) slots_.resize(rewriter_.graph().size(), before_[id]);
     }
     VKF_TRY(graph, rewriter_.finish());
-    return Lowered{std::move(graph), std::move(origins_)};
+    return Lowered{std::move(graph), std::move(origins_), {}, std::move(slots_)};
   }
 
  private:
@@ -219,7 +220,9 @@ class Lowering {
   }
 
   const ir::Graph& from_;
+  const std::vector<int>& before_;  ///< slots of its values, or none
   passes::Rewriter rewriter_;
+  std::vector<int> slots_;
   std::map<NodeId, NodeId> origins_;
   NodeId origin_ = 0;    ///< the collective that is lowered
   ir::RankGroup group_;  ///< its group
@@ -227,7 +230,21 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower_collectives(const ir::Graph& graph) { return Lowering(graph).run(); }
+Result<Lowered> lower_collectives(const ir::Graph& graph) {
+  const std::vector<int> none;
+  return Lowering(graph, none).run();
+}
+
+Result<Lowered> lower_collectives(const Sharded& sharded) {
+  VKF_TRY(lowered, Lowering(sharded.graph, sharded.slots).run());
+  for (const auto& [made, origin] : lowered.origins) {
+    const auto crossing = sharded.crossings.find(origin);
+    if (crossing == sharded.crossings.end()) continue;
+    const auto [from, to] = crossing->second;
+    lowered.roles[made] = {from == sharded.stage, to == sharded.stage || to < 0};
+  }
+  return lowered;
+}
 
 std::int64_t bytes_sent(const ir::Node& node, std::int64_t operand_bytes) {
   const std::int64_t ranks = ir::group_of(node)->ranks;

@@ -29,6 +29,9 @@ namespace {
 
 using State = ParallelProgram::State;
 
+/// Each is a copy of the ops.
+constexpr int kMostMicroBatches = 1024;
+
 /// The others do not wait for a rank that has failed.
 template <typename T>
 Result<T> told(Transport& transport, Result<T> result) {
@@ -61,6 +64,12 @@ Result<void> check_options(const ParallelOptions& options) {
     return invalid("The timeouts of a program of several ranks are above 0 ms, but {} ms and {} ms are given.",
                    options.timeout.count(), options.compile_timeout.count());
   }
+  if (options.micro_batches < 1 || options.micro_batches > kMostMicroBatches) {
+    return invalid("A program is worked on in 1 to {} micro-batches, but {} are asked for.", kMostMicroBatches,
+                   options.micro_batches);
+  }
+  if (options.micro_batches > 1 && options.mesh.sizes.empty())
+    return invalid("{} micro-batches are asked for, but without a mesh no program is divided.", options.micro_batches);
   if (options.compile.memory_budget != 0) {
     return unsupported("A memory budget of {} bytes is given, but a program of several ranks is compiled in parts.",
                        options.compile.memory_budget);
@@ -82,11 +91,21 @@ Result<void> check_mesh(const State& state) {
                  state.transport->size());
 }
 
+std::string stages_text(const parallel::Crossing& crossing) {
+  if (crossing.to < 0) return fmt::format("from stage {} to every stage", crossing.from);
+  if (crossing.to == crossing.from) return fmt::format("on stage {}", crossing.from);
+  return fmt::format("from stage {} to stage {}", crossing.from, crossing.to);
+}
+
 /// Ranks that count along other meshes have other parts, whatever they exchange.
 std::vector<std::string> lines_of(const State& state) {
   std::vector<std::string> lines = parallel::collective_lines(state.sharded.graph);
   if (state.mesh.empty()) return lines;
-  for (std::string& line : lines) line += fmt::format(", over a mesh of [{}]", fmt::join(state.mesh, ", "));
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    lines[i] += fmt::format(", over a mesh of [{}]", fmt::join(state.mesh, ", "));
+    const auto crossing = state.sharded.crossings.find(state.collectives[i]);
+    if (crossing != state.sharded.crossings.end()) lines[i] += fmt::format(", {}", stages_text(crossing->second));
+  }
   return lines;
 }
 
@@ -98,8 +117,8 @@ void place_operands(State& state) {
   }
   for (const std::vector<Step>& steps : state.cut.steps) {
     for (const Step& step : steps) {
-      if (std::holds_alternative<ir::GatherRanksPayload>(step.node.payload) && computed.contains(step.operand))
-        state.places.try_emplace(step.operand, &step);
+      const bool is_gathered = step.role.sends && std::holds_alternative<ir::GatherRanksPayload>(step.node.payload);
+      if (is_gathered && computed.contains(step.operand)) state.places.try_emplace(step.operand, &step);
     }
   }
 }
@@ -114,13 +133,16 @@ Result<void> open_link(State& state) {
   state.computed = {std::move(computed), 0};
   state.exchanged = {std::move(exchanged), 0};
   for (const std::vector<Step>& steps : state.cut.steps) {
-    for (const Step& step : steps) state.linked.insert({step.operand, step.result});
+    for (const Step& step : steps) {
+      if (step.role.sends) state.linked.insert(step.operand);
+      if (step.role.receives) state.linked.insert(step.result);
+    }
   }
   place_operands(state);
   return {};
 }
 
-Result<void> divide(State& state) {
+Result<void> divide(State& state, int micro_batches) {
   // No rank waits for a value that nothing reads.
   VKF_TRY(live, passes::remove_dead(state.graph));
   state.graph = std::move(live);
@@ -128,7 +150,7 @@ Result<void> divide(State& state) {
     state.sharded.graph = state.graph;
   } else {
     VKF_CHECK_OK(check_mesh(state));
-    VKF_TRY(sharded, parallel::shard_graph(state.graph, state.mesh, state.transport->rank()));
+    VKF_TRY(sharded, parallel::shard_graph(state.graph, {state.mesh, state.transport->rank(), micro_batches}));
     state.sharded = std::move(sharded);
   }
   const ir::Graph& graph = state.sharded.graph;
@@ -136,7 +158,7 @@ Result<void> divide(State& state) {
     if (parallel::is_collective(graph.node(id))) state.collectives.push_back(id);
   }
   VKF_CHECK_OK(check_groups(state));
-  VKF_TRY(lowered, parallel::lower_collectives(graph));
+  VKF_TRY(lowered, parallel::lower_collectives(state.sharded));
   // Ranks that are given a graph each have their own dependences.
   VKF_TRY(cut, parallel::cut_at_collectives(lowered, state.mesh.empty()));
   state.cut = std::move(cut);
@@ -144,7 +166,7 @@ Result<void> divide(State& state) {
 }
 
 Result<void> prepare(State& state, const ParallelOptions& options) {
-  VKF_CHECK_OK(divide(state));
+  VKF_CHECK_OK(divide(state, options.micro_batches));
   // Before anything is compiled: a mistake is known at once.
   VKF_CHECK_OK(parallel::agree(*state.transport, lines_of(state), parallel::deadline_after(options.compile_timeout)));
   VKF_CHECK_OK(open_link(state));
@@ -165,7 +187,7 @@ Result<ParallelProgram> compile_rank(const Device& device, std::shared_ptr<Trans
   if (made && !graph) made = std::move(graph).error();
   if (made) {
     state->graph = *std::move(graph);
-    made = prepare(*state, options);
+    made = api::guarded([&] { return prepare(*state, options); });
   }
   made = told(*transport, std::move(made));
   if (!made)
@@ -188,23 +210,29 @@ std::string collective_text(const State& state, ir::NodeId id) {
   const auto* input = std::get_if<ir::InputPayload>(&operand.payload);
   const std::string name = input != nullptr ? input->name : fmt::format("%{}", node.operands.front());
   const ir::RankGroup& group = *ir::group_of(node);
+  const auto crossing = state.sharded.crossings.find(id);
+  const bool sends = crossing == state.sharded.crossings.end() || crossing->second.from == state.sharded.stage;
   std::string text = fmt::format("  {} %{} = {} of {} : {}, between {} ranks that are {} apart", node.op->name, id,
                                  name, to_text(operand.type), to_text(node.type), group.ranks, group.stride);
   const Result<Sizes> sizes = resolve(operand.type.shape, {});
   if (sizes) {
     const Result<std::int64_t> bytes = byte_count(operand.type.dtype, *sizes);
-    if (bytes) text += fmt::format(", {} bytes sent", parallel::bytes_sent(node, *bytes));
+    if (bytes) text += fmt::format(", {} bytes sent", sends ? parallel::bytes_sent(node, *bytes) : 0);
   }
+  if (crossing != state.sharded.crossings.end()) text += fmt::format(", {}", stages_text(crossing->second));
   for (const parallel::Reason& reason : state.sharded.reasons) {
     if (reason.value == id) text += fmt::format("\n    why: {}", reason.text);
   }
   return text + "\n";
 }
 
+bool takes_part(const Step& step) { return step.role.sends || step.role.receives; }
+
 /// What runs behind a part. A collective that takes two exchanges is named at the first.
 std::string steps_text(const State& state, const std::vector<Step>& steps, std::set<ir::NodeId>& named) {
   std::string text;
   for (const Step& step : steps) {
+    if (!takes_part(step)) continue;
     const bool is_first = named.insert(step.origin).second;
     text += is_first ? collective_text(state, step.origin)
                      : fmt::format("  %{}, its second exchange: each rank's part to all\n", step.origin);
@@ -212,8 +240,16 @@ std::string steps_text(const State& state, const std::vector<Step>& steps, std::
   return text;
 }
 
+/// What a rank of a pipeline is there for, and what it has the memory of.
+std::string stage_text(const parallel::Sharded& sharded, const parallel::Cut& cut) {
+  if (sharded.stage_axis < 0) return {};
+  const std::string read = cut.inputs.empty() ? "no input" : fmt::format("{}", fmt::join(cut.inputs, ", "));
+  return fmt::format(", stage {} of {} along axis {} of the mesh, reads {}", sharded.stage, sharded.stages,
+                     sharded.stage_axis, read);
+}
+
 parallel::DividedProgram divided(const State& state) {
-  return {state.graph, state.sharded, state.mesh, state.transport->rank()};
+  return {state.graph, state.sharded, state.mesh, state.transport->rank(), &state.cut.inputs};
 }
 
 /// The program runs no more after an error, and other ranks do not wait for it.
@@ -292,10 +328,12 @@ Result<std::vector<KernelTime>> ParallelProgram::profile() const {
 }
 
 std::string ParallelProgram::explain() const {
-  std::string text = fmt::format("rank {} of {}\n", state_->transport->rank(), state_->transport->size());
+  std::string text = fmt::format("rank {} of {}{}\n", state_->transport->rank(), state_->transport->size(),
+                                 stage_text(state_->sharded, state_->cut));
   std::set<ir::NodeId> named;
   for (std::size_t part = 0; part < state_->programs.size(); ++part) {
-    text += part_text(*state_, part);
+    const bool is_of_others = state_->sharded.stage_axis >= 0 && !state_->programs[part];
+    if (!is_of_others) text += part_text(*state_, part);
     if (part == state_->cut.steps.size()) break;
     text += steps_text(*state_, state_->cut.steps[part], named);
   }
@@ -324,7 +362,15 @@ int ParallelProgram::kernel_count() const {
   return kernels;
 }
 
-int ParallelProgram::collective_count() const { return static_cast<int>(state_->collectives.size()); }
+int ParallelProgram::collective_count() const {
+  std::set<ir::NodeId> own;
+  for (const std::vector<Step>& steps : state_->cut.steps) {
+    for (const Step& step : steps) {
+      if (takes_part(step)) own.insert(step.origin);
+    }
+  }
+  return static_cast<int>(own.size());
+}
 
 Result<ParallelProgram> parallel::compile_graph(const Device& device, std::shared_ptr<Transport> transport,
                                                 Result<ir::Graph> graph, const ParallelOptions& options) {

@@ -135,17 +135,25 @@ Result<void> Run::run_step(const Step& step) {
   VKF_TRY(result_bytes, byte_count(step.node.type.dtype, result_sizes));
   VKF_TRY(members, members_of(*ir::group_of(step.node), state_.transport->rank(), state_.transport->size()));
   auto messages = messages_of(step.node, members, static_cast<std::uint64_t>(bytes));
-  VKF_TRY(to, buffer_for(step.result, result_bytes, messages.receives.empty()));
+  if (!step.role.sends) messages.sends.clear();
+  if (!step.role.receives) messages.receives.clear();
   Counter& computed = *state_.computed;
   Counter& exchanged = *state_.exchanged;
-  DeviceExchange exchange{state_.buffers.at(step.operand),
-                          to,
+  DeviceExchange exchange{{},
+                          {},
                           std::move(messages.sends),
                           std::move(messages.receives),
                           messages.bytes,
                           {computed.timeline, computed.value},
                           {exchanged.timeline, exchanged.value + 1},
                           timeout()};
+  if (step.role.receives) {
+    VKF_TRY(result, buffer_for(step.result, result_bytes, exchange.receives.empty()));
+    exchange.from = exchange.to = std::move(result);
+  }
+  if (exchange.sends.empty() && exchange.receives.empty()) return state_.link->exchange(exchange);
+  if (step.role.sends) exchange.from = state_.buffers.at(step.operand);
+  if (!step.role.receives) exchange.to = exchange.from;
   auto begun = state_.link->exchange(exchange);
   if (!begun) return lost(std::move(begun).error()).within(fmt::format("running {}", at(step.origin)));
   flights_.push_back({&step, computed.value, ++exchanged.value});

@@ -246,8 +246,14 @@ std::optional<Coordinates> Builder::position_from_operands(ir::NodeId node) {
   const Coordinates unknown = fresh_coordinates(sizes_of(node), fresh);
   const auto solved = meet(node, unknown, fresh, true);
   if (!solved) return std::nullopt;
+  const Sizes& sizes = sizes_of(node);
   Coordinates found;
-  for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    found.push_back(index::substitute(unknown[i], *solved));
+    // What both read may go on where the node ends: of rows, a slice of 3 x 4 elements beside one of 1 x 12.
+    const index::Interval range = index::interval_of(found.back());
+    if (range.low < 0 || range.high >= sizes[i]) return std::nullopt;
+  }
   return found;
 }
 

@@ -29,6 +29,29 @@ static vkf_value matmul(vkf_graph* graph, vkf_value a, vkf_value b) {
   return product;
 }
 
+/* The same, with w1 on stage 0 and w2 on stage 1 of a pipeline, in micro-batches of rows; `part` is on stage 1. */
+static vkf_graph* pipeline(void) {
+  vkf_graph* graph = NULL;
+  vkf_value x = 0, w1 = 0, w2 = 0, y = 0;
+  const vkf_dim shape_x[2] = {{kRows, NULL, 0, 0, 0}, {kWidth, NULL, 0, 0, 0}};
+  const vkf_dim shape_1[2] = {{kWidth, NULL, 0, 0, 0}, {kHidden, NULL, 0, 0, 0}};
+  const vkf_dim shape_2[2] = {{kHidden, NULL, 0, 0, 0}, {kWidth, NULL, 0, 0, 0}};
+  OK(vkf_graph_create("pipeline", &graph));
+  OK(vkf_input(graph, "x", &(vkf_type){VKF_F32, shape_x, 2}, &x));
+  OK(vkf_input(graph, "w1", &(vkf_type){VKF_F32, shape_1, 2}, &w1));
+  OK(vkf_input(graph, "w2", &(vkf_type){VKF_F32, shape_2, 2}, &w2));
+  OK(vkf_micro_batch(graph, x, 0, &x));
+  OK(vkf_at_stage(graph, x, 0, 0, &x));
+  y = matmul(graph, x, w1);
+  OK(vkf_apply(graph, &(vkf_op){.name = "relu"}, &y, 1, &y));
+  OK(vkf_at_stage(graph, y, 1, 0, &y));
+  y = matmul(graph, y, w2);
+  OK(vkf_output(graph, "y", y));
+  OK(vkf_at_stage(graph, y, 1, 0, &y));
+  OK(vkf_output(graph, "part", y));
+  return graph;
+}
+
 /* y = relu(x w1) w2, with columns of w1 and rows of w2 divided; `part` is y, divided along its rows. */
 static vkf_graph* mlp(void) {
   vkf_graph* graph = NULL;
@@ -73,9 +96,23 @@ static void test_annotations(void) {
   REFUSED(vkf_replicate(NULL, x, &y), VKF_INVALID_ARGUMENT, "The graph is null.");
   REFUSED(vkf_replicate(graph, x, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
   REFUSED(vkf_replicate(graph, 98, &y), VKF_INVALID_ARGUMENT, "The value 98 does not exist");
+  OK(vkf_at_stage(graph, y, 1, 2, &y));
+  OK(vkf_micro_batch(graph, y, -2, &y));
+  OK(vkf_output(graph, "staged", y));
+  REFUSED(vkf_at_stage(NULL, x, 0, 0, &y), VKF_INVALID_ARGUMENT, "The graph is null.");
+  REFUSED(vkf_at_stage(graph, x, 0, 0, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
+  REFUSED(vkf_at_stage(graph, 97, 0, 0, &y), VKF_INVALID_ARGUMENT, "The value 97 does not exist");
+  REFUSED(vkf_at_stage(graph, x, -1, 0, &y), VKF_INVALID_ARGUMENT, "'at_stage' names the stage -1");
+  REFUSED(vkf_at_stage(graph, x, 0, -1, &y), VKF_INVALID_ARGUMENT, "'at_stage' names the axis -1 of the mesh");
+  REFUSED(vkf_micro_batch(NULL, x, 0, &y), VKF_INVALID_ARGUMENT, "The graph is null.");
+  REFUSED(vkf_micro_batch(graph, x, 0, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
+  REFUSED(vkf_micro_batch(graph, 96, 0, &y), VKF_INVALID_ARGUMENT, "The value 96 does not exist");
+  REFUSED(vkf_micro_batch(graph, x, 2, &y), VKF_INVALID_ARGUMENT, "'micro_batch' names axis 2");
   OK(vkf_graph_text(graph, &text));
   CHECK(text != NULL && strstr(text, "shard mesh_axes=[1, 0] %0 : f32[4, 6]") != NULL);
   CHECK(text != NULL && strstr(text, "shard mesh_axes=[-1, -1] %2 : f32[4, 6]") != NULL);
+  CHECK(text != NULL && strstr(text, "at_stage stage=1 mesh_axis=2 %3 : f32[4, 6]") != NULL);
+  CHECK(text != NULL && strstr(text, "micro_batch axis=0 %4 : f32[4, 6]") != NULL);
   vkf_string_free(text);
   vkf_graph_free(graph);
 }
@@ -241,7 +278,7 @@ static void* rank_thread(void* user) {
   rank_of_job* job = user;
   vkf_parallel_program* program = NULL;
   const int mesh[1] = {kRanks};
-  const vkf_parallel_options options = {sizeof options, mesh, 1, job->timeout_ms, 0, NULL};
+  const vkf_parallel_options options = {sizeof options, mesh, 1, job->timeout_ms, 0, NULL, 0};
   job->status = vkf_compile_parallel(job->device, job->transport, job->graph, &options, &program);
   if (job->status == VKF_OK) run_rank(job, program);
   if (job->status == VKF_OK) run_in_steps(job, program);
@@ -289,6 +326,63 @@ static void test_threads(const vkf_device* device, const vkf_graph* graph, const
   run_job(ranks);
   check_results(ranks, expected);
   for (int rank = 0; rank < kRanks; ++rank) vkf_transport_free(transports[rank]);
+}
+
+/* Each stage is given what it reads: x and w1, or w2. */
+static void* stage_thread(void* user) {
+  rank_of_job* job = user;
+  const int rank = vkf_transport_rank(job->transport), mesh[1] = {kRanks};
+  vkf_parallel_program* program = NULL;
+  vkf_host_output out = {"y", job->y, sizeof job->y, 0}, part = {"part", job->y, sizeof job->y, 0};
+  char* text = NULL;
+  const vkf_parallel_options options = {
+      .size = sizeof options, .mesh = mesh, .mesh_count = 1, .timeout_ms = job->timeout_ms, .micro_batches = 4};
+  job->status = vkf_compile_parallel(job->device, job->transport, job->graph, &options, &program);
+  if (job->status == VKF_OK) {
+    CHECK(vkf_parallel_program_output_count(program) == (size_t)(rank + 1));
+    OK(vkf_parallel_program_explain(program, &text));
+    CHECK(text != NULL && strstr(text, rank == 0 ? "stage 0 of 2" : "stage 1 of 2") != NULL);
+    CHECK(text != NULL && strstr(text, rank == 0 ? "reads w1, x" : "reads w2") != NULL);
+    CHECK(vkf_parallel_program_collective_count(program) == 5); /* of four micro-batches, and of y */
+    vkf_string_free(text);
+    job->status = vkf_parallel_program_run(program, &kInputs[rank == 0 ? 0 : 2], rank == 0 ? 2 : 1, &out, 1);
+  }
+  if (job->status != VKF_OK) snprintf(job->error, sizeof job->error, "%s", vkf_last_error());
+  if (job->status == VKF_OK && rank == 1) OK(vkf_parallel_program_download(program, &part, 1));
+  if (job->status == VKF_OK && rank == 0)
+    REFUSED(vkf_parallel_program_download(program, &part, 1), VKF_INVALID_ARGUMENT, "has no output 'part'");
+  vkf_parallel_program_free(program);
+  return NULL;
+}
+
+static void test_stages(const vkf_device* device, const float* expected) {
+  vkf_graph* graph = pipeline();
+  vkf_transport* transports[kRanks] = {NULL};
+  vkf_program* one = NULL;
+  float whole[kRows * kWidth] = {0};
+  vkf_host_output out = {"y", whole, sizeof whole, 0};
+  pthread_t threads[kRanks];
+  rank_of_job ranks[kRanks];
+  memset(ranks, 0, sizeof ranks);
+  OK(vkf_thread_transports(kRanks, transports));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks[rank].device = device;
+    ranks[rank].transport = transports[rank];
+    ranks[rank].graph = graph;
+    ranks[rank].timeout_ms = 60000;
+    CHECK(pthread_create(&threads[rank], NULL, stage_thread, &ranks[rank]) == 0);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    pthread_join(threads[rank], NULL);
+    if (ranks[rank].status != VKF_OK) fprintf(stderr, "stage %d: %s\n", rank, ranks[rank].error);
+    CHECK(ranks[rank].status == VKF_OK && memcmp(ranks[rank].y, expected, sizeof whole) == 0);
+    vkf_transport_free(transports[rank]);
+  }
+  OK(vkf_compile(device, graph, NULL, &one)); /* one device takes the values as they are */
+  OK(vkf_run(one, kInputs, 3, &out, 1));
+  CHECK(memcmp(whole, expected, sizeof whole) == 0);
+  vkf_program_free(one);
+  vkf_graph_free(graph);
 }
 
 /* A job over this program's own transport, whose rank 1 fails after so many exchanges. */
@@ -390,7 +484,7 @@ static void test_compilation_refused(const vkf_device* device, const vkf_graph* 
   const int mesh[1] = {3};
   vkf_graph* empty = NULL;
   const vkf_compile_options budget = {.size = sizeof budget, .memory_budget = 77};
-  vkf_parallel_options options = {sizeof options, mesh, 1, 0, 0, NULL};
+  vkf_parallel_options options = {sizeof options, mesh, 1, 0, 0, NULL, 0};
   OK(vkf_graph_create("empty", &empty));
   OK(vkf_thread_transports(kRanks, transports));
   vkf_transport* one = transports[0];
@@ -412,13 +506,22 @@ static void test_compilation_refused(const vkf_device* device, const vkf_graph* 
   options.compile_timeout_ms = -6;
   REFUSED(vkf_compile_parallel(device, one, graph, &options, &program), VKF_INVALID_ARGUMENT, "1 ms and -6 ms");
   options.compile_timeout_ms = 1;
+  options.micro_batches = -3;
+  REFUSED(vkf_compile_parallel(device, one, graph, &options, &program), VKF_INVALID_ARGUMENT, "but -3 are asked for");
+  options.micro_batches = 0;
   options.compile = &budget;
   REFUSED(vkf_compile_parallel(device, one, graph, &options, &program), VKF_UNSUPPORTED, "77 bytes");
   REFUSED(vkf_compile_parallel(device, one, empty, NULL, &program), VKF_INVALID_ARGUMENT, "has no outputs.");
   CHECK(program == NULL);
   /* The other rank knows the first of these errors. */
   REFUSED(vkf_compile_parallel(device, transports[1], graph, &(vkf_parallel_options){.size = sizeof options}, &program),
-          VKF_IO, "Rank 0 has failed: A mesh of [3]");
+          VKF_IO, "Rank 0 has failed: The device is null.");
+  for (int rank = 0; rank < kRanks; ++rank) vkf_transport_free(transports[rank]);
+  OK(vkf_thread_transports(kRanks, transports));
+  REFUSED(vkf_compile_parallel(device, transports[0], graph, &(vkf_parallel_options){.size = 2}, &program),
+          VKF_INVALID_ARGUMENT, "2 bytes");
+  REFUSED(vkf_compile_parallel(device, transports[1], graph, &(vkf_parallel_options){.size = sizeof options}, &program),
+          VKF_IO, "Rank 0 has failed: The options of a program of several ranks say that they have 2 bytes");
   for (int rank = 0; rank < kRanks; ++rank) vkf_transport_free(transports[rank]);
   OK(vkf_thread_transports(kRanks, transports));
   OK(vkf_transport_fail(transports[1], "Its data are gone."));
@@ -492,6 +595,7 @@ void test_parallel(const vkf_device* device) {
   CHECK(expected[0] != 0 && expected[kWidth] != expected[0]);
   test_annotations();
   test_threads(device, graph, expected);
+  test_stages(device, expected);
   test_mail(device, graph, expected, -1);
   test_mail(device, graph, expected, 0); /* while ranks compile */
   test_mail(device, graph, expected, 3); /* in the first run */

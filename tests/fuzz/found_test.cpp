@@ -230,6 +230,16 @@ const Found kFound[] = {
   %2 = gather axis=0 %0 %1 : f32[3, 0]
   output "y" = %2
 })"},
+    // A position that both read was taken for one of the first, whose rows had ended.
+    {"SlicesOfAsManyElementsInOtherRows", R"(graph "g" {
+  %0 = input "x" : f32[3, 16]
+  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[3, 4]
+  %2 = exp %1 : f32[3, 4]
+  %3 = slice starts=[0, 0] steps=[1, 1] %0 : f32[1, 12]
+  %4 = abs %3 : f32[1, 12]
+  output "y" = %2
+  output "y1" = %4
+})"},
 };
 
 // Nothing, along symbols for which large sizes stand until a run, was refused as too large for a buffer.

@@ -264,7 +264,9 @@ constexpr const char* kEveryCollective = R"(graph "collectives" {
   %9 = broadcast_from ranks=4 stride=1 root=3 %8 : f32[2, 6]
   %10 = send_receive ranks=4 stride=1 from=[-1, 0, 1, 2] %9 : f32[2, 6]
   %11 = shard mesh_axes=[-1, 0] %10 : f32[2, 6]
-  output "y" = %11
+  %12 = at_stage stage=1 mesh_axis=0 %11 : f32[2, 6]
+  %13 = micro_batch axis=1 %12 : f32[2, 6]
+  output "y" = %13
 }
 )";
 

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include "ir/structured.hpp"
 #include "parallel/ranks.hpp"
+#include "parallel/sharding.hpp"
 #include "support/fuzz.hpp"
 #include "support/random.hpp"
 #include "support/structured.hpp"
@@ -16,10 +16,20 @@
 namespace vkfuse::test {
 namespace {
 
+/// What is said of a program: over which axes of the mesh values are divided, along which one stages are (-1: none),
+/// and into how many micro-batches they go.
+struct Said {
+  const std::vector<int>& mesh;
+  int stage_axis = -1;
+  int micro_batches = 1;
+};
+
 /// A layout that the shape can have; most axes stay whole.
-std::vector<int> random_layout(Random& random, const Shape& shape, const std::vector<int>& mesh) {
+std::vector<int> random_layout(Random& random, const Shape& shape, const Said& said) {
+  const std::vector<int>& mesh = said.mesh;
   std::vector<int> layout(shape.size(), -1);
   for (int over = 0; over < static_cast<int>(mesh.size()); ++over) {
+    if (over == said.stage_axis) continue;
     std::vector<std::size_t> axes;
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const bool fits = !shape[i].is_symbol() && shape[i].size() % mesh[static_cast<std::size_t>(over)] == 0;
@@ -30,8 +40,35 @@ std::vector<int> random_layout(Random& random, const Shape& shape, const std::ve
   return layout;
 }
 
+/// The axes of a value that go into micro-batches.
+std::vector<int> batch_axes(const Shape& shape, int micro_batches) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!shape[i].is_symbol() && shape[i].size() % micro_batches == 0) axes.push_back(static_cast<int>(i));
+  }
+  return axes;
+}
+
+/// A value under annotations, in any order.
+ir::NodeId random_annotations(ir::Graph& made, ir::NodeId value, const Said& said, Random& random) {
+  const bool is_input = made.node(value).op->cls == ops::OpClass::input;
+  const Shape shape = made.node(value).type.shape;
+  const int chance = is_input ? 80 : 25;
+  for (int i = 0; i < 2; ++i) {
+    if (said.stage_axis < 0 || !random.chance(chance / 2)) continue;
+    const int stages = said.mesh[static_cast<std::size_t>(said.stage_axis)];
+    const int stage = static_cast<int>(random.below(static_cast<std::size_t>(stages)));
+    value = must(made.add_structured(ops::row("at_stage"), {value}, ir::StagePayload{stage, said.stage_axis}));
+  }
+  const std::vector<int> axes = batch_axes(shape, said.micro_batches);
+  if (said.micro_batches > 1 && !axes.empty() && random.chance(chance / 2))
+    value = must(made.add_structured(ops::row("micro_batch"), {value}, ir::MicroBatchPayload{random.pick(axes)}));
+  if (!random.chance(chance)) return value;
+  return must(made.add_structured(ops::row("shard"), {value}, ir::ShardPayload{random_layout(random, shape, said)}));
+}
+
 /// The graph with annotations on some of its values.
-ir::Graph annotated(const ir::Graph& graph, const std::vector<int>& mesh, Random& random) {
+ir::Graph annotated(const ir::Graph& graph, const Said& said, Random& random) {
   ir::Graph made;
   made.name = graph.name;
   std::vector<ir::NodeId> map;
@@ -39,12 +76,8 @@ ir::Graph annotated(const ir::Graph& graph, const std::vector<int>& mesh, Random
     const ir::Node& node = graph.node(id);
     std::vector<ir::NodeId> operands;
     for (const ir::NodeId operand : node.operands) operands.push_back(map[operand]);
-    ir::NodeId value = must(ir::append_copy(made, node, std::move(operands)));
-    if (random.chance(node.op->cls == ops::OpClass::input ? 80 : 25)) {
-      ir::ShardPayload payload{random_layout(random, node.type.shape, mesh)};
-      value = must(made.add_structured(ops::row("shard"), {value}, std::move(payload)));
-    }
-    map.push_back(value);
+    const ir::NodeId value = must(ir::append_copy(made, node, std::move(operands)));
+    map.push_back(random_annotations(made, value, said, random));
   }
   for (const ir::Output& output : graph.outputs()) must(made.add_output(output.name, map[output.value]));
   return made;
@@ -81,8 +114,12 @@ Job random_job(std::uint64_t seed, const Caps& caps) {
     one = random_case(seed, options);
   }
   const Data data = data_for(one);
-  const ir::Graph graph = annotated(one.graph, mesh, random);
+  Said said{mesh};
+  if (random.chance(50)) said.stage_axis = static_cast<int>(random.below(mesh.size()));
+  if (random.chance(40)) said.micro_batches = 2 + static_cast<int>(random.below(2));
+  const ir::Graph graph = annotated(one.graph, said, random);
   Job job{{graph}, mesh, 1, {data}, {}, !random.chance(15), {}};
+  job.micro_batches = said.micro_batches;
   for (const int size : mesh) job.ranks *= size;
   return job;
 }
@@ -99,15 +136,39 @@ const Caps& caps() {
 }
 
 TEST(ShardingFuzz, RandomProgramsUnderRandomShardings) {
-  int collectives = 0;
+  int collectives = 0, crossings = 0;
   const std::vector<std::uint64_t> seeds = seeds_from(1, 100);
   for (const std::uint64_t seed : seeds) {
-    collectives += check_random(seed, {}, caps()).collectives;
+    const JobResult made = check_random(seed, {}, caps());
+    collectives += made.collectives;
+    if (made.explained.find("send_receive") != std::string::npos) ++crossings;
     if (testing::Test::HasFailure()) break;
   }
   // Programs that send nothing show nothing.
   if (seeds.size() < 100) return;
   EXPECT_GE(collectives, static_cast<int>(seeds.size()) / 2) << "too few collectives";
+  EXPECT_GE(crossings, static_cast<int>(seeds.size()) / 20) << "too few values cross from stage to stage";
+}
+
+/// What random programs are of: stages, micro-batches, both.
+TEST(ShardingFuzz, DrawsEveryKind) {
+  int sent = 0, in_turn = 0, both = 0, divided = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Job job = random_job(seed, caps());
+    const auto made = must(parallel::shard_graph(job.graph(0), {job.mesh, 0, job.micro_batches}));
+    const bool crosses = std::ranges::any_of(made.graph.nodes(), [](const ir::Node& node) {
+      return std::holds_alternative<ir::SendReceivePayload>(node.payload);
+    });
+    const bool has_slots = std::ranges::any_of(made.slots, [](int slot) { return slot > 0; });
+    sent += crosses ? 1 : 0;
+    divided += crosses && job.mesh.size() > 1 ? 1 : 0;
+    in_turn += has_slots && !crosses ? 1 : 0;
+    both += has_slots && crosses && job.micro_batches > 1 ? 1 : 0;
+  }
+  EXPECT_GE(sent, 10);
+  EXPECT_GE(divided, 2);
+  EXPECT_GE(in_turn, 5);
+  EXPECT_GE(both, 5);
 }
 
 // --- the same by processes: tests/parallel/mpi/fuzz.sh has programs written, runs them as jobs, and has them checked
@@ -129,7 +190,7 @@ void write_job(const Job& job, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "program.vkf") << ir::print(graph);
   std::ofstream mesh(folder / "mesh");
-  mesh << (job.fusion ? 1 : 0);
+  mesh << (job.fusion ? 1 : 0) << ' ' << job.micro_batches;
   for (const int size : job.mesh) mesh << ' ' << size;
   std::ofstream inputs(folder / "inputs");  // the sizes of each are a line
   int number = 0;
@@ -144,12 +205,11 @@ void write_job(const Job& job, const std::filesystem::path& folder) {
 
 /// What the ranks gave, in the order of names, as a job writes it.
 NamedBytes read_outputs(const Job& job, const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const ir::Output& output : job.graph(0).outputs()) names.insert(output.name);
   NamedBytes outputs;
   for (int rank = 0; rank < job.ranks; ++rank) {
     int number = 0;
-    for (const std::string& name : names) {
+    const auto own = must(parallel::shard_graph(job.graph(0), {job.mesh, rank, job.micro_batches})).outputs;
+    for (const auto& [name, layout] : own) {
       const std::filesystem::path path = folder / fmt::format("output{}.{}", rank, number++);
       std::ifstream file(path, std::ios::binary);
       EXPECT_TRUE(file.good()) << path;

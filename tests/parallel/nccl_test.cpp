@@ -128,6 +128,19 @@ TEST_F(Nccl, EveryCollective) {
   }
 }
 
+/// Values cross by NCCL's kernels, and exchanges between other stages are none of a rank's.
+TEST_F(Nccl, StagesOfAPipeline) {
+  Tensor h = micro_batch(Tensor::input("x", DType::f32, {8, 16}), 0);
+  for (int stage = 0; stage < 3; ++stage) {
+    const Tensor w = Tensor::input(fmt::format("w{}", stage), DType::f32, {16, 16});
+    h = matmul(at_stage(h, stage, 0), w) * 0.25 + 1.0;
+  }
+  Job job = with_nccl(job_of(graph_of({h, at_stage(h.sum({0}), 0, 0)}), 1, {3}));
+  job.ranks = 3;
+  job.micro_batches = 4;
+  check_job(job, "a pipeline by nccl");
+}
+
 TEST_F(Nccl, IsOpenedFromC) {
   const NcclOptions stand_ins = told();
   const vkf_nccl_options options = {sizeof options, stand_ins.nccl.c_str(), stand_ins.cuda.c_str(), 1};

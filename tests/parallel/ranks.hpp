@@ -51,6 +51,7 @@ struct Job {
   bool fusion = true;
   /// What carries values, made of what carries messages; null: the same.
   std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> transport;
+  int micro_batches = 1;
 
   [[nodiscard]] const ir::Graph& graph(int rank) const {
     return graphs[graphs.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
@@ -68,7 +69,8 @@ struct JobResult {
   std::vector<Result<Outputs>> outputs;
   int collectives = 0;  ///< of rank 0
   int kernels = 0;
-  std::string explained;  ///< rank 0's plan
+  std::string explained;           ///< rank 0's plan
+  std::vector<std::string> plans;  ///< of each rank
 };
 JobResult run_job(const Job& job);
 

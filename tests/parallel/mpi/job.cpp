@@ -202,7 +202,7 @@ int run_files(const std::shared_ptr<Transport>& transport, const Device& device,
   ParallelOptions options = options_of(kPatience);
   options.compile.allow_custom = true;
   std::ifstream mesh(folder / "mesh");
-  mesh >> options.compile.fusion;
+  mesh >> options.compile.fusion >> options.micro_batches;
   for (int size = 0; mesh >> size;) options.mesh.sizes.push_back(size);
   const std::vector<std::byte> text = bytes_of(folder / "program.vkf");
   const auto program =
