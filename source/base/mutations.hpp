@@ -40,6 +40,7 @@
   X(assignment_without_steps, fuzz, "*FoundGraphs*Choice*")                                  \
   X(scan_direction, differential, "*Scans.*/f32")                                            \
   X(choice_inside_a_reduction, fuzz, "*FoundGraphs*Choice*")                                 \
+  X(uncounted_scan_steps, differential, "*LongLoops*scan_across_threads*")                   \
   X(axes_behind_data, fuzz, "*FoundGraphs*PickedByData*")                                    \
   X(remainder_bound, unit, "IndexRules.*:IndexFuzz.*")                                       \
   X(short_lifetime, unit, "Memory.*")                                                        \

@@ -19,6 +19,12 @@ const Long kLong[] = {
   %1 = cumsum axis=0 exclusive=false reverse=false %0 : i32[600000, 2]
   output "y" = %1
 })"},
+    // The steps in which threads scan across each other are counted, too.
+    {"scan_across_threads", R"(graph "g" {
+  %0 = input "x" : i32[3, 3400000]
+  %1 = cumsum axis=1 exclusive=false reverse=false %0 : i32[3, 3400000]
+  output "y" = %1
+})"},
     {"product", R"(graph "g" {
   %0 = input "a" : i32[8, 70000]
   %1 = input "b" : i32[70000, 8]

@@ -26,7 +26,8 @@ namespace {
 
 /// Of all loops that one thread goes through, about and rather too many. With splits, a pass is a dispatch.
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
-  return ceil_div(schedule.as<ReductionParams>().iterations, schedule.splits) *
+  const auto& params = schedule.as<ReductionParams>();
+  return ceil_div(params.iterations, schedule.splits) * loops_of_iteration(loops, params) *
          (schedule.splits > 1 ? 1 : std::max(loops.passes, 1));
 }
 
