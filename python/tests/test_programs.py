@@ -1,5 +1,6 @@
 """Programs, graphs, jit, streams and models."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -43,6 +44,32 @@ def test_jit_traces_once_for_each_kind_of_arguments():
     assert f(params={"w": w, "b": b}, x=x)["mode"] == "plain"
     one = vkfuse.jit(lambda a, k: a * k)
     assert one(x, True).dtype == np.float32 and one(x, 1).dtype == np.float32 and one.cached == 2  # True is not 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    by: float
+
+
+def test_jit_tells_static_arguments_apart_by_types_and_bits():
+    x = np.float32(1)
+    over = vkfuse.jit(lambda a, s: a / s)
+    assert [over(x, s) for s in (0.0, -0.0, 0.0)] == [np.inf, -np.inf, np.inf] and over.cached == 2
+    kinds = vkfuse.jit(lambda a, s: (a, repr(s)), static="s")
+    pairs = [
+        ((True,), (1,)), ((0.0,), (-0.0,)), ((1, (2,)), (1, (2.0,))), (frozenset([0.0]), frozenset([-0.0])),
+        (complex(0, 0.0), complex(0, -0.0)), (Scale(0.0), Scale(-0.0)), (Scale(1), Scale(True)), (1, True),
+        (np.float32(0), np.float32(-0.0)), (np.float32(1), np.float64(1)), ("1", b"1"), (None, False),
+    ]  # fmt: skip
+    every = [one for pair in pairs for one in pair]
+    for _ in range(2):
+        assert [kinds(x, one)[1] for one in every] == [repr(one) for one in every]
+    assert kinds.cached == len(every)
+    kinds(x, float("nan")), kinds(x, float("nan"))
+    assert kinds.cached == len(every) + 1
+    keys = vkfuse.jit(lambda d: (d.popitem()[1], [repr(one) for one in d]))
+    for key in (True, 1, 1.0, "1"):
+        assert keys({key: x, "last": x})[1] == [repr(key)]
 
 
 def test_jit_of_what_uses_no_input():

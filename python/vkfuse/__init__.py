@@ -39,9 +39,8 @@ from ._core import *  # noqa: E402, F401, F403
 from ._core import __version__  # noqa: E402, F401
 from ._tensor import (  # noqa: E402, F401
     all, any, arange, argmax, argmin, argsort, bitwise_and, bitwise_or, bitwise_xor, broadcast_to, cumprod, cumsum,
-    floor_divide, full, invert, max, mean, min, ones, prod, reshape, square, squeeze, stack, std, sum, swapaxes,
-    take, tile,
-    transpose, true_divide, var, zeros,
+    concatenate, dot, floor_divide, full, invert, max, mean, min, ones, prod, reshape, square, squeeze, stack, std,
+    sum, swapaxes, take, tile, transpose, true_divide, var, where, zeros,
 )  # fmt: skip
 from ._graph import Graph  # noqa: E402, F401
 from ._jit import Traced, jit  # noqa: E402, F401
@@ -50,7 +49,7 @@ from ._mpi import open_mpi  # noqa: E402, F401
 from . import optimizers  # noqa: E402, F401
 
 # NumPy's other names.
-concatenate, clip, isnan, isinf, isfinite = _core.concat, _core.clamp, _core.is_nan, _core.is_inf, _core.is_finite
+clip, isnan, isinf, isfinite = _core.clamp, _core.is_nan, _core.is_inf, _core.is_finite
 
 
 def array(elements, dtype=None, device=None) -> _core.Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import struct
 import threading
 from typing import Any, Callable
 
@@ -27,9 +29,11 @@ def _flatten(x: Any, leaves: list) -> Any:
         leaves.append(x)
         return _LEAF
     if cls is dict:
-        return ("dict", cls, tuple([(key, _flatten(value, leaves)) for key, value in x.items()]))
+        return ("dict", cls, tuple([(_name(key), _flatten(value, leaves)) for key, value in x.items()]))
     if cls is list or cls is tuple:
         return ("list", cls, tuple([_flatten(one, leaves) for one in x]))
+    if cls is _Static:
+        return ("static", cls, x)
     if isinstance(x, _core.Tensor):
         leaves.append(x)
         return _LEAF
@@ -37,7 +41,7 @@ def _flatten(x: Any, leaves: list) -> Any:
         leaves.append(x)
         return _LEAF
     if isinstance(x, dict):
-        return ("dict", type(x), tuple((key, _flatten(value, leaves)) for key, value in x.items()))
+        return ("dict", type(x), tuple((_name(key), _flatten(value, leaves)) for key, value in x.items()))
     if isinstance(x, (list, tuple)):
         return ("list", type(x), tuple(_flatten(one, leaves) for one in x))
     try:
@@ -47,7 +51,53 @@ def _flatten(x: Any, leaves: list) -> Any:
             f"An argument of type {type(x).__name__} is neither an array nor hashable: pass arrays, or lists, tuples "
             "and dicts of them."
         ) from None
-    return ("static", type(x), x)
+    return ("static", _Static, _Static(x))
+
+
+def _name(key: Any) -> Any:
+    return key if type(key) is str else _Static(key)
+
+
+class _Static:
+    """A value that is hashed, be it an array-like thing or not: 0.0 is not -0.0, nor True 1, nested ones too."""
+
+    __slots__ = ("value", "_exact")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self._exact = value, _exact(value)
+
+    def __hash__(self) -> int:
+        return hash(self._exact)
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Static) and self._exact == other._exact
+
+
+def _exact(x: Any) -> tuple:
+    """What is equal for values of the same types and bits alone."""
+    cls = type(x)
+    if cls is float:
+        return cls, struct.pack("<d", x)
+    if cls is complex:
+        return cls, struct.pack("<dd", x.real, x.imag)
+    if cls is tuple:
+        return cls, tuple([_exact(one) for one in x])
+    if cls is frozenset:
+        return cls, frozenset([_exact(one) for one in x])
+    if isinstance(x, np.generic):
+        return cls, x.dtype.str, x.tobytes()
+    if isinstance(x, (float, complex)):
+        return cls, x, _exact(complex(x))
+    if isinstance(x, (tuple, frozenset)):
+        return cls, x, _exact(tuple(x) if isinstance(x, tuple) else frozenset(x))
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        parts = tuple([_exact(getattr(x, one.name)) for one in dataclasses.fields(x) if one.compare])
+        try:
+            hash(parts)
+        except TypeError:  # its own hash leaves some of them out
+            parts = ()
+        return cls, x, parts
+    return cls, x
 
 
 _LEAF = ("leaf",)
@@ -59,9 +109,9 @@ def _unflatten(key: Any, leaves: Any) -> Any:
         return next(leaves)
     kind, cls, rest = key
     if kind == "static":
-        return rest
+        return rest.value
     if kind == "dict":
-        return cls({name: _unflatten(one, leaves) for name, one in rest})
+        return cls({name if type(name) is str else name.value: _unflatten(one, leaves) for name, one in rest})
     made = [_unflatten(one, leaves) for one in rest]
     return cls(*made) if hasattr(cls, "_fields") else cls(made)
 
@@ -180,8 +230,6 @@ class Traced:
     def _trace(self, device: Any, key: Any, types: tuple) -> tuple:
         inputs = [_core.input(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(types)]
         args, kwargs = _unflatten(key, iter(inputs))
-        args = [x.value if isinstance(x, _Static) else x for x in args]
-        kwargs = {name: x.value if isinstance(x, _Static) else x for name, x in kwargs.items()}
         outputs: list = []
         form = _flatten(self._function(*args, **kwargs), outputs)
         if not outputs:
@@ -205,19 +253,6 @@ class Traced:
                 names += [f"x{at + i}" for i in range(count)]
             at += count
         return tuple(names)
-
-
-class _Static:
-    """An argument that is hashed, be it an array-like thing or not."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, _Static) and type(self.value) is type(other.value) and self.value == other.value
 
 
 @functools.lru_cache(maxsize=4096)

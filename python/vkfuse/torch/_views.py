@@ -123,9 +123,15 @@ def pad(call: Call, x: v.Tensor, widths: list[int], value: Any = 0) -> v.Tensor:
     low, high = [0] * x.ndim, [0] * x.ndim
     for i in range(len(widths) // 2):
         low[x.ndim - 1 - i], high[x.ndim - 1 - i] = widths[2 * i], widths[2 * i + 1]
-    if all(one <= 0 for one in low + high) or float(value) == float(value):
+    if all(one <= 0 for one in low + high):
+        return x.pad(low, high)
+    if float(value) != float(value):
+        raise NotCovered("It pads with NaN.")
+    if dtype_of(x).is_floating_point:
         return x.pad(low, high, float(value))
-    raise NotCovered("It pads with NaN.")
+    if int(float(int(value))) != int(value):
+        raise NotCovered("It pads with an integer that no double holds.")
+    return x.pad(low, high, int(value))
 
 
 @rule("flip.default")
