@@ -1,7 +1,7 @@
 #version 450
 
 // segment 0 of graph "concat of a computed value, an input and a slice": neg, slice, concat, relu
-// 4 elements per chunk, 1 chunk in flight per invocation
+// 1 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -9,10 +9,10 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[128, 64]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %2 : f32[128, 32]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[128, 100]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } out_y;  // %6 : f32[128, 128]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_a;  // %0 : f32[128, 64]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_b;  // %2 : f32[128, 32]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_c;  // %3 : f32[128, 100]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint w[]; } out_y;  // %6 : f32[128, 128]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
@@ -50,26 +50,23 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  uint q = chunk / 8u;
-  uint r = chunk % 8u;
-  uvec4 in_a_w0 = in_a.w[q * 16u + r];
-  uvec4 in_a_e_w0 = in_a.w[q * 16u + r + 8u];
-  uvec4 in_b_w0 = in_b.w[chunk];
-  uvec4 in_c_w0 = in_c.w[q * 25u + r + 1u];
-  vec4 in_a_0 = uintBitsToFloat(in_a_w0);
-  vec4 in_a_e_0 = uintBitsToFloat(in_a_e_w0);
-  vec4 in_b_0 = uintBitsToFloat(in_b_w0);
-  vec4 in_c_0 = uintBitsToFloat(in_c_w0);
-  vec4 out_y_0;
-  vec4 out_y_part_0;
-  vec4 out_y_part1_0;
-  vec4 out_y_part2_0;
-  element(in_a_0[0], in_a_e_0[0], in_b_0[0], in_c_0[0], out_y_0[0], out_y_part_0[0], out_y_part1_0[0], out_y_part2_0[0]);
-  element(in_a_0[1], in_a_e_0[1], in_b_0[1], in_c_0[1], out_y_0[1], out_y_part_0[1], out_y_part1_0[1], out_y_part2_0[1]);
-  element(in_a_0[2], in_a_e_0[2], in_b_0[2], in_c_0[2], out_y_0[2], out_y_part_0[2], out_y_part1_0[2], out_y_part2_0[2]);
-  element(in_a_0[3], in_a_e_0[3], in_b_0[3], in_c_0[3], out_y_0[3], out_y_part_0[3], out_y_part1_0[3], out_y_part2_0[3]);
-  out_y.w[q * 32u + r] = floatBitsToUint(out_y_0);
-  out_y.w[q * 32u + r + 8u] = floatBitsToUint(out_y_part_0);
-  out_y.w[q * 32u + r + 16u] = floatBitsToUint(out_y_part1_0);
-  out_y.w[q * 32u + r + 24u] = floatBitsToUint(out_y_part2_0);
+  uint q = chunk / 32u;
+  uint r = chunk % 32u;
+  uint in_a_w0 = in_a.w[q * 64u + r];
+  uint in_a_e_w0 = in_a.w[q * 64u + r + 32u];
+  uint in_b_w0 = in_b.w[chunk];
+  uint in_c_w0 = in_c.w[q * 100u + r + 4u];
+  float in_a_0 = uintBitsToFloat(in_a_w0);
+  float in_a_e_0 = uintBitsToFloat(in_a_e_w0);
+  float in_b_0 = uintBitsToFloat(in_b_w0);
+  float in_c_0 = uintBitsToFloat(in_c_w0);
+  float out_y_0;
+  float out_y_part_0;
+  float out_y_part1_0;
+  float out_y_part2_0;
+  element(in_a_0, in_a_e_0, in_b_0, in_c_0, out_y_0, out_y_part_0, out_y_part1_0, out_y_part2_0);
+  out_y.w[q * 128u + r] = floatBitsToUint(out_y_0);
+  out_y.w[q * 128u + r + 32u] = floatBitsToUint(out_y_part_0);
+  out_y.w[q * 128u + r + 64u] = floatBitsToUint(out_y_part1_0);
+  out_y.w[q * 128u + r + 96u] = floatBitsToUint(out_y_part2_0);
 }

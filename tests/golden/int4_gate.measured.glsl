@@ -7,7 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "a long vector times two matrices of int4 weights, and a gate": reshape, iota, mul, shift_right, bit_and, reshape, cast, sub, ... 25 ops in all
-// 64 rows per workgroup, 4 tiles one after another; 8 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
+// 64 rows per workgroup, 4 tiles one after another; 4 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -47,9 +47,9 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared uvec4 words[1152];
-shared float row_parts[1024];
-shared float scales[512];
+shared uvec4 words[576];
+shared float row_parts[512];
+shared float scales[128];
 shared uvec4 vector_halves[512];
 
 // Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
@@ -76,13 +76,24 @@ void main() {
   uint first_row = workgroup * 64u;
   uvec4 in_gate_w0[4];
   uvec4 in_up_w0[4];
+  uint own_scales = subgroup * 32u;
+  float next_scales[1];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
     uint column = subgroup * 8u + own_lane % 8u;
     in_gate_w0[u] = in_gate.w[row * 128u + column];
   }
+  [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+    uint i = u * 32u + own_lane;
+    uint row = min(first_row + i % 16u, p.chunks - 1u);
+    uint column = subgroup * 8u + i / 16u * 4u;
+    uint q = column / 4u;
+    uint in_gate_scale_i = row * 32u + q;
+    float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
+    next_scales[u] = in_gate_scale_e;
+  }
   // The vector, of which fragments meet every fourth element.
-  for (uint column = thread; column < 128u; column += 256u) {
+  [[unroll]] for (uint column = thread; column < 128u; column += 128u) {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
@@ -102,38 +113,51 @@ void main() {
     vector_halves[at + 6u] = uvec4(packFloat2x16(f16vec2(in_a_0[3], in_a_1[3])), packFloat2x16(f16vec2(in_a_2[3], in_a_3[3])), packFloat2x16(f16vec2(in_a_4[3], in_a_5[3])), packFloat2x16(f16vec2(in_a_6[3], in_a_7[3])));
   }
   barrier();
+  uint own_row = workgroup * 64u + thread;
+  bool inside = thread < 64u && own_row < p.chunks;
+  own_row = min(min(own_row, workgroup * 64u + 63u), p.chunks - 1u);
   for (uint tile = 0u; tile < 4u; ++tile) {
     {
-      uint own_scales = subgroup * 64u;
-      for (uint i = own_lane; i < 64u; i += 32u) {
-        uint row = min(first_row + i % 16u, p.chunks - 1u);
-        uint column = (i / 32u * 8u + subgroup) * 8u + i / 16u % 2u * 4u;
-        uint q = column / 4u;
-        uint in_gate_scale_i = row * 32u + q;
-        float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
-        scales[own_scales + i] = in_gate_scale_e;
-      }
       coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-      for (uint round = 0u; round < 2u; ++round) {
-        uint strip = round * 8u + subgroup;
+      for (uint round = 0u; round < 4u; ++round) {
+        uint k_slice = round * 4u + subgroup;
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
           words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_gate_w0[u];
         }
+        [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-        bool ends = round + 1u == 2u;
+        bool ends = round + 1u == 4u;
         uint next_row = first_row;
-        uint next_strip = ends ? subgroup : strip + 8u;
+        uint next_k_slice = ends ? subgroup : k_slice + 4u;
         if (ends) {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-            uint column = next_strip * 8u + own_lane % 8u;
+            uint column = next_k_slice * 8u + own_lane % 8u;
             in_up_w0[u] = in_up.w[row * 128u + column];
+          }
+          [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+            uint i = u * 32u + own_lane;
+            uint row = min(next_row + i % 16u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint q = column / 4u;
+            uint in_up_scale_i = row * 32u + q;
+            float in_up_scale_e = f16x2_values_native(in_up_scale.w[in_up_scale_i >> 1])[in_up_scale_i & 1u];
+            next_scales[u] = in_up_scale_e;
           }
         } else {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-            uint column = next_strip * 8u + own_lane % 8u;
+            uint column = next_k_slice * 8u + own_lane % 8u;
             in_gate_w0[u] = in_gate.w[row * 128u + column];
+          }
+          [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+            uint i = u * 32u + own_lane;
+            uint row = min(next_row + i % 16u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint q = column / 4u;
+            uint in_gate_scale_i = row * 32u + q;
+            float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
+            next_scales[u] = in_gate_scale_e;
           }
         }
         [[unroll]] for (uint part = 0u; part < 2u; ++part) {
@@ -142,7 +166,7 @@ void main() {
             uint fragment = part * 2u + i;
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits;
             coopMatLoad(bits, words, own_words + fragment * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-            uint at = (strip * 4u + fragment) * 8u;
+            uint at = (k_slice * 4u + fragment) * 8u;
             coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> factors[4];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 2u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
             part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[0], part_sums);
@@ -151,7 +175,7 @@ void main() {
             part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[3], part_sums);
           }
           coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> scale;
-          coopMatLoad(scale, scales, own_scales + (round * 2u + part) * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+          coopMatLoad(scale, scales, own_scales + part * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
           sums = sums + part_sums * scale;
         }
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
@@ -164,36 +188,46 @@ void main() {
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     }
     {
-      uint own_scales = subgroup * 64u;
-      for (uint i = own_lane; i < 64u; i += 32u) {
-        uint row = min(first_row + i % 16u, p.chunks - 1u);
-        uint column = (i / 32u * 8u + subgroup) * 8u + i / 16u % 2u * 4u;
-        uint q = column / 4u;
-        uint in_up_scale_i = row * 32u + q;
-        float in_up_scale_e = f16x2_values_native(in_up_scale.w[in_up_scale_i >> 1])[in_up_scale_i & 1u];
-        scales[own_scales + i] = in_up_scale_e;
-      }
       coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-      for (uint round = 0u; round < 2u; ++round) {
-        uint strip = round * 8u + subgroup;
+      for (uint round = 0u; round < 4u; ++round) {
+        uint k_slice = round * 4u + subgroup;
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
           words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_up_w0[u];
         }
+        [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-        bool ends = round + 1u == 2u;
+        bool ends = round + 1u == 4u;
         uint next_row = ends && tile + 1u < 4u ? first_row + 16u : first_row;
-        uint next_strip = ends ? subgroup : strip + 8u;
+        uint next_k_slice = ends ? subgroup : k_slice + 4u;
         if (ends) {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-            uint column = next_strip * 8u + own_lane % 8u;
+            uint column = next_k_slice * 8u + own_lane % 8u;
             in_gate_w0[u] = in_gate.w[row * 128u + column];
+          }
+          [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+            uint i = u * 32u + own_lane;
+            uint row = min(next_row + i % 16u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint q = column / 4u;
+            uint in_gate_scale_i = row * 32u + q;
+            float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
+            next_scales[u] = in_gate_scale_e;
           }
         } else {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-            uint column = next_strip * 8u + own_lane % 8u;
+            uint column = next_k_slice * 8u + own_lane % 8u;
             in_up_w0[u] = in_up.w[row * 128u + column];
+          }
+          [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+            uint i = u * 32u + own_lane;
+            uint row = min(next_row + i % 16u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint q = column / 4u;
+            uint in_up_scale_i = row * 32u + q;
+            float in_up_scale_e = f16x2_values_native(in_up_scale.w[in_up_scale_i >> 1])[in_up_scale_i & 1u];
+            next_scales[u] = in_up_scale_e;
           }
         }
         [[unroll]] for (uint part = 0u; part < 2u; ++part) {
@@ -202,7 +236,7 @@ void main() {
             uint fragment = part * 2u + i;
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits;
             coopMatLoad(bits, words, own_words + fragment * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-            uint at = (strip * 4u + fragment) * 8u;
+            uint at = (k_slice * 4u + fragment) * 8u;
             coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> factors[4];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 2u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
             part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[0], part_sums);
@@ -211,7 +245,7 @@ void main() {
             part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[3], part_sums);
           }
           coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> scale;
-          coopMatLoad(scale, scales, own_scales + (round * 2u + part) * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+          coopMatLoad(scale, scales, own_scales + part * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
           sums = sums + part_sums * scale;
         }
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
@@ -219,26 +253,23 @@ void main() {
       coopMatStore(sums, words, own_words, 4u, gl_CooperativeMatrixLayoutColumnMajor);
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
       for (uint i = own_lane; i < 16u; i += 32u) {
-        row_parts[512u + subgroup * 64u + tile * 16u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);
+        row_parts[256u + subgroup * 64u + tile * 16u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);
       }
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     }
     first_row += 16u;
   }
   barrier();
-  uint row = workgroup * 64u + thread;
-  bool inside = thread < 64u && row < p.chunks;
-  row = min(row, p.chunks - 1u);
   float v17_v = 0.0;
   float v31_v = 0.0;
   if (thread < 64u) {
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) v17_v += row_parts[i * 64u + thread];
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) v31_v += row_parts[512u + i * 64u + thread];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) v17_v += row_parts[i * 64u + thread];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) v31_v += row_parts[256u + i * 64u + thread];
   }
   if (inside) {
     precise float v18 = f16_sigmoid(v17_v);
     precise float v19 = v18 * v17_v;
     precise float out_y_v = v19 * v31_v;
-    out_y.w[row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));
+    out_y.w[own_row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));
   }
 }

@@ -7,7 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "a long vector times int4 weights, and a sigmoid": reshape, iota, mul, shift_right, bit_and, reshape, cast, bit_xor, ... 19 ops in all
-// 16 rows per workgroup, 1 tile one after another; 8 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
+// 16 rows per workgroup, 1 tile one after another; 4 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -45,9 +45,9 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared uvec4 words[1152];
-shared float row_parts[128];
-shared float scales[512];
+shared uvec4 words[576];
+shared float row_parts[64];
+shared float scales[128];
 shared uvec4 vector_halves[512];
 
 // Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
@@ -73,13 +73,25 @@ void main() {
   uint high = 0x64806480u + (p.chunks & 0x80000000u);
   uint first_row = workgroup * 16u;
   uvec4 in_weights_w0[4];
+  uint own_scales = subgroup * 32u;
+  float next_scales[1];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
     uint column = subgroup * 8u + own_lane % 8u;
     in_weights_w0[u] = in_weights.w[row * 128u + column];
   }
+  [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+    uint i = u * 32u + own_lane;
+    uint row = min(first_row + i % 16u, p.chunks - 1u);
+    uint column = subgroup * 8u + i / 16u * 4u;
+    uint q = column / 4u;
+    uint in_scale_i = row * 32u + q;
+    float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+    precise float v18 = in_scale_e * 0.03125;
+    next_scales[u] = v18;
+  }
   // The vector, of which fragments meet every fourth element.
-  for (uint column = thread; column < 128u; column += 256u) {
+  [[unroll]] for (uint column = thread; column < 128u; column += 128u) {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
@@ -99,31 +111,35 @@ void main() {
     vector_halves[at + 6u] = uvec4(packFloat2x16(f16vec2(in_a_0[3], in_a_1[3])), packFloat2x16(f16vec2(in_a_2[3], in_a_3[3])), packFloat2x16(f16vec2(in_a_4[3], in_a_5[3])), packFloat2x16(f16vec2(in_a_6[3], in_a_7[3])));
   }
   barrier();
+  uint own_row = workgroup * 16u + thread;
+  bool inside = thread < 16u && own_row < p.chunks;
+  own_row = min(min(own_row, workgroup * 16u + 15u), p.chunks - 1u);
   for (uint tile = 0u; tile < 1u; ++tile) {
-    uint own_scales = subgroup * 64u;
-    for (uint i = own_lane; i < 64u; i += 32u) {
-      uint row = min(first_row + i % 16u, p.chunks - 1u);
-      uint column = (i / 32u * 8u + subgroup) * 8u + i / 16u % 2u * 4u;
-      uint q = column / 4u;
-      uint in_scale_i = row * 32u + q;
-      float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
-      precise float v18 = in_scale_e * 0.03125;
-      scales[own_scales + i] = v18;
-    }
     coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-    for (uint round = 0u; round < 2u; ++round) {
-      uint strip = round * 8u + subgroup;
+    for (uint round = 0u; round < 4u; ++round) {
+      uint k_slice = round * 4u + subgroup;
       [[unroll]] for (uint u = 0u; u < 4u; ++u) {
         words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_weights_w0[u];
       }
+      [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-      bool ends = round + 1u == 2u;
+      bool ends = round + 1u == 4u;
       uint next_row = first_row;
-      uint next_strip = ends ? subgroup : strip + 8u;
+      uint next_k_slice = ends ? subgroup : k_slice + 4u;
       [[unroll]] for (uint u = 0u; u < 4u; ++u) {
         uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-        uint column = next_strip * 8u + own_lane % 8u;
+        uint column = next_k_slice * 8u + own_lane % 8u;
         in_weights_w0[u] = in_weights.w[row * 128u + column];
+      }
+      [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+        uint i = u * 32u + own_lane;
+        uint row = min(next_row + i % 16u, p.chunks - 1u);
+        uint column = next_k_slice * 8u + i / 16u * 4u;
+        uint q = column / 4u;
+        uint in_scale_i = row * 32u + q;
+        float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+        precise float v18 = in_scale_e * 0.03125;
+        next_scales[u] = v18;
       }
       [[unroll]] for (uint part = 0u; part < 2u; ++part) {
         coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> part_sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
@@ -131,7 +147,7 @@ void main() {
           uint fragment = part * 2u + i;
           coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits;
           coopMatLoad(bits, words, own_words + fragment * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-          uint at = (strip * 4u + fragment) * 8u;
+          uint at = (k_slice * 4u + fragment) * 8u;
           coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> factors[4];
           [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 2u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
           part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[0], part_sums);
@@ -140,7 +156,7 @@ void main() {
           part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[3], part_sums);
         }
         coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> scale;
-        coopMatLoad(scale, scales, own_scales + (round * 2u + part) * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(scale, scales, own_scales + part * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
         sums = sums + part_sums * scale;
       }
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
@@ -154,15 +170,12 @@ void main() {
     first_row += 16u;
   }
   barrier();
-  uint row = workgroup * 16u + thread;
-  bool inside = thread < 16u && row < p.chunks;
-  row = min(row, p.chunks - 1u);
   float v24_v = 0.0;
   if (thread < 16u) {
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) v24_v += row_parts[i * 16u + thread];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) v24_v += row_parts[i * 16u + thread];
   }
   if (inside) {
     precise float out_y_v = f16_sigmoid(v24_v);
-    out_y.w[row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));
+    out_y.w[own_row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));
   }
 }

@@ -2,7 +2,7 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "many inputs": add, add
-// 4 elements per chunk, 1 chunk in flight per invocation
+// 1 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
@@ -11,10 +11,10 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[256]
-layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %1 : f32[256]
-layout(set = 0, binding = 2) ALIASED readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[256]
-layout(set = 0, binding = 3) ALIASED writeonly buffer Buffer3 { uvec4 w[]; } v4;  // %4 : f32[256]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uint w[]; } in_a;  // %0 : f32[256]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uint w[]; } in_b;  // %1 : f32[256]
+layout(set = 0, binding = 2) ALIASED readonly buffer Buffer2 { uint w[]; } in_c;  // %3 : f32[256]
+layout(set = 0, binding = 3) ALIASED writeonly buffer Buffer3 { uint w[]; } v4;  // %4 : f32[256]
 
 // One element.
 void element(float in_a, float in_b, float in_c, out float v4_result) {
@@ -27,17 +27,14 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  uvec4 in_a_w0 = in_a.w[chunk];
-  uvec4 in_b_w0 = in_b.w[chunk];
-  uvec4 in_c_w0 = in_c.w[chunk];
-  vec4 in_a_0 = uintBitsToFloat(in_a_w0);
-  vec4 in_b_0 = uintBitsToFloat(in_b_w0);
-  vec4 in_c_0 = uintBitsToFloat(in_c_w0);
-  vec4 v4_0;
-  element(in_a_0[0], in_b_0[0], in_c_0[0], v4_0[0]);
-  element(in_a_0[1], in_b_0[1], in_c_0[1], v4_0[1]);
-  element(in_a_0[2], in_b_0[2], in_c_0[2], v4_0[2]);
-  element(in_a_0[3], in_b_0[3], in_c_0[3], v4_0[3]);
+  uint in_a_w0 = in_a.w[chunk];
+  uint in_b_w0 = in_b.w[chunk];
+  uint in_c_w0 = in_c.w[chunk];
+  float in_a_0 = uintBitsToFloat(in_a_w0);
+  float in_b_0 = uintBitsToFloat(in_b_w0);
+  float in_c_0 = uintBitsToFloat(in_c_w0);
+  float v4_0;
+  element(in_a_0, in_b_0, in_c_0, v4_0);
   v4.w[chunk] = floatBitsToUint(v4_0);
 }
 
@@ -45,7 +42,7 @@ void main() {
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 1 of graph "many inputs": add
-// 4 elements per chunk, 1 chunk in flight per invocation
+// 1 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
@@ -54,9 +51,9 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } v4;  // %4 : f32[256]
-layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_d;  // %5 : f32[256]
-layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_sum;  // %6 : f32[256]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uint w[]; } v4;  // %4 : f32[256]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uint w[]; } in_d;  // %5 : f32[256]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uint w[]; } out_sum;  // %6 : f32[256]
 
 // One element.
 void element(float v4, float in_d, out float out_sum_result) {
@@ -68,14 +65,11 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  uvec4 v4_w0 = v4.w[chunk];
-  uvec4 in_d_w0 = in_d.w[chunk];
-  vec4 v4_0 = uintBitsToFloat(v4_w0);
-  vec4 in_d_0 = uintBitsToFloat(in_d_w0);
-  vec4 out_sum_0;
-  element(v4_0[0], in_d_0[0], out_sum_0[0]);
-  element(v4_0[1], in_d_0[1], out_sum_0[1]);
-  element(v4_0[2], in_d_0[2], out_sum_0[2]);
-  element(v4_0[3], in_d_0[3], out_sum_0[3]);
+  uint v4_w0 = v4.w[chunk];
+  uint in_d_w0 = in_d.w[chunk];
+  float v4_0 = uintBitsToFloat(v4_w0);
+  float in_d_0 = uintBitsToFloat(in_d_w0);
+  float out_sum_0;
+  element(v4_0, in_d_0, out_sum_0);
   out_sum.w[chunk] = floatBitsToUint(out_sum_0);
 }

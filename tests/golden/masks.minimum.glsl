@@ -2,19 +2,18 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "masks": gt, and, not, select
-// 16 elements per chunk, 1 chunk in flight per invocation, masked tail
+// 4 elements per chunk, 1 chunk in flight per invocation
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint chunks;  // in the iteration space
-  uint last;    // elements of the last chunk
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
-layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %3 : bool[1000]
-layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %6 : i8[1000]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uint w[]; } in_x;  // %0 : i8[1000]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uint w[]; } in_keep;  // %3 : bool[1000]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uint w[]; } out_y;  // %6 : i8[1000]
 
 ivec4 i8x4_values(uint word) {
   return ivec4(int(word << 24), int(word << 16), int(word << 8), int(word)) >> 24;
@@ -46,40 +45,14 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  uvec4 in_x_w0 = in_x.w[chunk];
-  uvec4 in_keep_w0 = in_keep.w[chunk];
-  ivec4 in_x_0 = i8x4_values(in_x_w0.x);
-  bvec4 in_keep_0 = boolx4_values(in_keep_w0.x);
+  uint in_x_w0 = in_x.w[chunk];
+  uint in_keep_w0 = in_keep.w[chunk];
+  ivec4 in_x_0 = i8x4_values(in_x_w0);
+  bvec4 in_keep_0 = boolx4_values(in_keep_w0);
   ivec4 out_y_0;
   element(in_x_0[0], in_keep_0[0], out_y_0[0]);
   element(in_x_0[1], in_keep_0[1], out_y_0[1]);
   element(in_x_0[2], in_keep_0[2], out_y_0[2]);
   element(in_x_0[3], in_keep_0[3], out_y_0[3]);
-  ivec4 in_x_1 = i8x4_values(in_x_w0.y);
-  bvec4 in_keep_1 = boolx4_values(in_keep_w0.y);
-  ivec4 out_y_1;
-  element(in_x_1[0], in_keep_1[0], out_y_1[0]);
-  element(in_x_1[1], in_keep_1[1], out_y_1[1]);
-  element(in_x_1[2], in_keep_1[2], out_y_1[2]);
-  element(in_x_1[3], in_keep_1[3], out_y_1[3]);
-  ivec4 in_x_2 = i8x4_values(in_x_w0.z);
-  bvec4 in_keep_2 = boolx4_values(in_keep_w0.z);
-  ivec4 out_y_2;
-  element(in_x_2[0], in_keep_2[0], out_y_2[0]);
-  element(in_x_2[1], in_keep_2[1], out_y_2[1]);
-  element(in_x_2[2], in_keep_2[2], out_y_2[2]);
-  element(in_x_2[3], in_keep_2[3], out_y_2[3]);
-  ivec4 in_x_3 = i8x4_values(in_x_w0.w);
-  bvec4 in_keep_3 = boolx4_values(in_keep_w0.w);
-  ivec4 out_y_3;
-  element(in_x_3[0], in_keep_3[0], out_y_3[0]);
-  element(in_x_3[1], in_keep_3[1], out_y_3[1]);
-  element(in_x_3[2], in_keep_3[2], out_y_3[2]);
-  element(in_x_3[3], in_keep_3[3], out_y_3[3]);
-  uvec4 out_y_w0 = uvec4(i8x4_bits(out_y_0), i8x4_bits(out_y_1), i8x4_bits(out_y_2), i8x4_bits(out_y_3));
-  if (chunk + 1u < p.chunks || p.last == 16u) {
-    out_y.w[chunk] = out_y_w0;
-  } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[chunk][k] = out_y_w0[k];
-  }
+  out_y.w[chunk] = i8x4_bits(out_y_0);
 }

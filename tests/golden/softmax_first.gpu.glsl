@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 32 threads per row, 128 rows per workgroup, 8 elements per chunk, 10 chunks per thread, kept in registers
+// 32 threads per row, 128 rows per workgroup, 4 elements per chunk, 10 chunks per thread, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -11,8 +11,8 @@ layout(push_constant) uniform Sizes {
   uint row;     // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[300, 1024]
-layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %5 : f16[300, 1024]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[300, 1024]
+layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec2 w[]; } out_y;  // %5 : f16[300, 1024]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
@@ -90,16 +90,16 @@ void pass2(float in_x, float v1, float v4, out float out_y_result) {
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint thread = gl_LocalInvocationID.x;
-  uint reduction_thread = thread / 16u;
-  uint row = workgroup * 16u + thread % 16u;
+  uint reduction_thread = thread / 32u;
+  uint row = workgroup * 32u + thread % 32u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
-  uvec4 in_x_w0[10];
+  uvec2 in_x_w0[10];
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
     uint column = min(t * 32u + reduction_thread, 299u);
-    in_x_w0[t] = in_x.w[row + column * 128u];
+    in_x_w0[t] = in_x.w[row + column * 256u];
   }
-  float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
+  float v1[4] = float[4](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
     uint column = t * 32u + reduction_thread;
     if (column < 300u) {
@@ -108,52 +108,31 @@ void main() {
       pass0(in_x_0[1], v1[1]);
       pass0(in_x_0[2], v1[2]);
       pass0(in_x_0[3], v1[3]);
-      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
-      pass0(in_x_1[0], v1[4]);
-      pass0(in_x_1[1], v1[5]);
-      pass0(in_x_1[2], v1[6]);
-      pass0(in_x_1[3], v1[7]);
     }
   }
   v1_shared[thread] = v1[0];
-  v1_shared[thread + 512u] = v1[1];
-  v1_shared[thread + 1024u] = v1[2];
-  v1_shared[thread + 1536u] = v1[3];
-  v1_shared[thread + 2048u] = v1[4];
-  v1_shared[thread + 2560u] = v1[5];
-  v1_shared[thread + 3072u] = v1[6];
-  v1_shared[thread + 3584u] = v1[7];
+  v1_shared[thread + 1024u] = v1[1];
+  v1_shared[thread + 2048u] = v1[2];
+  v1_shared[thread + 3072u] = v1[3];
   barrier();
   for (uint reach = 16u; reach > 0u; reach >>= 1) {
     if (reduction_thread < reach) {
-      v1_join(v1[0], v1_shared[thread + reach * 16u]);
+      v1_join(v1[0], v1_shared[thread + reach * 32u]);
       v1_shared[thread] = v1[0];
-      v1_join(v1[1], v1_shared[thread + reach * 16u + 512u]);
-      v1_shared[thread + 512u] = v1[1];
-      v1_join(v1[2], v1_shared[thread + reach * 16u + 1024u]);
-      v1_shared[thread + 1024u] = v1[2];
-      v1_join(v1[3], v1_shared[thread + reach * 16u + 1536u]);
-      v1_shared[thread + 1536u] = v1[3];
-      v1_join(v1[4], v1_shared[thread + reach * 16u + 2048u]);
-      v1_shared[thread + 2048u] = v1[4];
-      v1_join(v1[5], v1_shared[thread + reach * 16u + 2560u]);
-      v1_shared[thread + 2560u] = v1[5];
-      v1_join(v1[6], v1_shared[thread + reach * 16u + 3072u]);
-      v1_shared[thread + 3072u] = v1[6];
-      v1_join(v1[7], v1_shared[thread + reach * 16u + 3584u]);
-      v1_shared[thread + 3584u] = v1[7];
+      v1_join(v1[1], v1_shared[thread + reach * 32u + 1024u]);
+      v1_shared[thread + 1024u] = v1[1];
+      v1_join(v1[2], v1_shared[thread + reach * 32u + 2048u]);
+      v1_shared[thread + 2048u] = v1[2];
+      v1_join(v1[3], v1_shared[thread + reach * 32u + 3072u]);
+      v1_shared[thread + 3072u] = v1[3];
     }
     barrier();
   }
-  v1[0] = v1_shared[thread % 16u];
-  v1[1] = v1_shared[thread % 16u + 512u];
-  v1[2] = v1_shared[thread % 16u + 1024u];
-  v1[3] = v1_shared[thread % 16u + 1536u];
-  v1[4] = v1_shared[thread % 16u + 2048u];
-  v1[5] = v1_shared[thread % 16u + 2560u];
-  v1[6] = v1_shared[thread % 16u + 3072u];
-  v1[7] = v1_shared[thread % 16u + 3584u];
-  float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+  v1[0] = v1_shared[thread % 32u];
+  v1[1] = v1_shared[thread % 32u + 1024u];
+  v1[2] = v1_shared[thread % 32u + 2048u];
+  v1[3] = v1_shared[thread % 32u + 3072u];
+  float v4[4] = float[4](0.0, 0.0, 0.0, 0.0);
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
     uint column = t * 32u + reduction_thread;
     if (column < 300u) {
@@ -162,51 +141,30 @@ void main() {
       pass1(in_x_0[1], v1[1], v4[1]);
       pass1(in_x_0[2], v1[2], v4[2]);
       pass1(in_x_0[3], v1[3], v4[3]);
-      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
-      pass1(in_x_1[0], v1[4], v4[4]);
-      pass1(in_x_1[1], v1[5], v4[5]);
-      pass1(in_x_1[2], v1[6], v4[6]);
-      pass1(in_x_1[3], v1[7], v4[7]);
     }
   }
   v4_shared[thread] = v4[0];
-  v4_shared[thread + 512u] = v4[1];
-  v4_shared[thread + 1024u] = v4[2];
-  v4_shared[thread + 1536u] = v4[3];
-  v4_shared[thread + 2048u] = v4[4];
-  v4_shared[thread + 2560u] = v4[5];
-  v4_shared[thread + 3072u] = v4[6];
-  v4_shared[thread + 3584u] = v4[7];
+  v4_shared[thread + 1024u] = v4[1];
+  v4_shared[thread + 2048u] = v4[2];
+  v4_shared[thread + 3072u] = v4[3];
   barrier();
   for (uint reach = 16u; reach > 0u; reach >>= 1) {
     if (reduction_thread < reach) {
-      v4_join(v4[0], v4_shared[thread + reach * 16u]);
+      v4_join(v4[0], v4_shared[thread + reach * 32u]);
       v4_shared[thread] = v4[0];
-      v4_join(v4[1], v4_shared[thread + reach * 16u + 512u]);
-      v4_shared[thread + 512u] = v4[1];
-      v4_join(v4[2], v4_shared[thread + reach * 16u + 1024u]);
-      v4_shared[thread + 1024u] = v4[2];
-      v4_join(v4[3], v4_shared[thread + reach * 16u + 1536u]);
-      v4_shared[thread + 1536u] = v4[3];
-      v4_join(v4[4], v4_shared[thread + reach * 16u + 2048u]);
-      v4_shared[thread + 2048u] = v4[4];
-      v4_join(v4[5], v4_shared[thread + reach * 16u + 2560u]);
-      v4_shared[thread + 2560u] = v4[5];
-      v4_join(v4[6], v4_shared[thread + reach * 16u + 3072u]);
-      v4_shared[thread + 3072u] = v4[6];
-      v4_join(v4[7], v4_shared[thread + reach * 16u + 3584u]);
-      v4_shared[thread + 3584u] = v4[7];
+      v4_join(v4[1], v4_shared[thread + reach * 32u + 1024u]);
+      v4_shared[thread + 1024u] = v4[1];
+      v4_join(v4[2], v4_shared[thread + reach * 32u + 2048u]);
+      v4_shared[thread + 2048u] = v4[2];
+      v4_join(v4[3], v4_shared[thread + reach * 32u + 3072u]);
+      v4_shared[thread + 3072u] = v4[3];
     }
     barrier();
   }
-  v4[0] = v4_shared[thread % 16u];
-  v4[1] = v4_shared[thread % 16u + 512u];
-  v4[2] = v4_shared[thread % 16u + 1024u];
-  v4[3] = v4_shared[thread % 16u + 1536u];
-  v4[4] = v4_shared[thread % 16u + 2048u];
-  v4[5] = v4_shared[thread % 16u + 2560u];
-  v4[6] = v4_shared[thread % 16u + 3072u];
-  v4[7] = v4_shared[thread % 16u + 3584u];
+  v4[0] = v4_shared[thread % 32u];
+  v4[1] = v4_shared[thread % 32u + 1024u];
+  v4[2] = v4_shared[thread % 32u + 2048u];
+  v4[3] = v4_shared[thread % 32u + 3072u];
   [[unroll]] for (uint t = 0u; t < 10u; ++t) {
     uint column = t * 32u + reduction_thread;
     if (column < 300u) {
@@ -216,14 +174,8 @@ void main() {
       pass2(in_x_0[1], v1[1], v4[1], out_y_0[1]);
       pass2(in_x_0[2], v1[2], v4[2], out_y_0[2]);
       pass2(in_x_0[3], v1[3], v4[3], out_y_0[3]);
-      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
-      vec4 out_y_1;
-      pass2(in_x_1[0], v1[4], v4[4], out_y_1[0]);
-      pass2(in_x_1[1], v1[5], v4[5], out_y_1[1]);
-      pass2(in_x_1[2], v1[6], v4[6], out_y_1[2]);
-      pass2(in_x_1[3], v1[7], v4[7], out_y_1[3]);
       if (inside) {
-        out_y.w[row + column * 128u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+        out_y.w[row + column * 256u] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
   }

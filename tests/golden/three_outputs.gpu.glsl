@@ -3,7 +3,7 @@
 #extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "three outputs": exp, cast, gt
-// 8 elements per chunk, 1 chunk in flight per invocation, masked tail
+// 4 elements per chunk, 1 chunk in flight per invocation, masked tail
 layout(local_size_x_id = 0) in;
 #define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
@@ -15,8 +15,8 @@ layout(push_constant) uniform Sizes {
 
 layout(set = 0, binding = 0) ALIASED buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
 layout(set = 0, binding = 1) ALIASED writeonly buffer Buffer1 { uvec4 w[]; } out_exp;  // %1 : f32[4099]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_half;  // %2 : f16[4099]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_larger;  // %3 : bool[4099]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec2 w[]; } out_half;  // %2 : f16[4099]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint w[]; } out_larger;  // %3 : bool[4099]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
@@ -60,8 +60,7 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint chunk = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  uvec4 in_x_w0 = in_x.w[chunk * 2u];
-  uvec4 in_x_w1 = in_x.w[min(chunk * 2u + 1u, 1024u)];
+  uvec4 in_x_w0 = in_x.w[chunk];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_exp_0;
   vec4 out_half_0;
@@ -70,33 +69,17 @@ void main() {
   element(in_x_0[1], out_exp_0[1], out_half_0[1], out_larger_0[1]);
   element(in_x_0[2], out_exp_0[2], out_half_0[2], out_larger_0[2]);
   element(in_x_0[3], out_exp_0[3], out_half_0[3], out_larger_0[3]);
-  vec4 in_x_1 = uintBitsToFloat(in_x_w1);
-  vec4 out_exp_1;
-  vec4 out_half_1;
-  bvec4 out_larger_1;
-  element(in_x_1[0], out_exp_1[0], out_half_1[0], out_larger_1[0]);
-  element(in_x_1[1], out_exp_1[1], out_half_1[1], out_larger_1[1]);
-  element(in_x_1[2], out_exp_1[2], out_half_1[2], out_larger_1[2]);
-  element(in_x_1[3], out_exp_1[3], out_half_1[3], out_larger_1[3]);
   uvec4 out_exp_w0 = floatBitsToUint(out_exp_0);
-  uvec4 out_exp_w1 = floatBitsToUint(out_exp_1);
-  if (chunk + 1u < p.chunks || p.last == 8u) {
-    out_exp.w[chunk * 2u] = out_exp_w0;
-    out_exp.w[chunk * 2u + 1u] = out_exp_w1;
+  if (chunk + 1u < p.chunks || p.last == 4u) {
+    out_exp.w[chunk] = out_exp_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[chunk * 2u][k] = out_exp_w0[k];
-    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[chunk * 2u + 1u][k] = out_exp_w1[k];
+    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[chunk][k] = out_exp_w0[k];
   }
-  uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
-  if (chunk + 1u < p.chunks || p.last == 8u) {
+  uvec2 out_half_w0 = uvec2(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw));
+  if (chunk + 1u < p.chunks || p.last == 4u) {
     out_half.w[chunk] = out_half_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[chunk][k] = out_half_w0[k];
+    for (uint k = 0u; k < 2u && k < (p.last + 1u) / 2u; ++k) out_half.w[chunk][k] = out_half_w0[k];
   }
-  uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
-  if (chunk + 1u < p.chunks || p.last == 8u) {
-    out_larger.w[chunk] = out_larger_w0;
-  } else {
-    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[chunk][k] = out_larger_w0[k];
-  }
+  out_larger.w[chunk] = boolx4_bits(out_larger_0);
 }
