@@ -63,7 +63,8 @@ void fuse_by_bytes(Context& context, Search& search) {
     if (changes(PlannerPass::horizontal)) changes(PlannerPass::vertical);
     settle(context, search, true);
     // Kernels have become siblings that were none before their parts moved.
-    if (!changes(PlannerPass::local_search) && !changes(PlannerPass::siblings)) return;
+    if (changes(PlannerPass::siblings)) changes(PlannerPass::vertical);
+    if (!changes(PlannerPass::local_search)) return;
     changes(PlannerPass::vertical);
   }
 }

@@ -69,11 +69,14 @@ std::optional<Refusal> try_rematerialization(Context& context, Clusters& cluster
   auto change = cost_change(context, clusters, std::move(changed), std::move(members));
   if (!change) return std::move(change).error();
   const auto count = static_cast<std::int64_t>(readers);
+  const bool reduces = std::any_of(division->moved.begin(), division->moved.end(),
+                                   [&](NodeId id) { return !context.analysis.is_pointwise(id); });
+  // What one reduction more takes is not known better than the rest, and there are as many as readers.
+  const double most = reduces && readers > 1 ? 1 : slack(context.target, change->bytes, change->bytes_before);
   if (!always && change->bytes >= change->bytes_before) {
     return Refusal{.kind = RefusalKind::again_moves_more, .counts = {count, change->bytes, change->bytes_before}};
   }
-  if (!always &&
-      change->microseconds > change->microseconds_before * slack(context.target, change->bytes, change->bytes_before)) {
+  if (!always && change->microseconds > change->microseconds_before * most) {
     return Refusal{.kind = RefusalKind::again_is_slower,
                    .counts = {count},
                    .microseconds = {change->microseconds, change->microseconds_before}};

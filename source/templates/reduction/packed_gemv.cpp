@@ -328,6 +328,13 @@ double modelled_us_of(const PackedGemvTile& tile, const Target& target, double t
   return us;
 }
 
+/// About one for each compute unit, more where the matrix is long and much has to be in flight.
+double fewest_workgroups(const Target& target, double bytes) {
+  constexpr double kOfShort = 0.95, kOfLong = 1.6;
+  const DeviceModel& model = device_model(target);
+  return (bytes > model.caches.bytes ? kOfLong : kOfShort) * model.units.count;
+}
+
 /// The schedule of threads with this tile instead.
 Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Target& target, const Schedule& rows) {
   Schedule schedule = rows;
@@ -365,8 +372,10 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
   for (int count = 1; count <= kMostTiles; ++count) {
     const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
     if (!tile) continue;
-    const double us = modelled_us_of(*tile, target, tiles, static_cast<double>(rows.cost.bytes_read));
-    if (best && us > least) continue;  // of as fast ones that with the fewest workgroups
+    const auto bytes = static_cast<double>(rows.cost.bytes_read);
+    const double us = modelled_us_of(*tile, target, tiles, bytes);
+    // Of as fast ones that with the fewest workgroups, as long as these keep the device busy.
+    if (best && (us > least || (us == least && std::ceil(tiles / count) < fewest_workgroups(target, bytes)))) continue;
     best = tile;
     least = us;
   }

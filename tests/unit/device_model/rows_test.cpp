@@ -135,8 +135,8 @@ TEST(DeviceRows, TheH200HasTheNumbersThatWereFittedThere) {
   EXPECT_EQ(row.pressure.matmul_registers.value, 80);
   EXPECT_EQ(row.pressure.attention_registers.value, 128);
   EXPECT_EQ(row.packed_gemv.threads.value, 512);
-  EXPECT_EQ(row.packed_gemv.bytes_per_us_and_subgroup.value, 2300);
-  EXPECT_EQ(row.packed_gemv.first_us.value, 3);
+  EXPECT_EQ(row.packed_gemv.bytes_per_us_and_subgroup.value, 3000);
+  EXPECT_EQ(row.packed_gemv.first_us.value, 2);
   EXPECT_EQ(row.attention.threads.value, 128);
   EXPECT_EQ(row.attention.exponential.value, 20);
   EXPECT_EQ(row.attention.cooperative_matrix_speedup.value, 16);
