@@ -105,10 +105,9 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
     element.function_inputs.push_back(id);
     scope.names[id] = names_.values[id];
   }
-  for (ValueId id = 0; id < loops_.values.size(); ++id) {  // slices end there
-    if (loops_.values[id].kind == Value::Kind::reduction) scope.names[id] = names_.values[id];
-  }
-  element.lows = subtracted_means({.per_element = own, .function_inputs = statistics_read_by(own)});
+  const std::vector<ValueId> statistics = statistics_read_by(own);  // slices end there
+  for (ValueId id : statistics) scope.names[id] = names_.values[id];
+  element.lows = subtracted_means({.per_element = own, .function_inputs = statistics});
   for (ValueId id : element.lows) scope.lows[id] = low_of(id);
   out.indent();
   VKF_CHECK_OK(emit_values(scope, own));
@@ -120,7 +119,7 @@ Result<ReductionEmitter::VectorElement> ReductionEmitter::element_of_vector(cons
     read.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
   }
   std::erase_if(element.function_inputs, [&](ValueId id) { return id != packed.vector && read.count(id) == 0; });
-  for (ValueId id : statistics_read_by(own)) element.function_inputs.push_back(id);
+  element.function_inputs.insert(element.function_inputs.end(), statistics.begin(), statistics.end());
   write_vector_element(out.take(), element);
   return element;
 }

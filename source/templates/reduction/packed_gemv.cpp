@@ -277,6 +277,15 @@ bool divides_work(const PackedGemvTile& tile, const Target& target, std::int64_t
          tile.mma.n <= 4 * (static_cast<std::uint32_t>(tile.k_slice) + 1);  // sums are staged where words were
 }
 
+bool scales_differ_along_rows(const PackedGemvTile& tile, const Loops& loops) {
+  const auto differs = [&](const PackedMatrix& one) {
+    return one.scale && (loops.values[*one.scale].axes & loops.columns()) != 0;
+  };
+  return std::any_of(tile.sums.begin(), tile.sums.end(), [&](const PackedWeights& one) {
+    return std::any_of(one.matrices.begin(), one.matrices.end(), differs);
+  });
+}
+
 /// What is matched as so many tiles of a workgroup; nothing where these do not divide the work.
 std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, const Loops& loops,
                                       const Target& target, int axis) {
@@ -291,13 +300,7 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   tile.scale_columns = tile.k_slice_columns();
   while (tile.has_scales() && tile.scale_columns > fragment && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
-  const auto differs_along_row = [&](const PackedMatrix& one) {
-    return one.scale && (loops.values[*one.scale].axes & loops.columns()) != 0;
-  };
-  const bool differ_along_rows = std::any_of(tile.sums.begin(), tile.sums.end(), [&](const PackedWeights& one) {
-    return std::any_of(one.matrices.begin(), one.matrices.end(), differs_along_row);
-  });
-  if (differ_along_rows && innermost % tile.scale_columns != 0) return std::nullopt;
+  if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return std::nullopt;
   // A subgroup has several K-slices, one in flight while another is multiplied.
   while (tile.subgroups > kFewestSubgroups &&
          row_elements < kSlicesOfSubgroup * tile.subgroups * tile.k_slice_columns())

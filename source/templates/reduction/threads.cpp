@@ -101,6 +101,13 @@ WorkgroupShape threads_of_chosen_columns(const Problem& problem, const Schedule&
   return shape;
 }
 
+/// As many as have a few columns each, or two where threads are few.
+int threads_along_owned_row(const Target& target, const Schedule& schedule, const RowWork& work) {
+  const int threads = power_of_two_at_least(work.visited / (work.cpu ? 16 : 4));
+  return leaves_idle(target, schedule.launch.parallel_chunks * threads) ? power_of_two_at_least(work.visited / 2)
+                                                                        : threads;
+}
+
 /// Neighbouring threads own neighbouring rows; the rest of the workgroup share the reduction axes.
 WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& schedule, const RowWork& work) {
   if (work.visited < work.chunks && !work.cpu && !problem.tuning.workgroup)
@@ -119,9 +126,7 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
   if (problem.tuning.workgroup && problem.tuning.reduction_threads)
     shape.parallel = std::max(1, *problem.tuning.workgroup / *problem.tuning.reduction_threads);
   const int rest = std::max(1, std::min(work.limit, most) / shape.parallel);
-  shape.reduction = std::min(power_of_two_at_least(work.visited / (work.cpu ? 16 : 4)), rest);
-  if (leaves_idle(problem.target, schedule.launch.parallel_chunks * shape.reduction))
-    shape.reduction = std::min(power_of_two_at_least(work.visited / 2), rest);
+  shape.reduction = std::min(threads_along_owned_row(problem.target, schedule, work), rest);
   if (gives_windows_to_threads(problem, schedule, work)) shape = {std::min(work.limit, 128), 1};
   if (work.scans) shape.reduction = 1;  // a scan goes along its row in one thread
   return shape;
