@@ -90,7 +90,7 @@ def _exact(x: Any) -> tuple:
         return cls, x, _exact(complex(x))
     if isinstance(x, (tuple, frozenset)):
         return cls, x, _exact(tuple(x) if isinstance(x, tuple) else frozenset(x))
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+    if dataclasses.is_dataclass(x) and not isinstance(x, type) and x.__dataclass_params__.eq:
         parts = tuple([_exact(getattr(x, one.name)) for one in dataclasses.fields(x) if one.compare])
         try:
             hash(parts)

@@ -173,6 +173,28 @@ TEST(PackedRows, MatricesMayLieOneBelowTheOther) {
   }
 }
 
+/// The lower of two matrices may be another sum's, too, above or below: each sum has its words where it looks for them.
+/// And what scales are made of may be part of the result.
+TEST(PackedRows, SumsMayShareMatrices) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto matrix = [](const char* name) {
+    return unpack_int4(Tensor::input(name, DType::u8, {64, 1024}), true).cast(DType::f16);
+  };
+  const Tensor a = matrix("a"), b = matrix("b"), c = matrix("c"), x = Tensor::input("x", DType::f16, {2048});
+  const auto sum = [&](const Tensor& upper, const Tensor& lower) {
+    return matmul(concat({upper, lower}, 0), x) * 0.0078125;
+  };
+  const auto scaled = [&](const char* name, const Tensor& of) { return of * Tensor::input(name, DType::f16, {64, 1}); };
+  const Tensor scales = concat({Tensor::input("sa", DType::f16, {64, 1}), Tensor::input("sb", DType::f16, {64, 1})}, 0);
+  std::uint64_t seed = 950;
+  for (const ir::Graph& graph :
+       {graph_of({sum(a, b), sum(c, b)}), graph_of({silu(sum(a, b)) * sum(b, c)}), graph_of({sum(a, b) + sum(a, c)}),
+        graph_of({sum(scaled("sa", a), scaled("sb", b)) + scales.reshape({128})})}) {
+    const Executable program = compile_graph(graph, with_units());
+    compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), "shared matrices");
+  }
+}
+
 /// A result that scales are made of does not wait for the sums, and is stored all the same.
 TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

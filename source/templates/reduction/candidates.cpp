@@ -26,8 +26,7 @@ namespace {
 
 /// Of all loops that one thread goes through, about and rather too many. With splits, a pass is a dispatch.
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
-  const auto& params = schedule.as<ReductionParams>();
-  return ceil_div(params.iterations, schedule.splits) * loops_of_iteration(loops, params) *
+  return ceil_div(schedule.as<ReductionParams>().iterations, schedule.splits) * loops_of_iteration(loops, schedule) *
          (schedule.splits > 1 ? 1 : std::max(loops.passes, 1));
 }
 

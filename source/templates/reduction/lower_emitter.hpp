@@ -227,6 +227,7 @@ class ReductionEmitter : public Emitter {
     ValueId scaled = 0, left = 0, other = 0, scale = 0;
   };
 
+  std::vector<Code> word_names_;  ///< of each sum of a packed GEMV: where the words of its matrices are
   const schedule::ReductionParams& params_;
   int dispatch_;
   bool split_;

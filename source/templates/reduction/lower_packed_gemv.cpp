@@ -239,6 +239,8 @@ Result<void> ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const 
                                             const Code& first, const Code& k_slice) {
   for (const PackedMatrix& matrix : weights.matrices) {
     const bool is_last = &matrix == &weights.matrices.back();
+    // Whichever it is, its words are where those of the sum's first matrix are; another sum may have it elsewhere.
+    names_.values[matrix.load] = word_names_[static_cast<std::size_t>(&weights - packed.sums.data())];
     if (!is_last) main_.open("if ({} < {}u) {{", first, matrix.end);
     VKF_CHECK_OK(load_k_slice_of(packed, matrix, first, k_slice));
     if (!is_last) main_.otherwise();
@@ -250,6 +252,7 @@ Result<void> ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const 
 /// What was loaded of a K-slice, to the subgroup's part of shared memory.
 void ReductionEmitter::stage_k_slice(const PackedGemvTile& packed, const PackedWeights& weights) {
   const auto rows = static_cast<int>(packed.mma.m);
+  names_.values[weights.first().load] = word_names_[static_cast<std::size_t>(&weights - packed.sums.data())];
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
   main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
              schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1,
@@ -314,11 +317,9 @@ Result<void> ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
   std::set<ValueId> loads;
   for (const PackedWeights& weights : packed.sums) {
-    loads.insert(weights.first().load);
-    for (const PackedMatrix& matrix : weights.matrices)  // of which one is loaded
-      names_.values[matrix.load] = names_.values[weights.first().load];
-  }
-  for (const ValueId load : loads) {
+    const ValueId load = weights.first().load;
+    word_names_.push_back(names_.values[load]);
+    if (!loads.insert(load).second) continue;
     for (const Code& name : raw_names(load))
       main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
   }

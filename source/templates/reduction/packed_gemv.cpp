@@ -118,7 +118,12 @@ std::optional<int> only_row_axis(const Loops& loops) {
 class PackedOperands {
  public:
   PackedOperands(const ir::Graph& graph, const Loops& loops, const Schedule& rows, const MatrixShape& mma)
-      : graph_(graph), loops_(loops), rows_(rows), tile_rows_(mma.m), row_axis_(only_row_axis(loops)) {}
+      : graph_(graph),
+        loops_(loops),
+        rows_(rows),
+        tile_rows_(mma.m),
+        row_axis_(only_row_axis(loops)),
+        results_(backward_slice_of_results(loops)) {}
 
   /// The matrices that a value is, one below the other; none where it is something else.
   [[nodiscard]] std::vector<PackedMatrix> matrices_of(ValueId id) const {
@@ -169,7 +174,7 @@ class PackedOperands {
   [[nodiscard]] std::optional<PackedMatrix> weights_of(ValueId id, const Rows& rows) const {
     const auto bits = sub_byte_number_of(graph_, loops_, id);
     if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
-        !loops_.values[bits->load].data.empty() || !holds(loops_.values[bits->load], rows))
+        !loops_.values[bits->load].data.empty() || !holds(bits->load, rows))
       return std::nullopt;
     const AccessPlan& load = rows_.loads[bits->load];
     if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16 ||
@@ -178,8 +183,11 @@ class PackedOperands {
     return PackedMatrix{bits->load, std::nullopt, bits->flip, bits->offset, rows.end};
   }
 
-  /// Whether the predicates of a value hold at all of these rows.
-  [[nodiscard]] bool holds(const Value& value, const Rows& rows) const {
+  /// Whether the predicates of a load hold at all of these rows, so that nothing asks for them: results, which are
+  /// found of any row, do not read it.
+  [[nodiscard]] bool holds(ValueId load, const Rows& rows) const {
+    const Value& value = loops_.values[load];
+    if (!value.predicates.empty() && std::binary_search(results_.begin(), results_.end(), load)) return false;
     return std::all_of(value.predicates.begin(), value.predicates.end(), [&](const segment::Predicate& predicate) {
       const auto own = row_axis_ ? rows_of(predicate, *row_axis_) : std::nullopt;
       return own && own->begin <= rows.begin && rows.end <= own->end;
@@ -191,8 +199,7 @@ class PackedOperands {
     const std::vector<ValueId> slice = backward_slice_of(loops_, id);
     return std::all_of(slice.begin(), slice.end(), [&](ValueId one) {
       const Value& value = loops_.values[one];
-      return value.kind == Value::Kind::load ? value.predicates.empty() || holds(value, rows)
-                                             : value.kind != Value::Kind::choose || rows.begin == 0;
+      return value.kind == Value::Kind::load ? holds(one, rows) : value.kind != Value::Kind::choose || rows.begin == 0;
     });
   }
 
@@ -201,6 +208,7 @@ class PackedOperands {
   const Schedule& rows_;
   std::int64_t tile_rows_;
   std::optional<int> row_axis_;
+  std::vector<ValueId> results_;  ///< what they are computed from beside sums, ascending
 };
 
 /// Of the sum of products with a vector: the weights of four bits.

@@ -71,9 +71,10 @@ int splits_to_fill(const Problem& problem, const Schedule& schedule) {
 }
 
 /// At least `splits`, so that no loop is longer than the driver goes through.
-int splits_of_short_loops(const Problem& problem, const ReductionParams& params, int splits) {
+int splits_of_short_loops(const Problem& problem, const Schedule& schedule, int splits) {
   const std::int64_t most = problem.target.workarounds.leaves_loops_after;
-  const std::int64_t iterations = params.iterations * loops_of_iteration(problem.loops, params);
+  const std::int64_t iterations =
+      schedule.as<ReductionParams>().iterations * loops_of_iteration(problem.loops, schedule);
   if (iterations * problem.loops.passes > most) splits = std::max(splits, 2);
   while (ceil_div(iterations, splits) > most && splits < kMostSplits) splits *= 2;
   return splits;
@@ -103,17 +104,20 @@ std::int64_t workgroups_to_fill(const Target& target) {
   return static_cast<std::int64_t>(model.occupancy.workgroups * model.units.count);
 }
 
-std::int64_t loops_of_iteration(const Loops& loops, const ReductionParams& params) {
-  if (params.reduction_threads == 1) return 1;
+std::int64_t loops_of_iteration(const Loops& loops, const Schedule& schedule) {
+  const int threads = schedule.as<ReductionParams>().reduction_threads;
+  if (threads == 1) return 1;
   const auto scans = std::count_if(loops.values.begin(), loops.values.end(),
                                    [](const Value& value) { return value.kind == Value::Kind::scan; });
-  const int steps = std::bit_width(static_cast<unsigned>(params.reduction_threads));  // and the one that ends the loop
+  // In halves within a subgroup, one subgroup after the other beyond it; and what ends each of these loops.
+  const int inside = schedule.subgroup > 0 ? std::min(threads, schedule.subgroup) : threads;
+  const int steps = std::bit_width(static_cast<unsigned>(inside)) + (threads > inside ? threads / inside + 1 : 0);
   return VKF_PLANT(uncounted_scan_steps, 1 + scans * steps, 1);
 }
 
 void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
-  const int splits = splits_of_short_loops(problem, params, splits_to_fill(problem, schedule));
+  const int splits = splits_of_short_loops(problem, schedule, splits_to_fill(problem, schedule));
   schedule.splits = has_room_for_partials(problem.loops, problem.target) ? problem.tuning.splits.value_or(splits) : 1;
   if (schedule.splits > 1) params.persistent = false;
   schedule.unroll_factor = problem.tuning.unroll_factor.value_or(chunks_in_flight(problem, schedule));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "schedule/schedule.hpp"
-#include "templates/reduction/params.hpp"
 
 namespace vkfuse::schedule {
 
@@ -12,7 +11,7 @@ constexpr int kSummationBlock = 256;  ///< elements that are joined one after th
 std::int64_t workgroups_to_fill(const Target& target);
 
 /// Iterations of all loops in one of a thread's, which scans across threads have too: CPU drivers count them together.
-std::int64_t loops_of_iteration(const segment::Loops& loops, const ReductionParams& params);
+std::int64_t loops_of_iteration(const segment::Loops& loops, const Schedule& schedule);
 
 /// Workgroups per row, chunks in flight, and chunks of a summation block: from the threads of a schedule.
 void choose_reduction_splits(const Problem& problem, Schedule& schedule);
