@@ -22,7 +22,7 @@ inline constexpr Source kHand{SourceKind::measured, "rows of the benchmark on an
 inline constexpr Source kPressure{SourceKind::derived, "the H200's 80 and 128 at its 32 registers a resident thread"};
 inline constexpr Source kSlowdown{SourceKind::fitted, "what NVIDIA's compiler reports, and times, of tiles on an H200"};
 inline constexpr Source kTransposes{SourceKind::fitted, "transposes of many shapes on an H200 (docs/experiments.md)"};
-inline constexpr Source kPacked{SourceKind::fitted, "bench/results/h200-packed-rows.txt"};
+inline constexpr Source kPacked{SourceKind::fitted, "bench/results/h200-decode-kernels.txt"};
 inline constexpr Source kFewRows{SourceKind::fitted, "bench/results/h200-few-rows.txt"};
 inline constexpr Source kTiles{SourceKind::fitted,
                                "1,380 tiles on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json)"};

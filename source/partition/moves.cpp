@@ -175,7 +175,7 @@ bool move_part_of(Context& context, Search& search, ClusterId from) {
 
 bool move_parts(Context& context, Search& search) {
   constexpr int kMostCosted = 300;
-  constexpr int kMostEstimated = 2500, kEstimatedOfNode = 16;  // in proportion to the graph: layers come last to first
+  constexpr int kMostEstimated = 2500, kEstimatedOfNode = 16;  // first layers would use up a number for all
   constexpr int kMostMoves = 8;                                // of parts of one cluster
   const int most_estimated =
       std::max(kMostEstimated, kEstimatedOfNode * static_cast<int>(context.analysis.graph.size()));
