@@ -144,6 +144,9 @@ class Emitter {
   // --- loads and stores (memory.cpp) -----------------------------------------------------------------
   /// One element wherever it is, with its guards.
   Code load_scalar(Scope& scope, ValueId id);
+  /// Where that is in the buffer, and the number of an element, which may be a code.
+  Code index_of_load(Scope& scope, ValueId id);
+  [[nodiscard]] Code decoded(ValueId id, const Code& element) const;
   /// The condition under which a load reads; empty where it always does.
   Code predicate_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;

@@ -41,7 +41,7 @@ Code Emitter::predicate_of(Scope& scope, const Value& load) {
   return scope.exists.empty() ? predicate : scope.exists + " && " + predicate;
 }
 
-Code Emitter::load_scalar(Scope& scope, ValueId id) {
+Code Emitter::index_of_load(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
   const Code& block = names_.nodes.at(load.node);
   Code at = position(scope, load.offset);
@@ -57,10 +57,19 @@ Code Emitter::load_scalar(Scope& scope, ValueId id) {
     scope.out->line("uint {} = {};", name, at);
     at = name;
   }
-  const Code element = load_element(dtype(load.node), block, buffer_bytes(load.node), at, dialect_);
+  return at;
+}
+
+Code Emitter::decoded(ValueId id, const Code& element) const {
   const ops::FloatFormatRow* format = forms_[id].decodes;
   return format == nullptr ? element
                            : expression(ops::row(format->decode), DType::u32, dialect_, std::span(&element, 1));
+}
+
+Code Emitter::load_scalar(Scope& scope, ValueId id) {
+  const Value& load = loops_.values[id];
+  const Code at = index_of_load(scope, id);
+  return decoded(id, load_element(dtype(load.node), names_.nodes.at(load.node), buffer_bytes(load.node), at, dialect_));
 }
 
 Code Emitter::decoder_of_word(ValueId load) const {

@@ -164,6 +164,13 @@ Code load_word(const Code& block, int block_bytes, const Code& index) {
                           : code("{}.w[{} >> 2][{} & 3u]", block, at, at);
 }
 
+ElementInWord element_in_word(int size, const Code& block, int block_bytes, const Code& at) {
+  if (size == 4 || at.is_zero()) return {load_word(block, block_bytes, at), {}};
+  const Code i = at.parenthesised();
+  return {load_word(block, block_bytes, code("{} >> {}", i, size == 2 ? 1 : 2)),
+          code("({} & {}u) * {}u", i, 4 / size - 1, 8 * size)};
+}
+
 Code load_bits(DType dtype, const Code& block, int block_bytes, const Code& at) {
   const int size = size_of(dtype);
   const Code i = at.parenthesised();
@@ -172,8 +179,10 @@ Code load_bits(DType dtype, const Code& block, int block_bytes, const Code& at) 
     return code("uvec2({0}.w[{1} >> 1][({1} & 1u) * 2u], {0}.w[{1} >> 1][({1} & 1u) * 2u + 1u])", block, i);
   }
   if (size == 4) return load_word(block, block_bytes, at);
-  const Code word = load_word(block, block_bytes, code("({} >> {})", i, size == 2 ? 1 : 2));
-  return code("({} >> (({} & {}u) * {}u)) & 0x{:x}u", word, i, 4 / size - 1, 8 * size, (1u << (8 * size)) - 1);
+  const ElementInWord element = element_in_word(size, block, block_bytes, at);
+  const std::uint32_t mask = (1u << (8 * size)) - 1;
+  return element.shift.empty() ? code("{} & 0x{:x}u", element.word, mask)
+                               : code("({} >> ({})) & 0x{:x}u", element.word, element.shift, mask);
 }
 
 Code lowest_element(DType dtype, const Code& word, const Dialect& dialect) {
@@ -186,11 +195,10 @@ Code lowest_element(DType dtype, const Code& word, const Dialect& dialect) {
 
 Code load_element(DType dtype, const Code& block, int block_bytes, const Code& at, const Dialect& dialect) {
   const int size = size_of(dtype);
-  if (size >= 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
-  if (at.is_zero()) return lowest_element(dtype, load_word(block, block_bytes, "0u"), dialect);
-  const Code i = at.parenthesised();
-  const Code word = load_word(block, block_bytes, code("{} >> {}", i, size == 2 ? 1 : 2));
-  return code("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, 4 / size - 1);
+  if (size > 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
+  const ElementInWord element = element_in_word(size, block, block_bytes, at);
+  return lowest_element(dtype, element.shift.empty() ? element.word : code("{} >> ({})", element.word, element.shift),
+                        dialect);
 }
 
 Code element_bits(DType dtype, const Code& value, const Dialect& dialect) {

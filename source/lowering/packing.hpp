@@ -51,6 +51,14 @@ Code load_element(DType dtype, const Code& block, int block_bytes, const Code& a
 /// The 32-bit word at `index` of such a block.
 Code load_word(const Code& block, int block_bytes, const Code& index);
 
+/// One element of at most 4 bytes of such a block: the word that holds it, and by how many bits it is above the low
+/// end; empty where it is there. Taken out of a word by a shift: a vector of its elements, of which one is picked by a
+/// number that the compiler does not know, lies in memory on an H200.
+struct ElementInWord {
+  Code word, shift;
+};
+ElementInWord element_in_word(int size, const Code& block, int block_bytes, const Code& at);
+
 /// The bits of one element of such a block, at the low end of a word; a uvec2 for 8 bytes.
 Code load_bits(DType dtype, const Code& block, int block_bytes, const Code& at);
 

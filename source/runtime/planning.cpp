@@ -7,6 +7,7 @@
 
 #include "base/mutations.hpp"
 #include "device_model/device_model.hpp"
+#include "ops/float_formats.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
 #include "runtime/program.hpp"
@@ -48,9 +49,13 @@ std::vector<FeatureTier> tiers_for(const ir::Graph& graph) {
   return tiers;
 }
 
-/// Whether some bits of bytes are taken for numbers.
+/// Whether bytes, or some of their bits, are taken for numbers that products of f16 may have.
 bool has_sub_byte(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+    if (ops::format_decoded_by(*node.op) != nullptr) return true;
+    if (node.op->role == ops::Role::cast && node.type.dtype == DType::f16)
+      return size_of(graph.node(node.operands[0]).type.dtype) == 1 &&
+             graph.node(node.operands[0]).type.dtype != DType::boolean;
     return node.op->role == ops::Role::bit_and && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "schedule/operands.hpp"
 
 namespace vkfuse::schedule {
 
@@ -21,21 +22,33 @@ int statements_of(const ir::Graph& graph, ir::NodeId id) {
 
 namespace {
 
-/// Of one element; `of_node` gives the statements of a node.
-template <typename OfNode>
-std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of_node) {
+/// Of one element; `of_value` gives the statements of a value that is computed, in one pass.
+template <typename OfValue>
+std::int64_t statements_of_element(const segment::Loops& loops, const OfValue& of_value) {
   std::vector<std::int64_t> times(loops.values.size(), 0);
   for (int pass = 0; pass < loops.passes; ++pass) {
     const std::vector<bool> needed = segment::needed_in_pass(loops, pass);
     for (std::size_t i = 0; i < times.size(); ++i) times[i] += needed[i] ? 1 : 0;
   }
   std::int64_t count = 0;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    const segment::Value& value = loops.values[i];
-    count +=
-        std::max<std::int64_t>(1, times[i]) * (value.kind == segment::Value::Kind::compute ? of_node(value.node) : 1);
-  }
+  for (std::size_t i = 0; i < times.size(); ++i) count += std::max<std::int64_t>(1, times[i]) * of_value(i);
   return count;
+}
+
+/// The values that a kernel computes for each element of a chunk. Weights that fragments are made of are not among
+/// them.
+std::vector<bool> values_of_elements(const segment::Loops& loops, const Schedule& schedule) {
+  const auto* rows = schedule.get_if<ReductionParams>();
+  if (rows == nullptr || !rows->packed) return std::vector<bool>(loops.values.size(), true);
+  std::vector<bool> counted(loops.values.size(), false);
+  const auto add = [&](segment::ValueId root) {
+    for (const segment::ValueId id : backward_slice_of(loops, root)) counted[id] = true;
+  };
+  add(rows->packed->vector);
+  for (const segment::Value& value : loops.values) {
+    if (value.kind == segment::Value::Kind::reduction && value.level < loops.passes) add(value.operands[0]);
+  }
+  return counted;
 }
 
 /// Elements of a factor that a thread of a product computes side by side in its loop; choices are made for each.
@@ -53,14 +66,26 @@ int elements_of_factors(const Schedule& schedule) {
 }  // namespace
 
 std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements) {
-  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) * std::max(1, schedule.chunk_size);
+  const std::vector<bool> of_elements = values_of_elements(loops, schedule);
+  return statements_of_element(loops, [&](std::size_t i) -> std::int64_t {
+    const segment::Value& value = loops.values[i];
+    const int count = value.kind == segment::Value::Kind::compute ? statements[value.node] : 1;
+    return std::int64_t{count} * (of_elements[i] ? std::max(1, schedule.chunk_size) : 1);
+  });
 }
 
 bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Target& target, std::int64_t elements) {
   // Drivers of CPUs have no registers to keep a row in, and nothing to gain.
   const std::int64_t most =
       target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;
-  return statements_of_element(loops, [&](ir::NodeId id) { return statements_of(graph, id); }) * elements <= most;
+  return statements_of_element(loops,
+                               [&](std::size_t i) {
+                                 const segment::Value& value = loops.values[i];
+                                 return value.kind == segment::Value::Kind::compute ? statements_of(graph, value.node)
+                                                                                    : 1;
+                               }) *
+             elements <=
+         most;
 }
 
 std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements,

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/mutations.hpp"
+#include "ops/float_formats.hpp"
 #include "schedule/operands.hpp"
 
 namespace vkfuse::schedule {
@@ -148,6 +149,60 @@ std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const Loo
   const bool fits = field && std::abs(field->offset) < kMostOffset && field->offset >= -most_whole(type) &&
                     field->offset + static_cast<std::int64_t>(field->mask | field->flip) <= most_whole(type);
   return fits ? field : std::nullopt;
+}
+
+namespace {
+
+/// A signed byte that is loaded: a byte whose sign is flipped, less 128.
+std::optional<PackedNumber> signed_byte_of(const ir::Graph& graph, const Loops& loops, const Value& cast) {
+  const Value& load = loops.values[cast.operands[0]];
+  if (load.kind != Value::Kind::load || graph.node(load.node).type.dtype != DType::i8) return std::nullopt;
+  return PackedNumber{cast.operands[0], {.bits = 8, .flip = 0x80, .offset = -128}, std::nullopt};
+}
+
+/// Bits of a byte as a code of `bits`; nothing where some of these are missing.
+std::optional<PackedNumber> number_of_field(const SubByteField& field, PackedCode code, int bits) {
+  const std::uint32_t needed = (1u << bits) - 1;
+  if ((field.mask & needed) != needed || (field.shift && bits != 4)) return std::nullopt;
+  code.bits = field.shift ? 4 : 8;
+  return PackedNumber{field.load, code, field.shift};
+}
+
+/// The number of a float's code, whose bits are in the low ones of an integer.
+std::optional<PackedNumber> float_of_code(const ir::Graph& graph, const Loops& loops, ValueId bits_of_float) {
+  const Value& decoded = loops.values[bits_of_float];
+  if (decoded.kind != Value::Kind::compute) return std::nullopt;
+  const ops::FloatFormatRow* const format = ops::format_decoded_by(*graph.node(decoded.node).op);
+  if (format == nullptr || format->power_of_two || !format->negative_zero) return std::nullopt;
+  const auto field = sub_byte_field_of(graph, loops, decoded.operands[0]);
+  if (!field || field->flip != 0 || field->offset != 0) return std::nullopt;
+  return number_of_field(*field, {.format = format->format}, format->bits());
+}
+
+std::optional<PackedNumber> whole_number_of_bits(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  const auto field = sub_byte_number_of(graph, loops, id);
+  if (!field || field->mask != (field->shift ? 15u : 0xffu)) return std::nullopt;
+  return number_of_field(*field, {.flip = field->flip, .offset = field->offset}, field->shift ? 4 : 8);
+}
+
+}  // namespace
+
+std::optional<PackedNumber> packed_number_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  const Value& value = loops.values[id];
+  if (value.kind != Value::Kind::compute || !is_float(graph.node(value.node).type.dtype)) return std::nullopt;
+  const ops::Role role = ops::element_row(*graph.node(value.node).op).role;
+  if (role == ops::Role::bitcast) return float_of_code(graph, loops, value.operands[0]);
+  if (role == ops::Role::cast) {
+    if (auto number = signed_byte_of(graph, loops, value)) return number;
+    const Value& operand = loops.values[value.operands[0]];
+    const bool of_float = operand.kind == Value::Kind::compute && is_float(graph.node(operand.node).type.dtype);
+    // Floats of 8 bits and fewer are exact in f16.
+    if (of_float && graph.node(value.node).type.dtype == DType::f16) {
+      auto number = packed_number_of(graph, loops, value.operands[0]);
+      if (number && number->code.format) return number;
+    }
+  }
+  return whole_number_of_bits(graph, loops, id);
 }
 
 std::optional<std::int64_t> number_at(

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "schedule/packed_code.hpp"
 #include "schedule/schedule.hpp"
 
 namespace vkfuse::schedule {
@@ -25,6 +26,16 @@ std::int64_t most_whole(DType type);
 /// of which its dtype holds exactly.
 std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const segment::Loops& loops,
                                                segment::ValueId id);
+
+/// Numbers that bytes of a load are, or their lower and upper four bits by turns.
+struct PackedNumber {
+  segment::ValueId load = 0;
+  PackedCode code;
+  std::optional<segment::ValueId> shift;  ///< of codes of four bits
+};
+
+/// What a float is so: a whole number of four or eight bits, signed bytes too, or that of a float's code.
+std::optional<PackedNumber> packed_number_of(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 
 /// What an integer is where positions are what `position` makes of them; nothing where that, or anything else it
 /// depends on, is not known.

@@ -1,4 +1,5 @@
-// Weights of four bits times a vector with cooperative matrices: fragments of words become numbers where they are.
+// Weights of four and eight bits times a vector with cooperative matrices: fragments of words become numbers where
+// they are.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "support/fuzz.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/float_codes.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -81,6 +83,9 @@ TEST(PackedRows, AreTheirSums) {
                         {64, 2048, 0, true, "every second"},
                         {40, 4096, 128, true, "positions"},
                         {1500, 2048, 128},
+                        {256, 2048, 32},
+                        {100, 4096, 32, false},
+                        {33, 2304, 32, false, "gated", true},
                         {256, 2048, 128, false, "x", true}};
   std::uint64_t seed = 500;
   for (const Form& form : forms) {
@@ -91,6 +96,108 @@ TEST(PackedRows, AreTheirSums) {
       const Executable program = compile_graph(graph, with_units());
       EXPECT_TRUE(is_packed(program)) << text_of(form);
       compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
+    }
+  }
+}
+
+/// Weights as bytes, or as floats' codes.
+struct Coded {
+  std::int64_t rows, columns;
+  std::int64_t group = 0;                  ///< of columns that share a scale; 0: there is none
+  std::optional<FloatFormat> format = {};  ///< none: signed bytes
+  bool powers = false;                     ///< scales are float8_e8m0fnu
+};
+
+Tensor coded_weights(const Coded& form, const std::string& name) {
+  const DType dtype = form.format ? DType::u8 : DType::i8;
+  const bool fours = form.format && bits_of(*form.format) == 4;
+  const Tensor held = Tensor::input(name, dtype, {form.rows, fours ? form.columns / 2 : form.columns});
+  const Tensor codes = fours ? unpack_int4(held, false) : held;
+  const Tensor numbers = form.format ? decode_float(codes, *form.format, DType::f16) : codes.cast(DType::f16);
+  if (form.group == 0) return numbers;
+  const Shape shape{form.rows, form.columns / form.group};
+  const Tensor scale =
+      form.powers
+          ? decode_float(bit_and(Tensor::input(name + " scale", DType::u8, shape), Tensor::scalar_int(DType::u8, 3)) +
+                             Tensor::scalar_int(DType::u8, 122),
+                         FloatFormat::float8_e8m0fnu, DType::f16)
+          : Tensor::input(name + " scale", DType::f16, shape) * 0.125;
+  return dequantize(numbers, {.scale = scale, .axis = 1, .group = form.group});
+}
+
+std::string text_of(const Coded& form) {
+  return fmt::format("{} rows of {}, groups of {}, {}", form.rows, form.columns, form.group,
+                     form.format ? name_of(*form.format) : "int8");
+}
+
+/// Random data without codes that are NaN or infinite.
+Data finite_data(const ir::Graph& graph, const Coded& form, std::uint64_t seed) {
+  Data data = data_for({graph, {}, seed, false});
+  for (auto& [name, bytes] : data.inputs) {
+    if (!form.format || name.find("scale") != std::string::npos || name[0] != 'w') continue;
+    for (std::byte& code : bytes) {
+      if (*form.format == FloatFormat::float8_e4m3fn && (code & std::byte{0x7f}) == std::byte{0x7f})
+        code &= std::byte{0xf0};
+      if (*form.format == FloatFormat::float8_e5m2) code &= std::byte{0xbf};  // below 2
+    }
+  }
+  return data;
+}
+
+TEST(PackedRows, OfBytesAndFloatCodesAreTheirSums) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Coded forms[] = {{256, 2048},
+                         {100, 2048, 2048},
+                         {100, 4096, 128},
+                         {256, 2048, 0, FloatFormat::float4_e2m1fn},
+                         {256, 2048, 32, FloatFormat::float4_e2m1fn, true},
+                         {33, 4096, 32, FloatFormat::float4_e2m1fn, true},
+                         {1500, 14336, 32, FloatFormat::float4_e2m1fn, true},
+                         {100, 2304, 128, FloatFormat::float4_e2m1fn},
+                         {256, 2048, 0, FloatFormat::float8_e4m3fn},
+                         {100, 4096, 4096, FloatFormat::float8_e4m3fn},
+                         {100, 4096, 32, FloatFormat::float8_e4m3fn, true},
+                         {256, 2048, 2048, FloatFormat::float8_e5m2},
+                         {256, 2048, 128, FloatFormat::float6_e3m2fn},
+                         {256, 2048, 0, FloatFormat::float6_e2m3fn}};
+  std::uint64_t seed = 1500;
+  for (const Coded& form : forms) {
+    const Tensor x = Tensor::input("x", DType::f16, {form.columns});
+    const Tensor product = matmul(coded_weights(form, "w"), x) * 0.0078125;
+    const Tensor other = matmul(coded_weights(form, "w2"), x) * 0.0078125;
+    for (const ir::Graph& graph : {graph_of({product}), graph_of({silu(product) * other})}) {
+      const Executable program = compile_graph(graph, with_units());
+      EXPECT_TRUE(is_packed(program)) << text_of(form);
+      compare_with_reference(program, graph, finite_data(graph, form, ++seed), text_of(form));
+    }
+  }
+}
+
+/// Codes that are NaN make their rows NaN, and no others, whatever they are multiplied with.
+TEST(PackedRows, CodesOfNaNReachTheirRows) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const FloatFormat format : {FloatFormat::float8_e4m3fn, FloatFormat::float8_e5m2}) {
+    for (const std::int64_t group : {0, 128}) {
+      const Coded form{100, 2048, group, format};
+      const Tensor x = Tensor::input("x", DType::f16, {form.columns});
+      const ir::Graph graph =
+          graph_of({matmul(coded_weights(form, "w"), x) * 0.0078125, matmul(coded_weights(form, "w2"), x) * 0.0078125});
+      const Executable program = compile_graph(graph, with_units());
+      EXPECT_TRUE(is_packed(program)) << text_of(form);
+      Data data = finite_data(graph, form, 1600);
+      const std::size_t places[] = {0, 5 * 2048 + 17, 16 * 2048 - 1, 77 * 2048 + 1025, 99 * 2048 + 2047};
+      for (const std::size_t place : places)
+        data.inputs.at("w")[place] = place % 2 == 0 ? std::byte{0x7f} : std::byte{0xff};
+      data.inputs.at("w2")[34 * 2048 + 3] = std::byte{0x7f};
+      std::memset(data.inputs.at("x").data() + 2 * 17, 0, 2);
+      const GuardedRun got = run_guarded(program, graph, data);
+      for (std::int64_t row = 0; row < form.rows; ++row) {
+        const auto is_nan = [&](const char* name) {
+          return std::isnan(ir::decode(DType::f16, got.outputs.at(name).data() + 2 * row));
+        };
+        EXPECT_EQ(is_nan("y"), row == 0 || row == 5 || row == 15 || row == 77 || row == 99) << text_of(form) << row;
+        EXPECT_EQ(is_nan("y1"), row == 34) << text_of(form) << row;
+      }
     }
   }
 }
@@ -184,12 +291,12 @@ TEST(PackedRows, SumsMayShareMatrices) {
   const auto sum = [&](const Tensor& upper, const Tensor& lower) {
     return matmul(concat({upper, lower}, 0), x) * 0.0078125;
   };
-  const auto scaled = [&](const char* name, const Tensor& of) { return of * Tensor::input(name, DType::f16, {64, 1}); };
-  const Tensor scales = concat({Tensor::input("sa", DType::f16, {64, 1}), Tensor::input("sb", DType::f16, {64, 1})}, 0);
+  const Tensor sa = Tensor::input("sa", DType::f16, {64, 1}), sb = Tensor::input("sb", DType::f16, {64, 1});
+  const Tensor scales = concat({sa, sb}, 0);
   std::uint64_t seed = 950;
   for (const ir::Graph& graph :
        {graph_of({sum(a, b), sum(c, b)}), graph_of({silu(sum(a, b)) * sum(b, c)}), graph_of({sum(a, b) + sum(a, c)}),
-        graph_of({sum(scaled("sa", a), scaled("sb", b)) + scales.reshape({128})})}) {
+        graph_of({sum(a * sa, b * sb) + scales.reshape({128})})}) {
     const Executable program = compile_graph(graph, with_units());
     compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), "shared matrices");
   }

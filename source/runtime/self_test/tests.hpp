@@ -19,8 +19,8 @@ Result<std::string> test_integer_dot(OpenDevice& opened);
 /// T4: both orders in shared memory, sums that go on, and what is not finite reaches its row alone.
 Result<std::string> test_matrices(OpenDevice& opened, const MatrixShape& shape);
 
-/// T4: weights of four bits in fragments of 16-bit elements, which may look like any number or none, and one vector as
-/// all columns.
+/// T4: weights of four and eight bits in fragments of 16-bit elements, which may look like any number or none, codes of
+/// floats that have no leading one as f16, and one vector as all columns, or parts of it.
 Result<std::string> test_sub_byte(OpenDevice& opened, const MatrixShape& shape);
 
 /// T4: lanes have those elements of fragments of which lowering::lane_fragment_functions() makes them.

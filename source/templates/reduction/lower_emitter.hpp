@@ -208,13 +208,25 @@ class ReductionEmitter : public Emitter {
                                const Code& first, const Code& k_slice);
   Result<void> load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
                             const Code& first, const Code& k_slice);
-  void stage_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights);
+  [[nodiscard]] std::optional<ValueId> only_load_of(ValueId scale) const;
+  [[nodiscard]] bool are_alike(ValueId a, ValueId b) const;
+  [[nodiscard]] bool finds_scales_in_words(const schedule::PackedGemvTile& packed) const;
+  void look_for_nan(const schedule::PackedGemvTile& packed, const Code& loaded);
+  void note_nan(const schedule::PackedGemvTile& packed, std::size_t sum);
+  Result<void> stage_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
+  Result<void> stage_scales(const schedule::PackedGemvTile& packed, ValueId scale);
+  void declare_powers(const schedule::PackedGemvTile& packed);
+  void prepare_shared(const schedule::PackedGemvTile& packed);
   Result<void> load_next_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
+  /// See lowering/fragments.hpp.
+  struct PackedFunctions {
+    Code numbers, mask;
+  };
   void multiply_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
-                        const Code& function);
+                        const PackedFunctions& functions);
   void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
   Result<void> begin_packed_gemv(const schedule::PackedGemvTile& packed);
-  Result<void> multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const Code& function);
+  Result<void> multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const PackedFunctions& functions);
   void store_sums_of_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
   Result<void> load_beside_sums(const schedule::PackedGemvTile& packed);
   Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);

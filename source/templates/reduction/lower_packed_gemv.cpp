@@ -1,6 +1,6 @@
-// The reduction template with cooperative matrices: weights of four bits times one vector (schedule::PackedGemvTile).
-// Subgroups share the reduction axes of a tile of rows; the words of their K-slices are in flight while those before
-// are multiplied, and no subgroup waits for another before the end.
+// The reduction template with cooperative matrices: weights of four or eight bits times one vector
+// (schedule::PackedGemvTile). Subgroups share the reduction axes of a tile of rows; the words of their K-slices are in
+// flight while those before are multiplied, and no subgroup waits for another before the end.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -19,8 +19,13 @@ using schedule::PackedWeights;
 
 namespace {
 
-constexpr int kElementsOfChunk = 32;  // of a row, in 16 bytes
 constexpr int kRoundsInFlight = 4;
+
+/// What a number of fragments is worth, as a factor.
+Code times_unit(const PackedGemvTile& packed) {
+  const auto unit = static_cast<std::int64_t>(packed.code().unit());
+  return unit == 1 ? Code() : code(" * {}.0", unit);
+}
 
 }  // namespace
 
@@ -145,14 +150,15 @@ Code ReductionEmitter::vector_element(const VectorElement& element, const Scope&
   return code("{}({})", element.function, listed(arguments));
 }
 
-/// A chunk of the vector to shared memory: every fourth element side by side.
+/// A chunk of the vector to shared memory: every second or fourth element side by side.
 void ReductionEmitter::store_halves(const PackedGemvTile& packed, const VectorElement& element, const Scope& scope) {
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
-  for (int part = 0; part < 4; ++part) {
+  const int parts = packed.code().per_half();
+  for (int part = 0; part < parts; ++part) {
     std::vector<Code> halves;
-    for (int first = part; first < kElementsOfChunk; first += 8)
+    for (int first = part; first < packed.code().per_chunk(); first += 2 * parts)
       halves.push_back(code("packFloat2x16(f16vec2({}, {}))", vector_element(element, scope, packed.vector, first),
-                            vector_element(element, scope, packed.vector, first + 4)));
+                            vector_element(element, scope, packed.vector, first + parts)));
     main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : code(" + {}u", part * chunks), listed(halves));
   }
 }
@@ -168,7 +174,8 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   VKF_TRY(element, element_of_vector(packed, vectors));
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   shared_.line("shared uvec4 vector_halves[{}];", loops_.reduction_count() / 8);
-  main_.line("// The vector, of which fragments meet every fourth element.");
+  const int parts = packed.code().per_half();
+  main_.line("// The vector, of which fragments meet every {} element.", parts == 4 ? "fourth" : "second");
   // Few rounds are in flight together.
   const bool few = schedule::ceil_div(schedule_.launch.reduction_chunks, schedule_.workgroup) <= kRoundsInFlight;
   main_.open("{}for (uint column = thread; column < {}; column += {}u) {{", few ? "[[unroll]] " : "",
@@ -179,9 +186,9 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   load_chunk_vectors(scope, vectors, false);
   VKF_CHECK_OK(emit_values(scope, per_chunk));
   load_chunk_vectors(scope, vectors, true);
-  // A fragment is made of so many chunks; each has its position in all four parts of it.
-  main_.line("uint at = {};",
-             chunks == 1 ? "column * 4u" : code("column / {0}u * {1}u + column % {0}u", chunks, 4 * chunks));
+  // A fragment is made of so many chunks; each has its position in all parts of it.
+  main_.line("uint at = {};", chunks == 1 ? code("column * {}u", parts)
+                                          : code("column / {0}u * {1}u + column % {0}u", chunks, parts * chunks));
   for (int g = 0; g < chunk_.groups; ++g) {
     for (ValueId id : element.function_inputs) {
       if (is_vector(id))
@@ -194,25 +201,76 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   return {};
 }
 
-/// The scales of a K-slice, those of all rows side by side: a thread has some of them.
+/// The one load that a scale is a function of, beside literals; nothing where it is something else.
+std::optional<ValueId> ReductionEmitter::only_load_of(ValueId scale) const {
+  std::optional<ValueId> only;
+  for (const ValueId id : schedule::backward_slice_of(loops_, scale)) {
+    const Value& value = loops_.values[id];
+    if (value.kind == Value::Kind::load) {
+      if (only || !value.data.empty() || size_of(dtype(value.node)) > 4) return std::nullopt;
+      only = id;
+    } else if (value.kind != Value::Kind::literal &&
+               (value.kind != Value::Kind::compute ||
+                std::holds_alternative<ir::CustomPayload>(graph_.node(value.node).payload))) {
+      return std::nullopt;
+    }
+  }
+  return only;
+}
+
+/// Whether two values are the same function of loads of one dtype.
+bool ReductionEmitter::are_alike(ValueId a, ValueId b) const {
+  const Value &first = loops_.values[a], &second = loops_.values[b];
+  if (first.kind != second.kind || dtype(first.node) != dtype(second.node)) return false;
+  if (first.kind == Value::Kind::load) return true;
+  if (first.kind == Value::Kind::literal)
+    return schedule::number_of(graph_, first) == schedule::number_of(graph_, second);
+  const ir::Node &node = graph_.node(first.node), &other = graph_.node(second.node);
+  if (node.op != other.op || first.operands.size() != second.operands.size()) return false;
+  for (std::size_t i = 0; i < first.operands.size(); ++i) {
+    if (!are_alike(first.operands[i], second.operands[i])) return false;
+  }
+  return true;
+}
+
+/// Whether scales are in flight as the 32-bit words that hold them, and become numbers only when these are there:
+/// every sum has one function of one load.
+bool ReductionEmitter::finds_scales_in_words(const PackedGemvTile& packed) const {
+  return std::all_of(packed.sums.begin(), packed.sums.end(), [&](const PackedWeights& weights) {
+    return std::all_of(weights.matrices.begin(), weights.matrices.end(), [&](const PackedMatrix& matrix) {
+      return !matrix.scale || (only_load_of(*matrix.scale) && are_alike(*matrix.scale, *weights.first().scale));
+    });
+  });
+}
+
+/// The scales of a K-slice, of which a thread has some: those of a row side by side, as they lie in memory.
 Result<void> ReductionEmitter::load_scales(const PackedGemvTile& packed, const PackedMatrix& matrix, const Code& first,
                                            const Code& k_slice) {
   if (!matrix.scale) return {};
-  const auto rows = static_cast<int>(packed.mma.m);
-  const int all = packed.scales_of_k_slice();
+  const int all = packed.scales_of_k_slice(), of_row = all / static_cast<int>(packed.mma.m);
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule::ceil_div(all, schedule_.subgroup));
   main_.line("uint i = {};",
              all < schedule_.subgroup ? code("own_lane % {}u", all) : code("u * {}u + own_lane", schedule_.subgroup));
-  main_.line("uint row = min({} + i % {}u, {} - 1u);", first, rows, rows_);
-  main_.line("uint column = {} * {}u + i / {}u * {}u;", k_slice, packed.k_slice, rows,
-             packed.scale_columns / kElementsOfChunk);
+  const Code row = of_row == 1 ? "i" : code("i / {}u", of_row);
+  main_.line("uint row = min({} + {}, {} - 1u);", first, row, rows_);
+  main_.line("uint column = {} * {}u{};", k_slice, packed.k_slice,
+             of_row == 1 ? Code() : code(" + i % {}u * {}u", of_row, packed.scale_columns / packed.code().per_chunk()));
   Scope scope;
   scope.out = &main_;
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
-  VKF_CHECK_OK(emit_backward_slice(scope, *matrix.scale));
-  main_.line("next_scales[u] = {};", use(scope, *matrix.scale));
+  if (finds_scales_in_words(packed)) {
+    const ValueId load = *only_load_of(*matrix.scale);
+    const ir::NodeId node = loops_.values[load].node;
+    const Code at = index_of_load(scope, load);
+    const ElementInWord element = element_in_word(size_of(dtype(node)), names_.nodes.at(node), buffer_bytes(node), at);
+    main_.line("next_scales[u] = {};", element.word);
+    main_.line("next_shifts[u] = {};", element.shift.empty() ? Code("0u") : element.shift);
+  } else {
+    VKF_CHECK_OK(emit_backward_slice(scope, *matrix.scale));
+    main_.line("next_scales[u] = {}{};", use(scope, *matrix.scale), times_unit(packed));
+  }
   main_.close();
   return {};
 }
@@ -249,52 +307,128 @@ Result<void> ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const 
   return {};
 }
 
-/// What was loaded of a K-slice, to the subgroup's part of shared memory.
-void ReductionEmitter::stage_k_slice(const PackedGemvTile& packed, const PackedWeights& weights) {
-  const auto rows = static_cast<int>(packed.mma.m);
-  names_.values[weights.first().load] = word_names_[static_cast<std::size_t>(&weights - packed.sums.data())];
-  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
-  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
-             schedule_.subgroup / packed.k_slice, packed.k_slice, packed.k_slice + 1,
-             raw_names(weights.first().load).front());
+/// Collects what a carry leaves above a magnitude of all ones, which is NaN: as an f16 it would be a number.
+void ReductionEmitter::look_for_nan(const PackedGemvTile& packed, const Code& loaded) {
+  if (!packed.code().hides_nan()) return;
+  const std::uint32_t magnitude = (1u << ops::row_of(*packed.code().format).magnitude_bits()) - 1;
+  main_.line("uvec4 carried = ({} & 0x{:08x}u) + 0x01010101u;", loaded, magnitude * 0x01010101u);
+  main_.line("carries[u] |= carried.x | carried.y | carried.z | carried.w;");
+}
+
+/// Notes the rows of a tile with such a code.
+void ReductionEmitter::note_nan(const PackedGemvTile& packed, std::size_t sum) {
+  if (!packed.code().hides_nan()) return;
+  const int bit = ops::row_of(*packed.code().format).magnitude_bits();
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{",
+             static_cast<int>(packed.mma.m) * packed.k_slice / schedule_.subgroup);
+  main_.line("if ((carries[u] & 0x{:08x}u) != 0u) atomicOr(nan_rows[{}tile * {}u + u * {}u + own_lane / {}u], 1u);",
+             (1u << bit) * 0x01010101u, sum == 0 ? "" : code("{}u + ", static_cast<int>(sum) * packed.rows()),
+             packed.mma.m, schedule_.subgroup / packed.k_slice, packed.k_slice);
   main_.close();
-  if (!weights.first().scale) return;
-  const int all = packed.scales_of_k_slice();
-  if (all < schedule_.subgroup) {
-    main_.line("if (own_lane < {}u) scales[own_scales + own_lane] = next_scales[0];", all);
-  } else {
-    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) scales[own_scales + u * {}u + own_lane] = next_scales[u];",
-               all / schedule_.subgroup, schedule_.subgroup);
+}
+
+/// What was loaded of a K-slice, to the subgroup's part of shared memory.
+Result<void> ReductionEmitter::stage_k_slice(const PackedGemvTile& packed, std::size_t sum) {
+  const PackedWeights& weights = packed.sums[sum];
+  const auto rows = static_cast<int>(packed.mma.m);
+  names_.values[weights.first().load] = word_names_[sum];
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.k_slice / schedule_.subgroup);
+  const Code row = code("u * {}u + own_lane / {}u", schedule_.subgroup / packed.k_slice, packed.k_slice);
+  const Code loaded = code("{}[u]", raw_names(weights.first().load).front());
+  main_.line("words[own_words + ({0}) * {1}u + own_lane % {2}u] = {3};", row, packed.k_slice + 1, packed.k_slice,
+             loaded);
+  look_for_nan(packed, loaded);
+  main_.close();
+  if (!weights.first().scale) return {};
+  return stage_scales(packed, *weights.first().scale);
+}
+
+/// Those of all rows side by side.
+Result<void> ReductionEmitter::stage_scales(const PackedGemvTile& packed, ValueId scale) {
+  const auto rows = static_cast<int>(packed.mma.m);
+  const int all = packed.scales_of_k_slice(), of_row = all / rows;
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule::ceil_div(all, schedule_.subgroup));
+  main_.line("uint i = u * {}u + own_lane;", schedule_.subgroup);
+  Code number = "next_scales[u]";
+  if (finds_scales_in_words(packed)) {
+    const ValueId load = *only_load_of(scale);
+    const ir::NodeId node = loops_.values[load].node;
+    const Code word = size_of(dtype(node)) == 4 ? number : code("{} >> next_shifts[u]", number);
+    Scope scope;
+    scope.out = &main_;
+    scope.names[load] = unique(names_.nodes.at(node) + "_e");
+    main_.line("{} {} = {};", scalar_type(node), scope.names[load],
+               decoded(load, lowest_element(dtype(node), word, dialect_)));
+    VKF_CHECK_OK(emit_backward_slice(scope, scale));
+    number = code("{}{}", use(scope, scale), times_unit(packed));
   }
+  main_.line("{}scales[own_scales + {}] = {};", all < schedule_.subgroup ? code("if (i < {}u) ", all) : Code(),
+             of_row == 1 ? Code("i") : code("i % {}u * {}u + i / {}u", of_row, rows, of_row), number);
+  main_.close();
+  return {};
 }
 
 void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const PackedWeights& weights,
-                                        const Code& function) {
+                                        const PackedFunctions& functions) {
   const int pitch = packed.k_slice + 1;
-  const auto depth = static_cast<int>(packed.mma.k);
-  const int fragments = packed.k_slice_columns() / (4 * depth);
-  const int per_scale = weights.first().scale ? packed.scale_columns / (4 * depth) : fragments;
+  const auto depth = static_cast<int>(packed.mma.k), rows = static_cast<int>(packed.mma.m);
+  const int fragments = packed.k_slice_columns() / packed.fragment_columns();
+  const bool scaled = weights.first().scale.has_value();
+  const int per_scale = scaled ? std::max(1, packed.scale_columns / packed.fragment_columns()) : fragments;
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
-  if (weights.first().scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
+  if (scaled) main_.line("{0} part_sums = {0}(0.0);", sum_type);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
   main_.line("uint fragment = part * {}u + i;", per_scale);
   main_.line("{} bits;", fragment(packed.mma.a, packed.mma.m, packed.mma.k, "A"));
   main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);",
              depth / 8, pitch);
-  main_.line("uint at = (k_slice * {}u + fragment) * {}u;", fragments, depth / 2);
-  const FragmentProducts products{
-      function, "bits", "vector_halves",        "at",
-      "low",    "high", weights.first().offset, weights.first().scale ? "part_sums" : "sums"};
-  for (const Code& line : fragment_products(packed.mma, products)) main_.line("{}", line);
+  main_.line("uint at = (k_slice * {}u + fragment) * {}u;", fragments, depth / 8 * packed.code().per_half());
+  FragmentProducts products{.function = functions.numbers,
+                            .bits = "bits",
+                            .vector = "vector_halves",
+                            .at = "at",
+                            .low = "low",
+                            .high = "high",
+                            .sum = scaled ? "part_sums" : "sums"};
+  if (packed.groups() > 1) {
+    products.mask_function = functions.mask;
+    products.mask = "mask";
+  }
+  for (const Code& line : fragment_products(packed.mma, weights.first().code, products)) main_.line("{}", line);
   main_.close();
-  if (weights.first().scale) {
+  if (scaled) {
     main_.line("{} scale;", sum_type);
-    main_.line("coopMatLoad(scale, scales, own_scales + part * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);",
-               packed.mma.m);
+    main_.line("coopMatLoad(scale, scales, own_scales + part * {}u, {}u, gl_CooperativeMatrixLayoutColumnMajor);",
+               packed.groups() * rows, packed.groups() > 1 ? rows : 0);
     main_.line("sums = sums + part_sums * scale;");
   }
   main_.close();
+}
+
+/// The powers of 2 among whose low bits whole numbers are.
+void ReductionEmitter::declare_powers(const PackedGemvTile& packed) {
+  const schedule::PackedCode& packed_code = packed.code();
+  if (packed_code.format) return;
+  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed_code.flip, 0), nan_.barrier);
+  if (packed_code.bits == 4)
+    main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed_code.flip, 4), nan_.barrier);
+}
+
+/// Clears what rows with NaN are noted in, and writes which elements of a fragment are of a column's group.
+void ReductionEmitter::prepare_shared(const PackedGemvTile& packed) {
+  if (packed.code().hides_nan()) {
+    const int rows = packed.rows() * static_cast<int>(packed.sums.size());
+    shared_.line("shared uint nan_rows[{}];", rows);
+    main_.line("for (uint i = thread; i < {}u; i += {}u) nan_rows[i] = 0u;", rows, schedule_.workgroup);
+  }
+  if (packed.groups() > 1) {
+    const auto words = static_cast<int>(packed.mma.n * packed.mma.k / 8);
+    shared_.line("shared uvec4 masks[{}];", words);
+    main_.line("// Each column has the elements of the vector that share a scale.");
+    main_.line("for (uint i = thread; i < {}u; i += {}u) masks[i] = uvec4({});", words, schedule_.workgroup,
+               mask_word(packed.mma, packed.groups(), "i"));
+  }
 }
 
 /// What subgroups share, and what each of them knows before its first tile.
@@ -303,17 +437,14 @@ Result<void> ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   const int pitch = packed.k_slice + 1;
   shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
   shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows() * static_cast<int>(packed.sums.size()));
-  if (packed.has_scales()) {
-    shared_.line("shared float scales[{}];", packed.subgroups * packed.scales_of_k_slice());
-  }
+  if (packed.has_scales()) shared_.line("shared float scales[{}];", packed.scale_slots());
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   main_.line("uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint own_lane = gl_SubgroupInvocationID;");
   main_.line("uint own_words = subgroup * {}u;", rows * pitch);
-  main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].first().flip, 0), nan_.barrier);
-  main_.line("uint high = 0x{:08x}u + {};", sub_byte_powers(packed.sums[0].first().flip, 4), nan_.barrier);
+  declare_powers(packed);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
   std::set<ValueId> loads;
   for (const PackedWeights& weights : packed.sums) {
@@ -325,9 +456,14 @@ Result<void> ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
   }
   if (packed.has_scales()) {
     main_.line("uint own_scales = subgroup * {}u;", packed.scales_of_k_slice());
-    main_.line("float next_scales[{}];", schedule::ceil_div(packed.scales_of_k_slice(), schedule_.subgroup));
+    const std::int64_t of_thread = schedule::ceil_div(packed.scales_of_k_slice(), schedule_.subgroup);
+    const bool in_words = finds_scales_in_words(packed);
+    main_.line("{} next_scales[{}];", in_words ? "uint" : "float", of_thread);
+    if (in_words) main_.line("uint next_shifts[{}];", of_thread);
   }
-  return load_k_slice(packed, packed.sums[0], "first_row", "subgroup");
+  VKF_CHECK_OK(load_k_slice(packed, packed.sums[0], "first_row", "subgroup"));
+  prepare_shared(packed);
+  return {};
 }
 
 /// The words that are multiplied after those of this round: of the same matrix, or after a tile's last ones the first
@@ -354,7 +490,8 @@ Result<void> ReductionEmitter::load_next_k_slice(const PackedGemvTile& packed, s
 }
 
 /// The loop of a subgroup over its K-slices of a tile: the words of the next one are in flight while one is multiplied.
-Result<void> ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::size_t sum, const Code& function) {
+Result<void> ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::size_t sum,
+                                             const PackedFunctions& functions) {
   const std::int64_t k_slices = loops_.reduction_count() / packed.k_slice_columns();
   // All subgroups have equally many iterations, with a K-slice or without: a driver may have them all wait where one
   // does (lavapipe).
@@ -362,12 +499,12 @@ Result<void> ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::
   main_.open("for (uint round = 0u; round < {}; ++round) {{",
              numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
   main_.line("uint k_slice = round * {}u + subgroup;", packed.subgroups);
-  stage_k_slice(packed, packed.sums[sum]);
+  VKF_CHECK_OK(stage_k_slice(packed, sum));
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(k_slices, packed.subgroups)));
   VKF_CHECK_OK(load_next_k_slice(packed, sum));
   if (!whole) main_.open("if (k_slice < {}) {{", numbers_.size(k_slices));
-  multiply_k_slice(packed, packed.sums[sum], function);
+  multiply_k_slice(packed, packed.sums[sum], functions);
   if (!whole) main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.close();
@@ -377,13 +514,20 @@ Result<void> ReductionEmitter::multiply_tile(const PackedGemvTile& packed, std::
 /// What a subgroup has summed of the rows of a tile, to shared memory.
 void ReductionEmitter::store_sums_of_tile(const PackedGemvTile& packed, std::size_t sum) {
   const auto rows = static_cast<int>(packed.mma.m);
-  // All columns of the fragment of sums are the same: the first one is the rows'.
+  // The first columns of the fragment of sums are the groups', the others the same again.
   main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
   main_.line("{}", kSubgroupBarrier);
+  note_nan(packed, sum);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);
   const int parts = packed.subgroups * packed.rows();  // of a sum
-  main_.line("row_parts[{}subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);",
-             sum == 0 ? "" : code("{}u + ", static_cast<int>(sum) * parts), packed.rows(), rows);
+  const auto of_group = [&](int group) {
+    return code("uintBitsToFloat(words[own_words + {}i / 4u][i % 4u])",
+                group == 0 ? Code() : code("{}u + ", group * rows / 4));
+  };
+  Code total = of_group(0);
+  for (int group = 1; group < packed.groups(); ++group) total += " + " + of_group(group);
+  main_.line("row_parts[{}subgroup * {}u + tile * {}u + i] = {};",
+             sum == 0 ? "" : code("{}u + ", static_cast<int>(sum) * parts), packed.rows(), rows, total);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
 }
@@ -418,6 +562,11 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
     const int parts = static_cast<int>(i) * packed.subgroups * packed.rows();
     main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[{}i * {}u + thread];", packed.subgroups,
                sums[i], parts == 0 ? "" : code("{}u + ", parts), packed.rows());
+    if (!packed.sums[i].first().scale && packed.code().unit() != 1)
+      main_.line("{0} = {0}{1};", sums[i], times_unit(packed));
+    if (packed.code().hides_nan())
+      main_.line("if (nan_rows[{}thread] != 0u) {} = uintBitsToFloat(0x7fc00000u);",
+                 i == 0 ? "" : code("{}u + ", static_cast<int>(i) * packed.rows()), sums[i]);
   }
   main_.close();
   finish_reductions(loops_.passes);
@@ -429,19 +578,32 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
 
 Result<void> ReductionEmitter::packed_gemv_main() {
   const PackedGemvTile& packed = *params_.packed;
-  const Code function = unique("numbers_of");
-  functions_.raw(fragment_function(function, packed.mma));
+  const PackedFunctions functions{unique("numbers_of"), packed.groups() > 1 ? unique("of_group") : Code()};
+  functions_.raw(fragment_function(functions.numbers, packed.mma, packed.code()));
   functions_.blank();
+  if (packed.groups() > 1) {
+    functions_.raw(mask_function(functions.mask, packed.mma));
+    functions_.blank();
+  }
   VKF_CHECK_OK(begin_packed_gemv(packed));
   VKF_CHECK_OK(find_statistics(packed));
   VKF_CHECK_OK(keep_vector(packed));
   VKF_CHECK_OK(load_beside_sums(packed));
+  if (packed.groups() > 1) {
+    main_.line("{} mask;", fragment(packed.mma.b, packed.mma.k, packed.mma.n, "B"));
+    main_.line("coopMatLoad(mask, masks, 0u, {}u, gl_CooperativeMatrixLayoutColumnMajor);", packed.mma.k / 8);
+  }
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
   for (std::size_t sum = 0; sum < packed.sums.size(); ++sum) {
     if (packed.sums.size() > 1) main_.open("{{");
     main_.line("{0} sums = {0}(0.0);", sum_type);
-    VKF_CHECK_OK(multiply_tile(packed, sum, function));
+    if (packed.code().hides_nan()) {
+      const int loads = static_cast<int>(packed.mma.m) * packed.k_slice / schedule_.subgroup;
+      main_.line("uint carries[{}];", loads);
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) carries[u] = 0u;", loads);
+    }
+    VKF_CHECK_OK(multiply_tile(packed, sum, functions));
     store_sums_of_tile(packed, sum);
     if (packed.sums.size() > 1) main_.close();
   }

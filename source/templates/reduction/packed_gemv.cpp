@@ -1,6 +1,6 @@
-// Weights of four bits times a vector with cooperative matrices: threads take a bitwise instruction (two additions
-// long), a difference and a multiply-add for each weight; where two share a register it is half of the first two, and
-// the products are cooperative matrices'.
+// Weights of four or eight bits times a vector with cooperative matrices: threads take a bitwise instruction (two
+// additions long), a difference and a multiply-add for each weight; where two share a register it is half of the first
+// two, and the products are cooperative matrices'.
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +17,7 @@ using segment::Loops;
 using segment::Value;
 using segment::ValueId;
 
-constexpr int kElementsOfChunk = 32;      // of a row, in 16 bytes
-constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
+constexpr int kBytesOfChunk = 16;  // of a row
 constexpr int kMostTiles = 16;
 constexpr int kFewestSubgroups = 4;
 constexpr std::int64_t kSlicesOfSubgroup = 4;
@@ -50,8 +49,7 @@ struct Reduced {
 /// Of a kernel in which sums of products are all that is stored, of rows that are read in whole chunks; nothing where
 /// the loops are something else.
 std::optional<Reduced> reduced_of(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  if (loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows || !rows.full_chunks ||
-      rows.chunk_size != kElementsOfChunk)
+  if (loops.keys() != 0 || loops.inner() != 0 || rows.as<ReductionParams>().vector_rows || !rows.full_chunks)
     return std::nullopt;
   const bool stores_elements = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
     return (store.axes & loops.columns()) != 0;
@@ -76,12 +74,13 @@ std::string_view op_of(const ir::Graph& graph, const Value& value) {
 }
 
 /// Whether every byte of a chunk holds two neighbours, the first one in its lower half.
-bool shifts_alternate(const ir::Graph& graph, const Loops& loops, int axis, ValueId shift) {
-  const std::int64_t chunks = loops.axes[static_cast<std::size_t>(axis)].size / kElementsOfChunk;
-  for (int e = 0; e < kElementsOfChunk; ++e) {
+bool shifts_alternate(const ir::Graph& graph, const Loops& loops, const Schedule& rows, ValueId shift) {
+  const int axis = rows.vector_axis;
+  const std::int64_t chunks = loops.axes[static_cast<std::size_t>(axis)].size / rows.chunk_size;
+  for (int e = 0; e < rows.chunk_size; ++e) {
     const auto in_chunk = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // element e of every chunk
       const index::Expr at =
-          index::substitute(offset, {{axis, index::Expr::axis(axis, chunks) * kElementsOfChunk + index::Expr(e)}});
+          index::substitute(offset, {{axis, index::Expr::axis(axis, chunks) * rows.chunk_size + index::Expr(e)}});
       return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
     };
     if (number_at(graph, loops, shift, in_chunk) != e % 2 * 4) return false;
@@ -114,6 +113,12 @@ std::optional<int> only_row_axis(const Loops& loops) {
   return only;
 }
 
+/// Whether numbers and the powers of 2 that they are bits of stay exact in f16.
+bool is_exact(const PackedCode& code) {
+  const std::int64_t most = code.bits == 4 ? 64 : 512;
+  return code.flip < 1u << code.bits && std::abs(code.offset) <= most;
+}
+
 /// What the products of some loops are made of.
 class PackedOperands {
  public:
@@ -130,8 +135,7 @@ class PackedOperands {
     std::vector<PackedMatrix> found;
     const bool are_all = add_matrices(id, {0, loops_.parallel_count()}, found);
     const bool are_alike = std::all_of(found.begin(), found.end(), [&](const PackedMatrix& one) {
-      return one.flip == found[0].flip && one.offset == found[0].offset &&
-             one.scale.has_value() == found[0].scale.has_value();
+      return one.code == found[0].code && one.scale.has_value() == found[0].scale.has_value();
     });
     return are_all && are_alike ? found : std::vector<PackedMatrix>();
   }
@@ -170,17 +174,17 @@ class PackedOperands {
     return std::nullopt;
   }
 
-  /// Where `id` is weights of four bits as floats.
+  /// Where `id` is weights of four or eight bits as floats.
   [[nodiscard]] std::optional<PackedMatrix> weights_of(ValueId id, const Rows& rows) const {
-    const auto bits = sub_byte_number_of(graph_, loops_, id);
-    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
-        !loops_.values[bits->load].data.empty() || !holds(bits->load, rows))
+    const auto number = packed_number_of(graph_, loops_, id);
+    if (!number || rows_.chunk_size != number->code.per_chunk() || !is_exact(number->code) ||
+        !loops_.values[number->load].data.empty() || !holds(number->load, rows))
       return std::nullopt;
-    const AccessPlan& load = rows_.loads[bits->load];
-    if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16 ||
-        !shifts_alternate(graph_, loops_, rows_.vector_axis, *bits->shift))
+    const AccessPlan& load = rows_.loads[number->load];
+    if (load.kind != AccessKind::vector || load.repeat != 8 / number->code.bits || load.vector_bytes != kBytesOfChunk ||
+        (number->shift && !shifts_alternate(graph_, loops_, rows_, *number->shift)))
       return std::nullopt;
-    return PackedMatrix{bits->load, std::nullopt, bits->flip, bits->offset, rows.end};
+    return PackedMatrix{number->load, std::nullopt, number->code, rows.end};
   }
 
   /// Whether the predicates of a load hold at all of these rows, so that nothing asks for them: results, which are
@@ -211,7 +215,7 @@ class PackedOperands {
   std::vector<ValueId> results_;  ///< what they are computed from beside sums, ascending
 };
 
-/// Of the sum of products with a vector: the weights of four bits.
+/// Of the sum of products with a vector: the weights of few bits.
 std::optional<PackedWeights> weights_beside(const Loops& loops, const PackedOperands& operands, ValueId reduction,
                                             ValueId vector) {
   const Value& product = loops.values[loops.values[reduction].operands[0]];
@@ -229,7 +233,7 @@ std::vector<PackedWeights> sums_with(const Loops& loops, const PackedOperands& o
   std::vector<PackedWeights> sums;
   for (const ValueId contraction : contractions) {
     auto weights = weights_beside(loops, operands, contraction, vector);
-    if (!weights || (!sums.empty() && sums[0].first().flip != weights->first().flip)) return {};
+    if (!weights || (!sums.empty() && !sums[0].first().code.is_like(weights->first().code))) return {};
     sums.push_back(*std::move(weights));
   }
   return sums;
@@ -258,10 +262,13 @@ std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, 
 std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
   const std::int64_t rows = tile.mma.m;
   const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.k_slice + 1) * 16;
-  const std::int64_t scales = tile.has_scales() ? std::int64_t{tile.subgroups} * tile.scales_of_k_slice() * 4 : 0;
+  const std::int64_t scales = tile.has_scales() ? std::int64_t{tile.scale_slots()} * 4 : 0;
   const std::int64_t parts = std::int64_t{tile.subgroups} * tile.rows() * static_cast<std::int64_t>(tile.sums.size());
+  const std::int64_t nan_rows = tile.code().hides_nan() ? tile.rows() * static_cast<std::int64_t>(tile.sums.size()) : 0;
+  const std::int64_t masks = tile.groups() > 1 ? std::int64_t{tile.mma.k} * tile.mma.n * 2 : 0;
   constexpr int kOfStatistic = 16;  // at most so many bytes of each subgroup
-  return row_elements * 2 + words + scales + parts * 4 + std::int64_t{tile.subgroups} * tile.statistics * kOfStatistic;
+  return row_elements * 2 + words + scales + (parts + nan_rows) * 4 + masks +
+         std::int64_t{tile.subgroups} * tile.statistics * kOfStatistic;
 }
 
 /// Whether a device, a tuning and the schedule of threads leave room for such a kernel.
@@ -270,14 +277,11 @@ bool may_use_cooperative_matrices(const Target& target, const Tuning& tuning, co
          !rows.wide && tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu) && !is_of_threads(tuning);
 }
 
-/// Elements of a row in one fragment of packed weights, each register of which is unpacked into four.
-int elements_of_fragment(const PackedGemvTile& tile) { return 4 * static_cast<int>(tile.mma.k); }
-
 /// Whether the K-slices of a tile cover a row, and its subgroups and their threads each have a part of the work.
 bool divides_work(const PackedGemvTile& tile, const Target& target, std::int64_t row_elements) {
   const int threads = static_cast<int>(target.caps.subgroup.size);
   const int workgroup = tile.subgroups * threads;
-  if (row_elements % tile.k_slice_columns() != 0 || tile.k_slice_columns() % elements_of_fragment(tile) != 0 ||
+  if (row_elements % tile.k_slice_columns() != 0 || tile.k_slice_columns() % tile.fragment_columns() != 0 ||
       threads % tile.k_slice != 0 || static_cast<int>(tile.mma.m) % (threads / tile.k_slice) != 0)
     return false;
   return row_elements / tile.k_slice_columns() >= tile.subgroups && tile.rows() <= workgroup &&
@@ -299,23 +303,25 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
                                       const Target& target, int axis) {
   const std::int64_t row_elements = loops.reduction_count();
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(axis)].size;
-  const int fragment = elements_of_fragment(matched);
+  const int fragment = matched.fragment_columns(), chunk = matched.code().per_chunk();
   PackedGemvTile tile = matched;
   tile.subgroups = static_cast<int>(device_model(target).packed_gemv.subgroups.value);
   tile.tiles = count;
   tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
-  while (tile.k_slice > fragment / kElementsOfChunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
+  while (tile.k_slice > fragment / chunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
   tile.scale_columns = tile.k_slice_columns();
-  while (tile.has_scales() && tile.scale_columns > fragment && innermost % tile.scale_columns != 0)
+  while (tile.has_scales() && tile.scale_columns > chunk && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
   if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return std::nullopt;
+  if (tile.groups() > static_cast<int>(tile.mma.n) || tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) != 0)
+    return std::nullopt;
   // A subgroup has several K-slices, one in flight while another is multiplied.
   while (tile.subgroups > kFewestSubgroups &&
          row_elements < kSlicesOfSubgroup * tile.subgroups * tile.k_slice_columns())
     tile.subgroups /= 2;
-  // Beside a long vector there is room for the words of fewer subgroups.
+  // Beside a long vector there is room for the words of fewer subgroups. Those that share statistics are a power of 2.
   const auto fits = [&] { return shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes; };
-  while (tile.subgroups > 1 && !fits()) tile.subgroups /= 2;
+  while (tile.subgroups > 1 && !fits()) tile.subgroups -= tile.statistics > 0 ? tile.subgroups / 2 : 1;
   return fits() && divides_work(tile, target, row_elements) ? std::optional(tile) : std::nullopt;
 }
 

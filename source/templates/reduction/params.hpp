@@ -7,21 +7,21 @@
 #include <vector>
 
 #include "base/target.hpp"
+#include "schedule/packed_code.hpp"
 #include "segment/loops.hpp"
 
 namespace vkfuse::schedule {
 
-/// A matrix of weights of four bits, two in a byte.
+/// A matrix of weights of four or eight bits.
 struct PackedMatrix {
   segment::ValueId load = 0;  ///< of the bytes
   std::optional<segment::ValueId> scale;
-  std::uint32_t flip = 0;  ///< a weight is (four bits ^ flip) + offset
-  std::int64_t offset = 0;
+  PackedCode code;
   std::int64_t end = 0;  ///< its rows are those of the result from the end of the one before up to here
 };
 
 /// Such matrices one below the other, as those for queries, keys and values, and the sum of their products. All have
-/// one `flip` and `offset`, and scales or none.
+/// one code, and scales or none.
 struct PackedWeights {
   segment::ValueId reduction = 0;
   std::vector<PackedMatrix> matrices;
@@ -29,23 +29,37 @@ struct PackedWeights {
 };
 
 /// Such weights times one vector, with cooperative matrices. A workgroup has `tiles` tiles, one after another, of as
-/// many rows as a fragment; its subgroups share the reduction axes. Words reach shared memory as they lie in memory,
-/// and a fragment of them becomes four of numbers. In each tile, sums of matrices of one shape follow each other.
+/// many rows as a fragment; its subgroups share the reduction axes. 32-bit words reach shared memory as they lie in
+/// memory, and a fragment of them becomes two or four of numbers. In each tile, sums of matrices of one shape follow
+/// each other.
+///
+/// A fragment has the bits of `fragment_columns()` elements of a row. Where fewer share a scale, the columns of the
+/// vector's fragments are not alike: each is zero but where one group of elements is, so that the columns of the sums
+/// are those of the groups.
 struct PackedGemvTile {
   MatrixShape mma;
   int subgroups = 8, tiles = 1;
-  int k_slice = 8;                  ///< words of 16 bytes of every row that a subgroup takes at a time
+  int k_slice = 8;                  ///< runs of 16 bytes of every row that a subgroup takes at a time
   int scale_columns = 0;            ///< elements of a K-slice that share a scale
   segment::ValueId vector = 0;      ///< what the weights are multiplied with, of f16
   int statistics = 0;               ///< reductions that the vector is computed from, as in a norm: every workgroup has
                                     ///< them first
-  std::vector<PackedWeights> sums;  ///< with one `flip`
+  std::vector<PackedWeights> sums;  ///< with codes that are alike
+  [[nodiscard]] const PackedCode& code() const { return sums.front().first().code; }
   [[nodiscard]] int rows() const { return tiles * static_cast<int>(mma.m); }
-  [[nodiscard]] int k_slice_columns() const { return k_slice * 32; }
+  [[nodiscard]] int k_slice_columns() const { return k_slice * code().per_chunk(); }
+  [[nodiscard]] int fragment_columns() const { return code().per_half() * static_cast<int>(mma.k); }
   [[nodiscard]] int scales_of_k_slice() const { return k_slice_columns() / scale_columns * static_cast<int>(mma.m); }
   [[nodiscard]] bool has_scales() const {
     return std::any_of(sums.begin(), sums.end(),
                        [](const PackedWeights& one) { return one.first().scale.has_value(); });
+  }
+  /// Groups of elements in a fragment that each have a scale.
+  [[nodiscard]] int groups() const { return has_scales() ? std::max(1, fragment_columns() / scale_columns) : 1; }
+  /// Scales in shared memory. Fragments of them reach beyond those of the last subgroup's groups.
+  [[nodiscard]] int scale_slots() const {
+    const int beyond = groups() > 1 ? (static_cast<int>(mma.n) - groups()) * static_cast<int>(mma.m) : 0;
+    return subgroups * scales_of_k_slice() + beyond;
   }
 };
 

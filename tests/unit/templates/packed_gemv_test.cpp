@@ -8,6 +8,7 @@
 #include "templates/planning.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/float_codes.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
@@ -72,6 +73,48 @@ TEST(Packed, ANormAndMatricesOneBelowTheOtherArePartOfIt) {
       << "a tile has rows of both";
 }
 
+/// Of scales for fewer elements than a fragment has, each column of the sums has those of one group.
+TEST(Packed, SmallGroupsAreColumnsOfTheSums) {
+  const auto tile = packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs());
+  ASSERT_TRUE(tile);
+  EXPECT_EQ(tile->scale_columns, 32);
+  EXPECT_EQ(tile->groups(), 2);
+  EXPECT_EQ(tile->scale_slots(), tile->subgroups * 16 * 8 + 16 * 6)
+      << "of eight groups, and what fragments reach beyond";
+}
+
+/// Bytes and codes of floats, in bytes or two in one.
+TEST(Packed, CodesOfFloatsAndBytesAreWeightsToo) {
+  const Target target = discrete_gpu_with_measured_costs();
+  const auto product = [](const Tensor& weights) {
+    return graph_of({matmul(weights, Tensor::input("x", DType::f16, {8192}))});
+  };
+  const auto code_of = [&](const Tensor& weights, const schedule::Tuning& tuning = {}) {
+    const auto tile = packed_of(product(weights), target, tuning);
+    return tile ? std::optional(tile->code()) : std::nullopt;
+  };
+  schedule::Tuning forced;
+  forced.cooperative_matrix = true;
+  const Tensor bytes = Tensor::input("w", DType::u8, {28672, 8192}),
+               halves = Tensor::input("w", DType::u8, {28672, 4096});
+  const auto eights = code_of(decode_float(bytes, FloatFormat::float8_e4m3fn, DType::f16));
+  ASSERT_TRUE(eights);
+  EXPECT_EQ(eights->bits, 8);
+  EXPECT_TRUE(eights->hides_nan());
+  EXPECT_EQ(eights->unit(), 256);
+  const auto fours = code_of(decode_float(unpack_int4(halves, false), FloatFormat::float4_e2m1fn, DType::f16));
+  ASSERT_TRUE(fours);
+  EXPECT_EQ(fours->bits, 4);
+  EXPECT_FALSE(fours->hides_nan());
+  EXPECT_EQ(fours->unit(), 16384);
+  const auto whole = code_of(Tensor::input("w", DType::i8, {28672, 8192}).cast(DType::f16), forced);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->flip, 0x80u);
+  EXPECT_EQ(whole->offset, -128);
+  EXPECT_FALSE(code_of(decode_float(bytes, FloatFormat::float8_e4m3fnuz, DType::f16), forced)) << "0x80 is NaN";
+  EXPECT_FALSE(code_of(decode_float(bytes, FloatFormat::float8_e8m0fnu, DType::f16), forced)) << "beyond f16";
+}
+
 TEST(Packed, LanesDoTheRest) {
   const ir::Graph graph = weights_times_vector(28672, 8192, 128);
   schedule::Tuning none;
@@ -88,8 +131,8 @@ TEST(Packed, LanesDoTheRest) {
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
       << "a vector of f32";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs()))
-      << "a fragment has 64 columns";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 16), discrete_gpu_with_measured_costs()))
+      << "16 bytes have the elements of two groups";
   EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs()))
       << "few rows are sooner done by lanes";
 }
