@@ -210,6 +210,9 @@ constexpr OperatorRow kRows[] = {
         "operands known at import"},
     {"Min", kOld, kNew, kMany, Takes::numbers, import_variadic, "min"},
     {"Mish", 18, kNew, kUnary, Takes::floats, import_mish},
+    {"MoE", 1, 1, {3, 8}, Takes::floats, import_moe, "",
+        "activation_alpha activation_beta activation_type k normalize_routing_weights swiglu_fusion swiglu_limit "
+        "swiglu_limit_after_activation use_sparse_mixer", kStaticSizes, kContrib},
     {"Mod", 10, kNew, kBinary, Takes::numbers, import_mod, "", "fmod"},
     {"Momentum", 1, 1, {5, kVariadic}, Takes::floats, import_momentum, "", "alpha beta mode norm_coefficient", "",
         kTraining},
@@ -252,6 +255,11 @@ constexpr OperatorRow kRows[] = {
     {"QLinearMul", 1, 1, {1, 8}, Takes::integers, import_qlinear_binary, "mul", "", "", kContrib},
     {"QLinearSigmoid", 1, 1, {1, 5}, Takes::integers, import_qlinear_unary, "sigmoid", "", "", kContrib},
     {"QLinearSoftmax", 1, 1, {1, 5}, Takes::integers, import_qlinear_softmax, "", "axis opset", "", kContrib},
+    {"QMoE", 1, 1, {3, 21}, Takes::floats, import_qmoe, "",
+        "accuracy_level activation_alpha activation_beta activation_type block_size expert_weight_bits "
+        "fc1_expert_weight_bits fc2_expert_weight_bits fc3_expert_weight_bits k normalize_routing_weights quant_type "
+        "swiglu_fusion swiglu_limit swiglu_limit_after_activation use_sparse_mixer weights_prepacked",
+        "integers of 2, 3, 4 and 8 bits, sizes known at import", kContrib},
     {"QuantizeLinear", 10, kNew, {2, 3}, Takes::converted, import_quantize, "",
         "axis block_size output_dtype precision saturate"},
     {"QuickGelu", 1, 1, kUnary, Takes::floats, import_quick_gelu, "", "alpha", "", kContrib},

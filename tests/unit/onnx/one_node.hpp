@@ -111,6 +111,12 @@ class OneNode {
   Computed output() { return outputs(1)[0]; }
   List value() { return output().values; }
 
+  /// The model and the bytes of its inputs, for who runs it on a device.
+  Result<OnnxModel> model(int count = 1) { return imported(count); }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::vector<std::byte>>>& input_bytes() const {
+    return input_bindings_;
+  }
+
   /// Why it does not import.
   Error error(int count = 1) {
     const Result<OnnxModel> model = imported(count);
