@@ -241,6 +241,10 @@ constexpr OperatorRow kRows[] = {
     {"PRelu", 7, kNew, kBinary, Takes::numbers, import_prelu},
     {"Pad", kOld, 10, kUnary, Takes::anything, import_pad, "", "mode pads value"},
     {"Pad", 11, kNew, {2, 4}, Takes::anything, import_pad, "", "mode", "pads known at import"},
+    {"PagedAttention", 1, 1, {1, 17}, Takes::floats, import_paged_attention, "",
+        "do_rotary is_causal k_cache_dtype k_quant_type kv_cache_layout kv_num_heads local_window_size num_heads "
+        "qk_norm_epsilon rotary_interleaved rotary_offset scale softcap v_cache_dtype v_head_size v_quant_type",
+        "causal, caches that are not quantised, sizes but the number of tokens known at import", kContrib},
     {"Pow", kOld, 6, kBinary, Takes::numbers, import_pow_6, "", kLegacyBroadcast},
     {"Pow", 7, kNew, kBinary, Takes::numbers, import_pow},
     {"QGemm", 1, 1, {6, 9}, Takes::integers, import_qgemm, "", "alpha transA transB", "", kContrib},

@@ -228,6 +228,9 @@ Result<Outputs> import_dynamic_quantize_lstm(const NodeContext&);
 Result<Outputs> import_moe(const NodeContext&);
 Result<Outputs> import_qmoe(const NodeContext&);
 
+// paged_attention.cpp
+Result<Outputs> import_paged_attention(const NodeContext&);
+
 // linear_attention.cpp
 Result<Outputs> import_linear_attention(const NodeContext&);
 Result<Outputs> import_causal_conv(const NodeContext&);
