@@ -149,6 +149,11 @@ Result<MixtureSizes> mixture_sizes(const NodeContext& node, int second, std::int
   VKF_TRY(experts, static_size(node.tensor(1).shape(), 1));
   VKF_TRY(columns, static_size(node.tensor(second).shape(), 2));
   VKF_CHECK_OK(check_operand_shape(node, 1, {Dim(tokens), Dim(experts)}));
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (width > kMost || columns > kMost) {
+    return unsupported("Operator '{}' has {} elements of a token and {} of a row of weights; at most {} are supported.",
+                       node.row().name, width, columns, kMost);
+  }
   return MixtureSizes{tokens, experts, width, columns * 8 / bits};
 }
 

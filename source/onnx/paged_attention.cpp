@@ -80,7 +80,8 @@ Result<Paged> paged_of(const NodeContext& node) {
   VKF_TRY(softcap, attributes.real("softcap", 0));
   VKF_TRY(scale, attributes.real("scale", 0));
   VKF_TRY(epsilon, attributes.real("qk_norm_epsilon", 1e-6));
-  if (heads < 1 || key_heads < 1 || heads % key_heads != 0) {
+  constexpr std::int64_t kMostHeads = std::int64_t{1} << 20;
+  if (heads < 1 || heads > kMostHeads || key_heads < 1 || heads % key_heads != 0) {
     return invalid("Operator 'PagedAttention' has num_heads {} and kv_num_heads {}; the second must divide the first.",
                    heads, key_heads);
   }
@@ -148,6 +149,11 @@ Result<PagedSizes> paged_sizes(const NodeContext& node) {
   VKF_TRY(size, static_size(pool, 3));
   VKF_TRY(batch, static_size(node.tensor(Paged::kTable).shape(), 0));
   if (batch < 1) return invalid("Operator 'PagedAttention' has a table of no sequence.");
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // rows are counted in i32
+  if (pages < 1 || page < 1 || size < 1 || pages > kMost / page || size > kMost || batch > kMost) {
+    return unsupported("Operator 'PagedAttention' has {} pages of {} rows of {} elements; 1 to {} rows are supported.",
+                       pages, page, size, kMost);
+  }
   return PagedSizes{node.tensor(Paged::kQuery).shape()[0], batch, pages, page, size};
 }
 
@@ -164,7 +170,7 @@ struct NewTokens {
 
 /// How many new tokens every sequence has, where this is known at import.
 std::optional<std::int64_t> common_count(const NodeContext& node, const PagedSizes& sizes) {
-  if (sizes.tokens.is_symbol()) return std::nullopt;
+  if (sizes.tokens.is_symbol() || sizes.tokens.size() == 0) return std::nullopt;
   if (sizes.batch == 1) return sizes.tokens.size();
   if (!node.value(Paged::kEnds).known) return std::nullopt;
   const auto ends = node.known_list(Paged::kEnds, "cumulative_sequence_length");
@@ -241,6 +247,7 @@ struct RowsOfPages {
   bool is_of_all = false;  ///< every page has a row for each token, and `tokens` says nothing
 
   [[nodiscard]] Tensor of(const Tensor& rows) const {
+    if (!rows.valid() || !places.valid()) return rows.valid() ? places : rows;
     const Shape& shape = rows.shape();
     if (!is_of_all) return rows.gather(tokens, 0);
     return rows.unsqueeze(0).broadcast_to({places.shape()[0], shape[0], shape[1], shape[2]});

@@ -238,6 +238,7 @@ TEST(OnnxPagedAttention, TakesSequencesOfOneLength) {
   check_both_types({.past = {4}, .added = {6}, .rotates = true, .window = 3}, "one sequence");
   check_both_types({.past = {4, 0, 1}, .added = {2, 2, 2}, .rotates = true, .are_counts_known = true}, "known counts");
   check_paged({.are_counts_known = true}, "known counts that differ");
+  check_paged({.added = {0, 0, 0}}, "no tokens");
 }
 
 /// As many new tokens as a run brings.
@@ -315,6 +316,8 @@ TEST(OnnxPagedAttention, IsRefusedWithASentence) {
     return one;
   };
   EXPECT_EQ(small({2, 4, 1, 4}, 1).outputs(3)[0].values.size(), 16U);
+  expect_unsupported(small({2, 0, 1, 4}, 1).error(3),
+                     "Operator 'PagedAttention' has 2 pages of 0 rows of 4 elements; 1 to 1073741824 rows");
   expect_invalid(small({2, 4, 1, 4}, 3).error(3),
                  "Operator 'PagedAttention' has num_heads 2 and kv_num_heads 3; the second must divide the first.");
   expect_invalid(small({4, 2, 1, 4}, 1).error(3),
