@@ -210,6 +210,9 @@ constexpr OperatorRow kRows[] = {
         "operands known at import"},
     {"Min", kOld, kNew, kMany, Takes::numbers, import_variadic, "min"},
     {"Mish", 18, kNew, kUnary, Takes::floats, import_mish},
+    {"MoE", 1, 1, {3, 8}, Takes::floats, import_moe, "",
+        "activation_alpha activation_beta activation_type k normalize_routing_weights swiglu_fusion swiglu_limit "
+        "swiglu_limit_after_activation use_sparse_mixer", kStaticSizes, kContrib},
     {"Mod", 10, kNew, kBinary, Takes::numbers, import_mod, "", "fmod"},
     {"Momentum", 1, 1, {5, kVariadic}, Takes::floats, import_momentum, "", "alpha beta mode norm_coefficient", "",
         kTraining},
@@ -238,6 +241,10 @@ constexpr OperatorRow kRows[] = {
     {"PRelu", 7, kNew, kBinary, Takes::numbers, import_prelu},
     {"Pad", kOld, 10, kUnary, Takes::anything, import_pad, "", "mode pads value"},
     {"Pad", 11, kNew, {2, 4}, Takes::anything, import_pad, "", "mode", "pads known at import"},
+    {"PagedAttention", 1, 1, {1, 17}, Takes::floats, import_paged_attention, "",
+        "do_rotary is_causal k_cache_dtype k_quant_type kv_cache_layout kv_num_heads local_window_size num_heads "
+        "qk_norm_epsilon rotary_interleaved rotary_offset scale softcap v_cache_dtype v_head_size v_quant_type",
+        "causal, caches that are not quantised, sizes but the number of tokens known at import", kContrib},
     {"Pow", kOld, 6, kBinary, Takes::numbers, import_pow_6, "", kLegacyBroadcast},
     {"Pow", 7, kNew, kBinary, Takes::numbers, import_pow},
     {"QGemm", 1, 1, {6, 9}, Takes::integers, import_qgemm, "", "alpha transA transB", "", kContrib},
@@ -252,6 +259,11 @@ constexpr OperatorRow kRows[] = {
     {"QLinearMul", 1, 1, {1, 8}, Takes::integers, import_qlinear_binary, "mul", "", "", kContrib},
     {"QLinearSigmoid", 1, 1, {1, 5}, Takes::integers, import_qlinear_unary, "sigmoid", "", "", kContrib},
     {"QLinearSoftmax", 1, 1, {1, 5}, Takes::integers, import_qlinear_softmax, "", "axis opset", "", kContrib},
+    {"QMoE", 1, 1, {3, 21}, Takes::floats, import_qmoe, "",
+        "accuracy_level activation_alpha activation_beta activation_type block_size expert_weight_bits "
+        "fc1_expert_weight_bits fc2_expert_weight_bits fc3_expert_weight_bits k normalize_routing_weights quant_type "
+        "swiglu_fusion swiglu_limit swiglu_limit_after_activation use_sparse_mixer weights_prepacked",
+        "integers of 2, 3, 4 and 8 bits, sizes known at import", kContrib},
     {"QuantizeLinear", 10, kNew, {2, 3}, Takes::converted, import_quantize, "",
         "axis block_size output_dtype precision saturate"},
     {"QuickGelu", 1, 1, kUnary, Takes::floats, import_quick_gelu, "", "alpha", "", kContrib},

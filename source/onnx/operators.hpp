@@ -224,6 +224,13 @@ Result<Outputs> import_nhwc_max_pool(const NodeContext&);
 Result<Outputs> import_gather_block_quantized(const NodeContext&);
 Result<Outputs> import_dynamic_quantize_lstm(const NodeContext&);
 
+// experts.cpp: of the domain com.microsoft
+Result<Outputs> import_moe(const NodeContext&);
+Result<Outputs> import_qmoe(const NodeContext&);
+
+// paged_attention.cpp
+Result<Outputs> import_paged_attention(const NodeContext&);
+
 // linear_attention.cpp
 Result<Outputs> import_linear_attention(const NodeContext&);
 Result<Outputs> import_causal_conv(const NodeContext&);

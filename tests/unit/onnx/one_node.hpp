@@ -65,6 +65,14 @@ class OneNode {
     imported.set_version(1);
     return *this;
   }
+  /// A size of input `operand` that only a run tells.
+  OneNode& symbol(int operand, int axis, const std::string& name) {
+    for (pb::ValueInfoProto& info : *model_.mutable_graph()->mutable_input()) {
+      if (info.name() == "x" + std::to_string(operand))
+        info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis)->set_dim_param(name);
+    }
+    return *this;
+  }
   OneNode& absent() {
     node().add_input("");
     return *this;
@@ -110,6 +118,12 @@ class OneNode {
   }
   Computed output() { return outputs(1)[0]; }
   List value() { return output().values; }
+
+  /// The model and the bytes of its inputs, for who runs it on a device.
+  Result<OnnxModel> model(int count = 1) { return imported(count); }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::vector<std::byte>>>& input_bytes() const {
+    return input_bindings_;
+  }
 
   /// Why it does not import.
   Error error(int count = 1) {
