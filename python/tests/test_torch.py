@@ -420,6 +420,46 @@ def test_a_result_that_views_another_shares_its_memory():
     torch.testing.assert_close(turned, torch.full((2, 3), 2.0))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_result_that_views_an_argument_shares_its_memory(dynamic):
+    """AOTAutograd makes such views anew, but for those of ops that have several."""
+    call = compiled(lambda x: (x.chunk(2, 1)[1], x.split(1)[0].detach(), x.sin()), dynamic=dynamic)
+    for rows in 3, 4:
+        x = torch.randn(rows + 1, 5)[1:, 1:].requires_grad_()
+        right, top, sines = call(x)
+        assert (right.requires_grad, top.requires_grad, sines.requires_grad) == (True, False, True)
+        with torch.no_grad():
+            x.fill_(3)
+        torch.testing.assert_close((right.detach(), top), (torch.full((rows, 2), 3.0), torch.full((1, 4), 3.0)))
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_results_that_overlap_share_their_memory(turns):
+    def f(x):
+        y = x * 2
+        return (y[:2], y[1:], y[1].expand(3, 4)) if turns else (y[:3], y[:2], y[2:])
+
+    for k in range(2):
+        made, expected = compiled(f)(torch.ones(4, 4)), f(torch.ones(4, 4))
+        made[k].add_(1)
+        expected[k].add_(1)
+        torch.testing.assert_close(made, expected)
+
+
+def test_what_is_detached_and_views_another_result_has_no_gradient():
+    def f(x):
+        y = x * 2
+        return y, y[1:].detach(), y.t().detach()
+
+    def slope(call):
+        x = torch.ones(3, 2, requires_grad=True)
+        y, *others = call(x)
+        assert not any(one.requires_grad for one in others)
+        return torch.autograd.grad((y.sum() * others[0].sum() * others[1].sum()), x)
+
+    torch.testing.assert_close(slope(compiled(f)), slope(f))
+
+
 def test_saved_values_stay_right_when_copies_are_forgotten():
     x = torch.randn(64, 64, requires_grad=True)
     loss = compiled(lambda x: (x.sin() * x.exp()).sum())(x)
