@@ -28,8 +28,12 @@ class Lying:
         return self.offset < other.end and other.offset < self.end
 
     @property
+    def extent(self) -> int:
+        return self.end - self.offset
+
+    @property
     def is_dense(self) -> bool:
-        return self.end - self.offset == self.count
+        return self.extent == self.count
 
     @property
     def repeats(self) -> bool:
@@ -72,7 +76,7 @@ class Aliases:
         lying = {node: one for node, one in lying.items() if one.count > 0}
         if not lying:
             return
-        base = argument or max(lying, key=lambda node: lying[node].count)
+        base = argument or max(lying, key=lambda node: (lying[node].extent, lying[node].is_dense))
         whole, all_of = Lying(base, self._sizes), list(lying.values())
         held = {node: base for node, one in lying.items() if node is not base and whole.holds(one)}
         meet = any(one.meets(other) for i, one in enumerate(all_of) for other in all_of[:i])
