@@ -37,11 +37,9 @@ class Lying:
 
     @property
     def repeats(self) -> bool:
-        """Whether two of its elements may be one in memory, but for those along axes of stride 0."""
+        """Whether two of its elements may be one in memory."""
         extent = 1
-        for stride, size in sorted(zip(self.strides, self.shape)):
-            if size == 1 or stride == 0:
-                continue
+        for stride, size in sorted((stride, size) for stride, size in zip(self.strides, self.shape) if size > 1):
             if stride < extent:
                 return True
             extent += (size - 1) * stride
@@ -84,7 +82,7 @@ class Aliases:
             self.bases.update(held)
             if base is argument:
                 self.differentiable.update(node for node in held if not _is_detached(node))
-        elif meet and not any(one.repeats for one in all_of):
+        elif meet:
             self.joined.append(list(lying))
 
 

@@ -171,12 +171,12 @@ class _Run:
         made = [self.host(node) for node in nodes]
         memory = made[0].new_empty(end - begin)
         for node, one, value in zip(nodes, lying, made):
-            part = memory.as_strided(one.shape, one.strides, one.offset - begin)
-            self._host[node] = part.detach()
-            for axis, stride in enumerate(one.strides):
-                if stride == 0:
-                    part, value = part.narrow(axis, 0, 1), value.narrow(axis, 0, 1)
-            part.copy_(value)
+            there = (one.shape, one.strides, one.offset - begin)
+            if one.repeats:
+                memory.put_(torch.arange(end - begin, device=memory.device).as_strided(*there), value)
+            else:
+                memory.as_strided(*there).copy_(value)
+            self._host[node] = memory.as_strided(*there).detach()
 
     def _may_stay(self, node: torch.fx.Node) -> bool:
         """Whether a value that is saved for the backward graph can stay on the device."""
