@@ -93,6 +93,15 @@ def test_strides_are_eagers():
         torch.testing.assert_close(made, expected)
 
 
+def test_results_with_gaps_that_are_stretched():
+    x = torch.randn(4, 4)
+    for function in (lambda x: (x * 2)[:, ::2].expand(3, 4, 2), lambda x: (x * 2)[::2].unsqueeze(1).expand(2, 3, 4),
+                     lambda x: (x * 2).unfold(0, 2, 1).expand(2, 3, 4, 2)):  # fmt: skip
+        made, expected = compiled(function)(x), function(x)
+        assert made.stride() == expected.stride()
+        torch.testing.assert_close(made, expected)
+
+
 def test_strided_inputs():
     x = torch.randn(6, 8)
     for one in (x.t(), x[::2], x[:, 1:3], x[0].expand(4, 8), x[1:]):
