@@ -443,8 +443,9 @@ def test_a_result_that_views_an_argument_shares_its_memory(dynamic):
 
 
 @pytest.mark.parametrize("parts", [
-    lambda y: (y[:3], y[:2], y[2:]), lambda y: (y[:2], y[1:], y[1].expand(3, 4)), lambda y: (y, y.expand(2, 4, 4), y[1]),
-    lambda y: (y, y.unfold(0, 2, 1), y.t()), lambda y: (y[:3], y[1:].unfold(0, 2, 1), y[2:]),
+    lambda y: (y[:3], y[:2], y[2:]), lambda y: (y[:2], y[1:], y[1].expand(3, 4)),
+    lambda y: (y, y.expand(2, 4, 4), y[1]), lambda y: (y, y.unfold(0, 2, 1), y.t()),
+    lambda y: (y[:3], y[1:].unfold(0, 2, 1), y[2:]),
 ])  # fmt: skip
 def test_results_that_overlap_share_their_memory(parts):
     def f(x):
