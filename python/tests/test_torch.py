@@ -93,6 +93,15 @@ def test_strides_are_eagers():
         torch.testing.assert_close(made, expected)
 
 
+def test_results_with_gaps_that_are_stretched():
+    x = torch.randn(4, 4)
+    for function in (lambda x: (x * 2)[:, ::2].expand(3, 4, 2), lambda x: (x * 2)[::2].unsqueeze(1).expand(2, 3, 4),
+                     lambda x: (x * 2).unfold(0, 2, 1).expand(2, 3, 4, 2)):  # fmt: skip
+        made, expected = compiled(function)(x), function(x)
+        assert made.stride() == expected.stride()
+        torch.testing.assert_close(made, expected)
+
+
 def test_strided_inputs():
     x = torch.randn(6, 8)
     for one in (x.t(), x[::2], x[:, 1:3], x[0].expand(4, 8), x[1:]):
@@ -418,6 +427,49 @@ def test_a_result_that_views_another_shares_its_memory():
     whole.add_(1)
     torch.testing.assert_close(row, torch.full((2,), 2.0))
     torch.testing.assert_close(turned, torch.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_result_that_views_an_argument_shares_its_memory(dynamic):
+    """AOTAutograd makes such views anew, but for those of ops that have several."""
+    call = compiled(lambda x: (x.chunk(2, 1)[1], x.split(1)[0].detach(), x.sin()), dynamic=dynamic)
+    for rows in 3, 4:
+        x = torch.randn(rows + 1, 5)[1:, 1:].requires_grad_()
+        right, top, sines = call(x)
+        assert (right.requires_grad, top.requires_grad, sines.requires_grad) == (True, False, True)
+        with torch.no_grad():
+            x.fill_(3)
+        torch.testing.assert_close((right.detach(), top), (torch.full((rows, 2), 3.0), torch.full((1, 4), 3.0)))
+
+
+@pytest.mark.parametrize("parts", [
+    lambda y: (y[:3], y[:2], y[2:]), lambda y: (y[:2], y[1:], y[1].expand(3, 4)),
+    lambda y: (y, y.expand(2, 4, 4), y[1]), lambda y: (y, y.unfold(0, 2, 1), y.t()),
+    lambda y: (y[:3], y[1:].unfold(0, 2, 1), y[2:]),
+])  # fmt: skip
+def test_results_that_overlap_share_their_memory(parts):
+    def f(x):
+        return parts(x * 2)
+
+    for k in 0, 2:
+        made, expected = compiled(f)(torch.ones(4, 4)), f(torch.ones(4, 4))
+        (made[k][0] if made[k].stride(0) == 0 else made[k]).add_(1)
+        (expected[k][0] if expected[k].stride(0) == 0 else expected[k]).add_(1)
+        torch.testing.assert_close(made, expected)
+
+
+def test_what_is_detached_and_views_another_result_has_no_gradient():
+    def f(x):
+        y = x * 2
+        return y, y[1:].detach(), y.t().detach()
+
+    def slope(call):
+        x = torch.ones(3, 2, requires_grad=True)
+        y, *others = call(x)
+        assert not any(one.requires_grad for one in others)
+        return torch.autograd.grad((y.sum() * others[0].sum() * others[1].sum()), x)
+
+    torch.testing.assert_close(slope(compiled(f)), slope(f))
 
 
 def test_saved_values_stay_right_when_copies_are_forgotten():

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "api/composites.hpp"
+#include "vkfuse/gradients.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse {
@@ -15,7 +16,10 @@ Tensor gelu(const Tensor& x, GeluForm form) {
 }
 
 Tensor softplus(const Tensor& x) {
-  return with_number("max", x, 0) + log1p(exp(-abs(x)));  // the exponential of a negative number only
+  // The exponential of a negative number only. Both terms have a kink at 0, where the sum has none.
+  return with_gradient(with_number("max", x, 0) + log1p(exp(-abs(x))), {x}, [](const GradientCall& call) {
+    return std::vector{call.cotangent * sigmoid(call.operands[0])};
+  });
 }
 
 Tensor mish(const Tensor& x) { return x * tanh(softplus(x)); }
@@ -26,7 +30,10 @@ Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) {
 
 Tensor hard_swish(const Tensor& x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }
 
-Tensor elu(const Tensor& x, double alpha) { return select(with_number("lt", x, 0), expm1(x) * alpha, x); }
+Tensor elu(const Tensor& x, double alpha) {
+  // Of numbers below 0 only: a slope that is infinite, times the 0 of what is not taken, would be NaN.
+  return select(with_number("lt", x, 0), expm1(with_number("min", x, 0)) * alpha, x);
+}
 
 Tensor leaky_relu(const Tensor& x, double slope) { return select(with_number("lt", x, 0), x * slope, x); }
 

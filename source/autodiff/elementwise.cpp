@@ -26,12 +26,15 @@ Tensor of_clamp(const Call& c, std::size_t operand) {
   return where(logical_or(gt(x, high), gt(low, high)), c.g);
 }
 
-/// a^b. The exponent of 0 and the base of 0 are put away before a pole is made of them: a 0 that is multiplied with it
-/// afterwards would be NaN.
+/// a^b. The exponent of 0, where the base is nearly 0, and the base of 0 are put away before a pole is made of them: a
+/// 0 that is multiplied with it afterwards would be NaN. Elsewhere the power stays, which has a second derivative.
 Tensor of_pow(const Call& c, std::size_t operand) {
   const Tensor &a = c.x(0), &b = c.x(1);
   const Tensor zero = c.number(0);
-  if (operand == 0) return c.g * (b * pow(a, select(eq(b, zero), zero, b - 1.0)));
+  if (operand == 0) {
+    const Tensor safe = select(le(abs(a), c.number(0x1p-40)), zero, b - 1.0);
+    return c.g * (b * pow(a, select(eq(b, zero), safe, b - 1.0)));
+  }
   const Tensor flat = logical_and(eq(a, zero), ge(b, zero));
   return c.g * (c.y * log(select(flat, c.number(1), a)));
 }

@@ -111,10 +111,16 @@ Tensor of_cumsum(const Call& c, std::size_t) {
   return c.g.cumsum(scan.axis, scan.exclusive, !scan.reverse);
 }
 
-/// The gradient of a running product with nothing divided by and nothing chosen, so that its own gradient is right
-/// where elements are 0: what is before an element times, for each product that it is in, what is between the two. As
-/// many values as all pairs of elements.
-Tensor of_cumprod_by_pairs(const Tensor& x, const Tensor& g, const ir::ScanPayload& scan) {
+/// The parts of the gradient of a running product with nothing divided by and nothing chosen, so that its own gradient
+/// is right where elements are 0: what is before an element and, for each product that it is in, what is between the
+/// two. As many values as all pairs of elements.
+struct Pairs {
+  Tensor before;   ///< of each element
+  Tensor between;  ///< elements along the axis of the scan, products along the next
+  Tensor has_it;   ///< whether the element is in the product
+};
+
+Pairs pairs_of(const Tensor& x, const ir::ScanPayload& scan) {
   const int rank = static_cast<int>(x.shape().size());
   Shape from(static_cast<std::size_t>(rank) + 1, Dim(1)), to = from;
   from[static_cast<std::size_t>(scan.axis)] = to[static_cast<std::size_t>(scan.axis) + 1] =
@@ -124,9 +130,19 @@ Tensor of_cumprod_by_pairs(const Tensor& x, const Tensor& g, const ir::ScanPaylo
   const Tensor has_it = scan.exclusive ? is_later : logical_or(is_later, eq(other, element));
   const Tensor between = select(is_later, x.unsqueeze(scan.axis), Tensor::scalar(x.dtype(), 1))
                              .cumprod(scan.axis + 1, scan.exclusive, scan.reverse);
-  const Tensor after =
-      select(has_it, g.unsqueeze(scan.axis) * between, Tensor::scalar(x.dtype(), 0)).sum({scan.axis + 1});
-  return x.cumprod(scan.axis, true, scan.reverse) * after;
+  return {x.cumprod(scan.axis, true, scan.reverse), between, has_it};
+}
+
+/// The gradients of before * sum(g between), the gradient of a running product, with respect to x and g. The cotangent
+/// g may depend on x: what is differentiated here must not have both, or x would get its part twice.
+std::vector<Tensor> of_pairs(const GradientCall& call, const ir::ScanPayload& scan) {
+  const Tensor &x = call.operands[0], &g = call.operands[1];
+  const Pairs pairs = pairs_of(x, scan);
+  const Tensor none = Tensor::scalar(x.dtype(), 0), along = g.unsqueeze(scan.axis);
+  const Tensor weights = select(pairs.has_it, (call.cotangent * pairs.before).unsqueeze(scan.axis + 1), none);
+  const Tensor after = select(pairs.has_it, along * pairs.between, none).sum({scan.axis + 1});
+  const Tensor of_x = gradients({pairs.before, pairs.between}, {x}, {call.cotangent * after, weights * along})[0];
+  return {of_x, (weights * pairs.between).sum({scan.axis})};
 }
 
 /// The sum of g y from an element on, divided by it. Before the first 0 that is right, and after it there is nothing;
@@ -143,10 +159,7 @@ Tensor of_cumprod(const Call& c, std::size_t) {
   const Tensor without_it = select(is_first, one, x).cumprod(scan.axis, scan.exclusive, scan.reverse);
   const Tensor usual = from_here(c.g * c.y) / select(is_zero, one, x);
   const Tensor value = select(eq(before, integer_zero()), usual, select(is_first, from_here(c.g * without_it), none));
-  return with_gradient(value, {x, c.g}, [scan](const GradientCall& call) {
-    const Tensor same = of_cumprod_by_pairs(call.operands[0], call.operands[1], scan);
-    return gradients({same}, {call.operands[0], call.operands[1]}, {call.cotangent});
-  });
+  return with_gradient(value, {x, c.g}, [scan](const GradientCall& call) { return of_pairs(call, scan); });
 }
 
 /// Each element's cotangent goes to the first of the elements that are the extreme so far.

@@ -16,7 +16,9 @@ Result<Outputs> import_celu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1));
   if (alpha == 0) return invalid("Attribute 'alpha' is 0; Celu divides by it.");
   const Tensor& x = node.tensor(0);
-  return Outputs{op("max", x, 0) + op("min", op("expm1", x / alpha) * alpha, 0)};
+  // What is not taken has a finite slope, as in elu().
+  const Tensor below = alpha > 0 ? op("min", x / alpha, 0) : x / alpha;
+  return Outputs{op("max", x, 0) + op("min", op("expm1", below) * alpha, 0)};
 }
 
 Result<Outputs> import_elu(const NodeContext& node) {
@@ -71,7 +73,7 @@ Result<Outputs> import_selu(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1.67326319217681884765625));
   VKF_TRY(gamma, node.attributes().real("gamma", 1.05070102214813232421875));
   const Tensor& x = node.tensor(0);
-  return Outputs{select(is_negative(x), op("expm1", x) * (alpha * gamma), x * gamma)};
+  return Outputs{elu(x, alpha) * gamma};
 }
 
 Result<Outputs> import_shrink(const NodeContext& node) {

@@ -7,6 +7,7 @@
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
+#include "onnx/truncation.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -37,14 +38,9 @@ Tensor integer_power(const Tensor& base, const Value& exponent) {
   return op("pow", base.cast(wide), exponent.tensor.cast(wide)).cast(base.dtype());
 }
 
-/// An integer to a float power, as the integer dtype. A cast truncates, so an exact power that pow()
-/// misses from below by its own error would lose 1: what is that close to an integer is that integer.
+/// An integer to a float power, as the integer dtype.
 Tensor power_of_integer(const Tensor& base, const Tensor& exponent) {
-  const Tensor power = op("pow", base.cast(exponent.dtype()), exponent);
-  const Tensor nearest = op("round", power);
-  const double slack = exponent.dtype() == DType::f64 ? 0x1p-48 : 0x1p-18;
-  const Tensor is_near = op("le", op("abs", power - nearest), op("abs", nearest) * slack);
-  return select(is_near, nearest, power).cast(base.dtype());
+  return truncated_to(base.dtype(), op("pow", base.cast(exponent.dtype()), exponent));
 }
 
 /// Counts outside the width leave nothing, or, shifted to the right, copies of the sign.

@@ -7,6 +7,7 @@
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
+#include "onnx/truncation.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -178,7 +179,7 @@ Result<Outputs> import_grid_sample(const NodeContext& node) {
   }
   Shape result{shape[0], shape[1]};
   result.insert(result.end(), grid_shape.begin() + 1, grid_shape.end() - 1);
-  return Outputs{sum->cast(node.dtype()).reshape(result)};
+  return Outputs{truncated_to(node.dtype(), *sum, kLargestByte).reshape(result)};
 }
 
 }  // namespace vkfuse::onnx

@@ -39,7 +39,7 @@ Tensor Activation::operator()(const Tensor& x) const {
   if (name == "Elu") return elu(x, alpha);
   if (name == "Softsign") return x / (op("abs", x) + 1);
   if (name == "Clip") return op("min", op("max", x, alpha), beta);
-  return op("relu", x) + op("log1p", op("exp", -op("abs", x)));  // Softplus
+  return softplus(x);
 }
 
 Result<Activation> find_activation(std::string_view name, std::string_view attribute) {

@@ -7,6 +7,7 @@
 #include "onnx/compose.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
+#include "onnx/truncation.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -87,7 +88,7 @@ Result<Outputs> through_floats(const NodeContext& node, Function function) {
   VKF_TRY(reduced_axes, reduced_axes_of(node));
   const Tensor& x = node.tensor(0);
   const DType dtype = is_float(x.dtype()) ? x.dtype() : DType::f32;
-  return Outputs{function(x.cast(dtype), reduced_axes).cast(x.dtype())};
+  return Outputs{truncated_to(x.dtype(), function(x.cast(dtype), reduced_axes))};
 }
 
 Result<Outputs> import_arg(const NodeContext& node, bool largest) {

@@ -9,6 +9,7 @@
 #include "onnx/operators.hpp"
 #include "onnx/positions.hpp"
 #include "onnx/text.hpp"
+#include "onnx/truncation.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -152,8 +153,10 @@ Result<void> set_crop(const NodeContext& node, std::vector<AxisResize>& axes) {
 
 Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, const std::vector<AxisResize>& resizes) {
   VKF_TRY(extrapolation, node.attributes().real("extrapolation_value", 0));
-  VKF_TRY(result, api::resized(node.tensor(0), axes, resizes, extrapolation));
-  return Outputs{result};
+  const Tensor& x = node.tensor(0);
+  const bool weighs_integers = !is_float(x.dtype()) && !resizes.empty() && resizes[0].mode != Interpolation::nearest;
+  VKF_TRY(result, api::resized(weighs_integers ? x.cast(DType::f32) : x, axes, resizes, extrapolation));
+  return Outputs{truncated_to(x.dtype(), result, kLargestByte)};
 }
 
 Result<std::vector<AxisResize>> resizes_of(const NodeContext& node, const std::vector<int>& axes) {

@@ -11,6 +11,7 @@ from torch.fx.node import map_arg
 from .. import _core
 from .._errors import Error
 from . import _deferred
+from ._aliases import Aliases, Lying
 from ._layout import Layout
 from ._log import log
 from ._memory import memory_for
@@ -28,6 +29,7 @@ class Executable:
         self.reasons: dict[torch.fx.Node, str] = {}
         self.steps: list[Part | Program] = []
         self._layouts: dict[torch.fx.Node, Layout] = {}
+        self.aliases = Aliases(graph.returned[: graph.first_saved], graph.placeholders, sizes)
         nodes = graph.module.graph
         if graph.memory is None:
             self.reasons = {node: graph.refusal for node in nodes if node.op == "call_function" and not is_effect(node)}
@@ -141,24 +143,40 @@ class _Run:
         return same and not one.repeated and (one.sizes, one.order) == (other.sizes, other.order)
 
     def results(self) -> list:
+        for nodes in self._of.aliases.joined:
+            self._join(nodes)
         made = []
         for i, one in enumerate(self._graph.returned):
             if isinstance(one, torch.fx.Node) and i >= self._graph.first_saved and self._may_stay(one):
                 made.append(self._stay(one))
             elif isinstance(one, torch.fx.Node):
-                base = self._graph.bases.get(one)
+                base = self._of.aliases.bases.get(one)
                 made.append(self._number_or_host(one) if base is None else self._view(one, base))
             else:
                 made.append(one)
         return made
 
     def _view(self, node: torch.fx.Node, base: torch.fx.Node) -> torch.Tensor:
-        """A result that shares the memory of another one, as in eager."""
-        whole, of, view = self.host(base), base.meta["val"], node.meta["val"]
-        if whole.stride() != of.stride():
+        """A result that shares the memory of another one, or of an argument, as in eager."""
+        whole, of, view = self.host(base), Lying(base, self._sizes), Lying(node, self._sizes)
+        if whole.stride() != of.strides:
             return self.host(node)
-        offset = whole.storage_offset() + view.storage_offset() - of.storage_offset()
-        return whole.as_strided(view.shape, view.stride(), offset)
+        made = whole.as_strided(view.shape, view.strides, whole.storage_offset() + view.offset - of.offset)
+        return made if node in self._of.aliases.differentiable else made.detach()
+
+    def _join(self, nodes: list) -> None:
+        """Results that lie in one memory and of which none has all of it get one, as in eager."""
+        lying = [Lying(node, self._sizes) for node in nodes]
+        begin, end = min(one.offset for one in lying), max(one.end for one in lying)
+        made = [self.host(node) for node in nodes]
+        memory = made[0].new_empty(end - begin)
+        for node, one, value in zip(nodes, lying, made):
+            there = (one.shape, one.strides, one.offset - begin)
+            if one.repeats:
+                memory.put_(torch.arange(end - begin, device=memory.device).as_strided(*there), value)
+            else:
+                memory.as_strided(*there).copy_(value)
+            self._host[node] = memory.as_strided(*there).detach()
 
     def _may_stay(self, node: torch.fx.Node) -> bool:
         """Whether a value that is saved for the backward graph can stay on the device."""
@@ -195,7 +213,6 @@ class Graph:
         self.effects = [node for node in nodes if is_effect(node)]
         (self.returned,) = nodes[-1].args
         self.first_saved = first_saved
-        self.bases = _shared_bases([one for one in self.returned[:first_saved] if isinstance(one, torch.fx.Node)])
         self.home = home_of([node.meta.get("val") for node in nodes])
         self.memory, self.refusal = memory_for(self.home, device)
         self.is_symbolic = any(is_symbolic(size) for node in self.placeholders for size in _sizes_of(node))
@@ -236,34 +253,6 @@ def home_of(values: list) -> torch.device:
             if isinstance(one, torch.Tensor) and one.device.type != "cpu":
                 return one.device
     return torch.device("cpu")
-
-
-def _shared_bases(returned: list) -> dict:
-    """Of results that are views of one memory, those that lie in the largest of them, and which that is."""
-    groups: dict[Any, list] = {}
-    for node in dict.fromkeys(returned):
-        value = node.meta.get("val")
-        if node.op == "call_function" and isinstance(value, torch.Tensor) and not is_symbolic(value):
-            plain = value.layout == torch.strided and not any(is_symbolic(size) for size in value.shape)
-            if plain and value.numel() > 0:
-                groups.setdefault((value.untyped_storage()._cdata, value.dtype), []).append(node)
-    bases = {}
-    for nodes in groups.values():
-        base = max(nodes, key=lambda one: one.meta["val"].numel())
-        first, last = _span(base.meta["val"])
-        if last - first + 1 != base.meta["val"].numel():
-            continue
-        for node in nodes:
-            begin, end = _span(node.meta["val"])
-            if node is not base and first <= begin and end <= last:
-                bases[node] = base
-    return bases
-
-
-def _span(value: torch.Tensor) -> tuple[int, int]:
-    """The first and the last element of the memory that a tensor reads."""
-    first = value.storage_offset()
-    return first, first + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
 
 
 def _attribute(module: Any, path: str) -> Any:

@@ -52,11 +52,21 @@ def layout_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
     return Layout(sizes, strides, order, repeated, True)
 
 
+def spread(stored: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """A tensor with these sizes and strides and the elements of another one. Along axes of stride 0 one is written."""
+    made = torch.empty_strided(layout.sizes, layout.strides, dtype=stored.dtype, device=stored.device)
+    part, elements = made, stored.reshape(layout.sizes)
+    for axis, (size, stride) in enumerate(zip(layout.sizes, layout.strides)):
+        if stride == 0 and size > 1:
+            part, elements = part.narrow(axis, 0, 1), elements.narrow(axis, 0, 1)
+    part.copy_(elements)
+    return made
+
+
 def placed(stored: torch.Tensor, layout: Layout) -> torch.Tensor:
     """The tensor whose elements are there, with the strides that it is to have. It is no view."""
     if layout.is_plain and stored.stride() == layout.strides:
         return stored
     if not layout.is_dense:
-        made = torch.empty_strided(layout.sizes, layout.strides, dtype=stored.dtype)
-        return made.copy_(stored.reshape(layout.sizes))
+        return spread(stored, layout)
     return torch.empty(0, dtype=stored.dtype).set_(stored.untyped_storage(), 0, layout.sizes, layout.strides)

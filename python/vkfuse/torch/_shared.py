@@ -17,7 +17,7 @@ from torch._prims_common import make_contiguous_strides_for
 from .. import _core
 from .._errors import OutOfMemory
 from ._dtypes import name_of
-from ._layout import Layout
+from ._layout import Layout, spread
 from ._residency import remember
 
 _PIECE = 256  # what parts of a buffer begin at
@@ -183,7 +183,7 @@ class SharedMemory:
         if layout.is_dense:
             return made.set_(storage, 0, layout.sizes, layout.strides)
         made.set_(storage, 0, layout.stored)
-        return made.new_empty_strided(layout.sizes, layout.strides).copy_(made.reshape(layout.sizes))
+        return spread(made, layout)
 
     def value(self, tensor: torch.Tensor, layout: Layout, use: str) -> Value:
         """Elements for a program: where they are, if that is memory that both have, else a copy. A parameter ("kept")

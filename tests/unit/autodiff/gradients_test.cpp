@@ -227,6 +227,18 @@ TEST(Gradients, OfSecondOrderAreExactWhereFactorsAreZero) {
   }
 }
 
+TEST(Gradients, OfRunningProductsCountACotangentOfTheElementsOnce) {
+  // x^2 + x^2 y^2, whose cotangents are 2 x and 2 x y.
+  for (const auto& [x, y] : {std::pair(3.0, 5.0), std::pair(3.0, 0.0), std::pair(0.0, 5.0)}) {
+    const Tensor factors = of({x, y});
+    const Tensor products = factors.cumprod(0);
+    const Tensor first = gradients({products * products}, {factors})[0];
+    expect_gradient(products * products, factors, {2 * x + 2 * x * y * y, 2 * x * x * y});
+    expect_gradient(first, factors, {2 + 2 * y * y + 4 * x * y, 4 * x * y + 2 * x * x});
+    expect_gradient(gradients({first}, {factors})[0], factors, {8 * y + 4 * x, 4 * y + 8 * x});
+  }
+}
+
 TEST(Gradients, AreExactWhereFactorsAreZero) {
   const Tensor one = of({2, 0, 3}), two = of({0, 5, 0, 2});
   expect_gradient(one.prod(), one, {0, 6, 0});
@@ -257,6 +269,27 @@ TEST(Gradients, FollowTheLimitAtPoles) {
   // What is not chosen does no harm: its gradient is 0 times something finite.
   const Tensor safe = select(gt(x, Tensor::scalar(DType::f64, 0)), x, Tensor::scalar(DType::f64, 1));
   expect_gradient(log(safe), x, {0, 0.25});
+}
+
+TEST(Gradients, OfActivationsAreFiniteAndSmooth) {
+  const Tensor x = of({-1, 0, 2, 2000});
+  const double below = std::exp(-1.0);
+  expect_gradient(elu(x, 3), x, {3 * below, 1, 1, 1});
+  const auto sigmoid_of = [](double at) { return 1 / (1 + std::exp(-at)); };
+  const std::vector<double> slopes{sigmoid_of(-1), 0.5, sigmoid_of(2), 1};
+  expect_gradient(softplus(x), x, slopes);
+  std::vector<double> bends;
+  for (const double slope : slopes) bends.push_back(slope * (1 - slope));
+  expect_gradient(gradients({softplus(x)}, {x})[0], x, bends);
+}
+
+TEST(Gradients, OfPowersBendAtAnExponentOfZero) {
+  const Tensor base = of({2, 0.5, 3}), exponent = of({0, 0, 1});
+  // Of b a^(b - 1) by b.
+  expect_gradient(gradients({pow(base, exponent)}, {base})[0], exponent, {0.5, 2, 1 + std::log(3.0)});
+  expect_gradient(gradients({pow(base, exponent)}, {base})[0], base, {0, 0, 0});
+  const Tensor zero = of({0, 0});
+  expect_gradient(pow(zero, of({0, 1})), zero, {0, 1});
 }
 
 // --- what they are taken of ---

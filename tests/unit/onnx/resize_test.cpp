@@ -33,6 +33,28 @@ TEST(OnnxResize, StretchesKernelsWhenTheAxisShrinks) {
   expect_near(inside.value(), {2.0 / 1.4, 3.0});
 }
 
+TEST(OnnxResize, ImagesOfOneColourKeepIt) {
+  // Weights in f32 add up to a little less than 1, and a cast to integers cuts off what follows the point.
+  const auto kByte = pb::TensorProto::UINT8;
+  for (const char* mode : {"linear", "cubic"}) {
+    for (std::int64_t size = 2; size < 24; ++size) {
+      OneNode node("Resize", 18);
+      node.input({5}, List(5, 255), kByte).absent().absent().known({1}, {static_cast<double>(size)});
+      EXPECT_EQ(node.text("mode", mode).value(), List(static_cast<std::size_t>(size), 255)) << mode << size;
+    }
+  }
+}
+
+TEST(OnnxGridSample, ImagesOfOneColourKeepIt) {
+  List grid;
+  for (int i = 0; i < 60; ++i) grid.push_back(0.013 * i - 0.41);
+  for (const char* mode : {"linear", "cubic"}) {
+    OneNode node("GridSample", 20);
+    node.input({1, 1, 5, 5}, List(25, 100), kInt32).input({1, 5, 6, 2}, grid);
+    EXPECT_EQ(node.text("mode", mode).value(), List(30, 100)) << mode;
+  }
+}
+
 TEST(OnnxResize, KeepsTheCentreWhereTheScaleIsNoRatio) {
   OneNode node = scaled({1, 4}, {1, 0.6F}, "linear").text("coordinate_transformation_mode", "half_pixel_symmetric");
   expect_near(node.value(), {1.0 + 2.0 / 3, 3.0 + 1.0 / 3});
