@@ -6,7 +6,7 @@
 
 namespace vkfuse::lowering {
 
-using schedule::PackedCode;
+using ops::PackedCode;
 
 namespace {
 

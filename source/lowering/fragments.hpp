@@ -8,7 +8,7 @@
 
 #include "base/target.hpp"
 #include "kernel/code.hpp"
-#include "schedule/packed_code.hpp"
+#include "ops/packed_code.hpp"
 
 namespace vkfuse::lowering {
 
@@ -20,7 +20,7 @@ constexpr std::uint32_t sub_byte_powers(std::uint32_t flip, int place) {
 }
 
 /// The function `name` of a fragment, which gives some of the numbers of its elements.
-Code fragment_function(const Code& name, const MatrixShape& mma, const schedule::PackedCode& packed);
+Code fragment_function(const Code& name, const MatrixShape& mma, const ops::PackedCode& packed);
 
 /// The function `name` of a fragment of a vector and one of bits, which gives the elements where these are ones, and
 /// else zeros.
@@ -38,8 +38,7 @@ struct FragmentProducts {
 
 /// Multiplies the numbers of a fragment with a vector, of which all the first of each two or four elements come first:
 /// declares `factors`, the operands B.
-std::vector<Code> fragment_products(const MatrixShape& mma, const schedule::PackedCode& packed,
-                                    const FragmentProducts& of);
+std::vector<Code> fragment_products(const MatrixShape& mma, const ops::PackedCode& packed, const FragmentProducts& of);
 
 /// What all 32-bit words of uvec4 `i` of the masks are, which lie column by column: of `groups` groups of elements side
 /// by side, a column has that of its number modulo `groups`.

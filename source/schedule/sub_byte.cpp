@@ -161,7 +161,7 @@ std::optional<PackedNumber> signed_byte_of(const ir::Graph& graph, const Loops& 
 }
 
 /// Bits of a byte as a code of `bits`; nothing where some of these are missing.
-std::optional<PackedNumber> number_of_field(const SubByteField& field, PackedCode code, int bits) {
+std::optional<PackedNumber> number_of_field(const SubByteField& field, ops::PackedCode code, int bits) {
   const std::uint32_t needed = (1u << bits) - 1;
   if ((field.mask & needed) != needed || (field.shift && bits != 4)) return std::nullopt;
   code.bits = field.shift ? 4 : 8;

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "schedule/packed_code.hpp"
+#include "ops/packed_code.hpp"
 #include "schedule/schedule.hpp"
 
 namespace vkfuse::schedule {
@@ -30,7 +30,7 @@ std::optional<SubByteField> sub_byte_number_of(const ir::Graph& graph, const seg
 /// Numbers that bytes of a load are, or their lower and upper four bits by turns.
 struct PackedNumber {
   segment::ValueId load = 0;
-  PackedCode code;
+  ops::PackedCode code;
   std::optional<segment::ValueId> shift;  ///< of codes of four bits
 };
 

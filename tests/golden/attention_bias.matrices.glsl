@@ -111,7 +111,7 @@ float in_mask_e_beside_at(const in uint row, const in uint column, const in floa
   uint chunk = first_k + column;
   uint q = batch / 4u;
   uint in_mask_i = m * 256u + chunk + q * 65536u;
-  bool in_mask_e = boolx4_values(in_mask.w[in_mask_i >> 2])[in_mask_i & 3u];
+  bool in_mask_e = boolx4_values(in_mask.w[in_mask_i >> 2] >> ((in_mask_i & 3u) * 8u))[0];
   return float(in_mask_e);
 }
 

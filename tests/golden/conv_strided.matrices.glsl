@@ -163,7 +163,7 @@ void main() {
     uint m = tile_m * 64u + in_tile;
     uint chunk = tile_n * 4u + subgroup_n * 4u + column;
     vec4 v8_v_four = v8_v_subtiles[own + row * 5u + column];
-    float in_bias_e = f16x2_values_native(in_bias.w[m >> 1])[m & 1u];
+    float in_bias_e = f16x2_values_native(in_bias.w[m >> 1] >> ((m & 1u) * 16u))[0];
     vec4 out_y_0;
     result_element(in_bias_e, v8_v_four.x, out_y_0[0]);
     result_element(in_bias_e, v8_v_four.y, out_y_0[1]);

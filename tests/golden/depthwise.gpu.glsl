@@ -71,7 +71,7 @@ void main() {
   float in_w_e_at[49];
   [[unroll]] for (uint t = 0u; t < 49u; ++t) {
     uint in_w_i = t + r * 49u;
-    float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+    float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
     in_w_e_at[t] = in_w_e;
   }
   [[unroll]] for (uint line = 0u; line < 10u; ++line) {
@@ -115,7 +115,7 @@ void main() {
     }
   }
   [[unroll]] for (uint row = 0u; row < 4u; ++row) {
-    float in_bias_e = f16x2_values_native(in_bias.w[r >> 1])[r & 1u];
+    float in_bias_e = f16x2_values_native(in_bias.w[r >> 1] >> ((r & 1u) * 16u))[0];
     vec4 v8_v_0 = vec4(v8_v_of[row * 8u + 0u], v8_v_of[row * 8u + 1u], v8_v_of[row * 8u + 2u], v8_v_of[row * 8u + 3u]);
     vec4 out_y_0;
     element(v8_v_0[0], in_bias_e, out_y_0[0]);

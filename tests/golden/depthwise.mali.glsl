@@ -99,13 +99,13 @@ void main() {
     in_x_row[13u] = mix(0.0, in_x_g9[0], in_x_inside && ((r2 * 8u + 10u) < 56u));
     [[unroll]] for (uint k = 0u; k < 7u; ++k) {
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
       }
     }
   }
-  float in_bias_e = f16x2_values_native(in_bias.w[r >> 1])[r & 1u];
+  float in_bias_e = f16x2_values_native(in_bias.w[r >> 1] >> ((r & 1u) * 16u))[0];
   vec4 v8_v_0 = vec4(v8_v_of[0u], v8_v_of[1u], v8_v_of[2u], v8_v_of[3u]);
   vec4 out_y_0;
   element(v8_v_0[0], in_bias_e, out_y_0[0]);

@@ -108,7 +108,7 @@ void main() {
     {
       const uint k = 0u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -129,7 +129,7 @@ void main() {
     {
       const uint k = 1u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -150,7 +150,7 @@ void main() {
     {
       const uint k = 2u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -171,7 +171,7 @@ void main() {
     {
       const uint k = 3u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -192,7 +192,7 @@ void main() {
     {
       const uint k = 4u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -213,7 +213,7 @@ void main() {
     {
       const uint k = 5u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -234,7 +234,7 @@ void main() {
     {
       const uint k = 6u;
       uint in_w_i = line_tap * 7u + k + r * 49u;
-      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1])[in_w_i & 1u];
+      float in_w_e = f16x2_values_native(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
       {
         const uint j = 0u;
         tap(in_w_e, in_x_row[j + k], v8_v_of[j]);
@@ -253,7 +253,7 @@ void main() {
       }
     }
   }
-  float in_bias_e = f16x2_values_native(in_bias.w[r >> 1])[r & 1u];
+  float in_bias_e = f16x2_values_native(in_bias.w[r >> 1] >> ((r & 1u) * 16u))[0];
   vec4 v8_v_0 = vec4(v8_v_of[0u], v8_v_of[1u], v8_v_of[2u], v8_v_of[3u]);
   vec4 out_y_0;
   element(v8_v_0[0], in_bias_e, out_y_0[0]);

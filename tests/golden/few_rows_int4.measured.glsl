@@ -82,7 +82,7 @@ void main() {
       in_weights_w0[u] = in_weights.w[n * 128u + chunk];
       uint q = chunk / 4u;
       uint in_weights_scale_i = n * 32u + q;
-      float in_weights_scale_e = f16x2_values_native(in_weights_scale.w[in_weights_scale_i >> 1])[in_weights_scale_i & 1u];
+      float in_weights_scale_e = f16x2_values_native(in_weights_scale.w[in_weights_scale_i >> 1] >> ((in_weights_scale_i & 1u) * 16u))[0];
       in_weights_scale_e_ahead[u] = in_weights_scale_e;
     }
   }
@@ -151,7 +151,7 @@ void main() {
           in_weights_w0[u] = in_weights.w[n * 128u + chunk];
           uint q = chunk / 4u;
           uint in_weights_scale_i = n * 32u + q;
-          float in_weights_scale_e = f16x2_values_native(in_weights_scale.w[in_weights_scale_i >> 1])[in_weights_scale_i & 1u];
+          float in_weights_scale_e = f16x2_values_native(in_weights_scale.w[in_weights_scale_i >> 1] >> ((in_weights_scale_i & 1u) * 16u))[0];
           in_weights_scale_e_ahead[u] = in_weights_scale_e;
         }
       }

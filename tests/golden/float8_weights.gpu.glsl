@@ -75,7 +75,7 @@ void main() {
   uint row = workgroup * 2u + thread / 64u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
-  float in_scale_e = f16x2_values_native(in_scale.w[row >> 1])[row & 1u];
+  float in_scale_e = f16x2_values_native(in_scale.w[row >> 1] >> ((row & 1u) * 16u))[0];
   float out_y_v = 0.0;
   for (uint first = reduction_thread; first < 256u; first += 128u) {
     uvec4 in_x_w0[2];

@@ -138,13 +138,13 @@ void main() {
   uint row = workgroup * 2u + thread / 64u;
   bool inside = row < p.chunks;
   row = min(row, p.chunks - 1u);
-  float in_scale_e = f16x2_values(in_scale.w[row >> 1])[row & 1u];
+  float in_scale_e = f16x2_values(in_scale.w[row >> 1] >> ((row & 1u) * 16u))[0];
   uint in_scale_i = row + 256u;
-  float in_scale_e1 = f16x2_values(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+  float in_scale_e1 = f16x2_values(in_scale.w[in_scale_i >> 1] >> ((in_scale_i & 1u) * 16u))[0];
   uint in_scale_i1 = row + 512u;
-  float in_scale_e2 = f16x2_values(in_scale.w[in_scale_i1 >> 1])[in_scale_i1 & 1u];
+  float in_scale_e2 = f16x2_values(in_scale.w[in_scale_i1 >> 1] >> ((in_scale_i1 & 1u) * 16u))[0];
   uint in_scale_i2 = row + 768u;
-  float in_scale_e3 = f16x2_values(in_scale.w[in_scale_i2 >> 1])[in_scale_i2 & 1u];
+  float in_scale_e3 = f16x2_values(in_scale.w[in_scale_i2 >> 1] >> ((in_scale_i2 & 1u) * 16u))[0];
   float out_y_v = 0.0;
   float out_y_v1 = 0.0;
   float out_y_v2 = 0.0;

@@ -421,6 +421,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens), [](const 
 const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"int4_gate", "measured", discrete_gpu_with_measured_costs, 1},
                                {"int4_projections", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"mxfp4_packed", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"float8_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"few_rows", "measured", discrete_gpu_with_measured_costs, 1},
                                {"few_rows_int4", "measured", discrete_gpu_with_measured_costs, 1},
                                {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},

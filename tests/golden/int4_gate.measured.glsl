@@ -52,7 +52,7 @@ shared float row_parts[512];
 shared float scales[128];
 shared uvec4 vector_halves[512];
 
-// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
+// Some bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
 // not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers_of(coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers;
@@ -77,7 +77,8 @@ void main() {
   uvec4 in_gate_w0[4];
   uvec4 in_up_w0[4];
   uint own_scales = subgroup * 32u;
-  float next_scales[1];
+  uint next_scales[1];
+  uint next_shifts[1];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
     uint column = subgroup * 8u + own_lane % 8u;
@@ -85,12 +86,12 @@ void main() {
   }
   [[unroll]] for (uint u = 0u; u < 1u; ++u) {
     uint i = u * 32u + own_lane;
-    uint row = min(first_row + i % 16u, p.chunks - 1u);
-    uint column = subgroup * 8u + i / 16u * 4u;
+    uint row = min(first_row + i / 2u, p.chunks - 1u);
+    uint column = subgroup * 8u + i % 2u * 4u;
     uint q = column / 4u;
     uint in_gate_scale_i = row * 32u + q;
-    float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
-    next_scales[u] = in_gate_scale_e;
+    next_scales[u] = in_gate_scale.w[in_gate_scale_i >> 1];
+    next_shifts[u] = (in_gate_scale_i & 1u) * 16u;
   }
   // The vector, of which fragments meet every fourth element.
   [[unroll]] for (uint column = thread; column < 128u; column += 128u) {
@@ -124,7 +125,11 @@ void main() {
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
           words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_gate_w0[u];
         }
-        [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
+        [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+          uint i = u * 32u + own_lane;
+          float in_gate_scale_e = f16x2_values_native(next_scales[u] >> next_shifts[u])[0];
+          scales[own_scales + i % 2u * 16u + i / 2u] = in_gate_scale_e;
+        }
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
         bool ends = round + 1u == 4u;
         uint next_row = first_row;
@@ -137,12 +142,12 @@ void main() {
           }
           [[unroll]] for (uint u = 0u; u < 1u; ++u) {
             uint i = u * 32u + own_lane;
-            uint row = min(next_row + i % 16u, p.chunks - 1u);
-            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint row = min(next_row + i / 2u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i % 2u * 4u;
             uint q = column / 4u;
             uint in_up_scale_i = row * 32u + q;
-            float in_up_scale_e = f16x2_values_native(in_up_scale.w[in_up_scale_i >> 1])[in_up_scale_i & 1u];
-            next_scales[u] = in_up_scale_e;
+            next_scales[u] = in_up_scale.w[in_up_scale_i >> 1];
+            next_shifts[u] = (in_up_scale_i & 1u) * 16u;
           }
         } else {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -152,12 +157,12 @@ void main() {
           }
           [[unroll]] for (uint u = 0u; u < 1u; ++u) {
             uint i = u * 32u + own_lane;
-            uint row = min(next_row + i % 16u, p.chunks - 1u);
-            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint row = min(next_row + i / 2u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i % 2u * 4u;
             uint q = column / 4u;
             uint in_gate_scale_i = row * 32u + q;
-            float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
-            next_scales[u] = in_gate_scale_e;
+            next_scales[u] = in_gate_scale.w[in_gate_scale_i >> 1];
+            next_shifts[u] = (in_gate_scale_i & 1u) * 16u;
           }
         }
         [[unroll]] for (uint part = 0u; part < 2u; ++part) {
@@ -194,7 +199,11 @@ void main() {
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
           words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_up_w0[u];
         }
-        [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
+        [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+          uint i = u * 32u + own_lane;
+          float in_up_scale_e = f16x2_values_native(next_scales[u] >> next_shifts[u])[0];
+          scales[own_scales + i % 2u * 16u + i / 2u] = in_up_scale_e;
+        }
         controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
         bool ends = round + 1u == 4u;
         uint next_row = ends && tile + 1u < 4u ? first_row + 16u : first_row;
@@ -207,12 +216,12 @@ void main() {
           }
           [[unroll]] for (uint u = 0u; u < 1u; ++u) {
             uint i = u * 32u + own_lane;
-            uint row = min(next_row + i % 16u, p.chunks - 1u);
-            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint row = min(next_row + i / 2u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i % 2u * 4u;
             uint q = column / 4u;
             uint in_gate_scale_i = row * 32u + q;
-            float in_gate_scale_e = f16x2_values_native(in_gate_scale.w[in_gate_scale_i >> 1])[in_gate_scale_i & 1u];
-            next_scales[u] = in_gate_scale_e;
+            next_scales[u] = in_gate_scale.w[in_gate_scale_i >> 1];
+            next_shifts[u] = (in_gate_scale_i & 1u) * 16u;
           }
         } else {
           [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -222,12 +231,12 @@ void main() {
           }
           [[unroll]] for (uint u = 0u; u < 1u; ++u) {
             uint i = u * 32u + own_lane;
-            uint row = min(next_row + i % 16u, p.chunks - 1u);
-            uint column = next_k_slice * 8u + i / 16u * 4u;
+            uint row = min(next_row + i / 2u, p.chunks - 1u);
+            uint column = next_k_slice * 8u + i % 2u * 4u;
             uint q = column / 4u;
             uint in_up_scale_i = row * 32u + q;
-            float in_up_scale_e = f16x2_values_native(in_up_scale.w[in_up_scale_i >> 1])[in_up_scale_i & 1u];
-            next_scales[u] = in_up_scale_e;
+            next_scales[u] = in_up_scale.w[in_up_scale_i >> 1];
+            next_shifts[u] = (in_up_scale_i & 1u) * 16u;
           }
         }
         [[unroll]] for (uint part = 0u; part < 2u; ++part) {

@@ -79,7 +79,7 @@ shared float scales[128];
 shared float v3_shared[4];
 shared uvec4 vector_halves[512];
 
-// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
+// Some bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
 // not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers_of(coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers;
@@ -124,7 +124,8 @@ void main() {
   uint first_row = workgroup * 16u;
   uvec4 in_queries_w0[4];
   uint own_scales = subgroup * 32u;
-  float next_scales[1];
+  uint next_scales[1];
+  uint next_shifts[1];
   if (first_row < 4096u) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
@@ -133,12 +134,12 @@ void main() {
     }
     [[unroll]] for (uint u = 0u; u < 1u; ++u) {
       uint i = u * 32u + own_lane;
-      uint row = min(first_row + i % 16u, p.chunks - 1u);
-      uint column = subgroup * 8u + i / 16u * 4u;
+      uint row = min(first_row + i / 2u, p.chunks - 1u);
+      uint column = subgroup * 8u + i % 2u * 4u;
       uint q = column / 4u;
       uint in_queries_scale_i = row * 32u + q;
-      float in_queries_scale_e = f16x2_values_native(in_queries_scale.w[in_queries_scale_i >> 1])[in_queries_scale_i & 1u];
-      next_scales[u] = in_queries_scale_e;
+      next_scales[u] = in_queries_scale.w[in_queries_scale_i >> 1];
+      next_shifts[u] = (in_queries_scale_i & 1u) * 16u;
     }
   } else {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -148,12 +149,12 @@ void main() {
     }
     [[unroll]] for (uint u = 0u; u < 1u; ++u) {
       uint i = u * 32u + own_lane;
-      uint row = min(first_row + i % 16u, p.chunks - 1u);
-      uint column = subgroup * 8u + i / 16u * 4u;
+      uint row = min(first_row + i / 2u, p.chunks - 1u);
+      uint column = subgroup * 8u + i % 2u * 4u;
       uint q = column / 4u;
       uint in_keys_scale_i = row * 32u + q - 131072u;
-      float in_keys_scale_e = f16x2_values_native(in_keys_scale.w[in_keys_scale_i >> 1])[in_keys_scale_i & 1u];
-      next_scales[u] = in_keys_scale_e;
+      next_scales[u] = in_keys_scale.w[in_keys_scale_i >> 1];
+      next_shifts[u] = (in_keys_scale_i & 1u) * 16u;
     }
   }
   uint reduction_thread = thread;
@@ -261,7 +262,11 @@ void main() {
       [[unroll]] for (uint u = 0u; u < 4u; ++u) {
         words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_queries_w0[u];
       }
-      [[unroll]] for (uint u = 0u; u < 1u; ++u) scales[own_scales + u * 32u + own_lane] = next_scales[u];
+      [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+        uint i = u * 32u + own_lane;
+        float in_queries_scale_e = f16x2_values_native(next_scales[u] >> next_shifts[u])[0];
+        scales[own_scales + i % 2u * 16u + i / 2u] = in_queries_scale_e;
+      }
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
       bool ends = round + 1u == 4u;
       uint next_row = first_row;
@@ -274,12 +279,12 @@ void main() {
         }
         [[unroll]] for (uint u = 0u; u < 1u; ++u) {
           uint i = u * 32u + own_lane;
-          uint row = min(next_row + i % 16u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + i / 16u * 4u;
+          uint row = min(next_row + i / 2u, p.chunks - 1u);
+          uint column = next_k_slice * 8u + i % 2u * 4u;
           uint q = column / 4u;
           uint in_queries_scale_i = row * 32u + q;
-          float in_queries_scale_e = f16x2_values_native(in_queries_scale.w[in_queries_scale_i >> 1])[in_queries_scale_i & 1u];
-          next_scales[u] = in_queries_scale_e;
+          next_scales[u] = in_queries_scale.w[in_queries_scale_i >> 1];
+          next_shifts[u] = (in_queries_scale_i & 1u) * 16u;
         }
       } else {
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -289,12 +294,12 @@ void main() {
         }
         [[unroll]] for (uint u = 0u; u < 1u; ++u) {
           uint i = u * 32u + own_lane;
-          uint row = min(next_row + i % 16u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + i / 16u * 4u;
+          uint row = min(next_row + i / 2u, p.chunks - 1u);
+          uint column = next_k_slice * 8u + i % 2u * 4u;
           uint q = column / 4u;
           uint in_keys_scale_i = row * 32u + q - 131072u;
-          float in_keys_scale_e = f16x2_values_native(in_keys_scale.w[in_keys_scale_i >> 1])[in_keys_scale_i & 1u];
-          next_scales[u] = in_keys_scale_e;
+          next_scales[u] = in_keys_scale.w[in_keys_scale_i >> 1];
+          next_shifts[u] = (in_keys_scale_i & 1u) * 16u;
         }
       }
       [[unroll]] for (uint part = 0u; part < 2u; ++part) {

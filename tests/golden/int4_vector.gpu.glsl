@@ -70,7 +70,7 @@ void main() {
     uvec4 in_weights_w0 = in_weights.w[row * 16u + column];
     uint q = column / 4u;
     uint in_scale_i = row * 4u + q;
-    float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+    float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1] >> ((in_scale_i & 1u) * 16u))[0];
     precise float v18 = in_scale_e * 0.03125;
     float out_y_v_item = 0.0;
     vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0.x), f16x2_values_native(in_a_w0.y));

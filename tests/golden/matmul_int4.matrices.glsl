@@ -79,7 +79,7 @@ void main() {
     in_w_w0[u] = in_w.w[n * 128u + chunk];
     uint q = chunk / 4u;
     uint in_scales_i = n * 32u + q;
-    float in_scales_e = f16x2_values_native(in_scales.w[in_scales_i >> 1])[in_scales_i & 1u];
+    float in_scales_e = f16x2_values_native(in_scales.w[in_scales_i >> 1] >> ((in_scales_i & 1u) * 16u))[0];
     in_scales_e_ahead[u] = in_scales_e;
   }
   for (uint step = 0u; step < 64u; ++step) {
@@ -163,7 +163,7 @@ void main() {
       in_w_w0[u] = in_w.w[n * 128u + chunk];
       uint q = chunk / 4u;
       uint in_scales_i = n * 32u + q;
-      float in_scales_e = f16x2_values_native(in_scales.w[in_scales_i >> 1])[in_scales_i & 1u];
+      float in_scales_e = f16x2_values_native(in_scales.w[in_scales_i >> 1] >> ((in_scales_i & 1u) * 16u))[0];
       in_scales_e_ahead[u] = in_scales_e;
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {

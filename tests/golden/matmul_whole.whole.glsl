@@ -42,7 +42,7 @@ float f32_max(float x, float y) {
 
 // One element of the results.
 void result_element(uint chunk, float v3_v, out float out_y_result) {
-  float in_bias_e = f16x2_values_native(in_bias.w[chunk >> 1])[chunk & 1u];
+  float in_bias_e = f16x2_values_native(in_bias.w[chunk >> 1] >> ((chunk & 1u) * 16u))[0];
   precise float v7 = v3_v + in_bias_e;
   precise float out_y = f32_max(v7, 0.0);
   out_y_result = out_y;

@@ -40,7 +40,7 @@ void main() {
   if (chunk >= p.chunks) return;
   uint q = chunk / 128u;
   uint r = q % 5u;
-  float in_channel_e = f16x2_values_native(in_channel.w[r >> 1])[r & 1u];
+  float in_channel_e = f16x2_values_native(in_channel.w[r >> 1] >> ((r & 1u) * 16u))[0];
   uint in_x_w0 = in_x.w[chunk];
   uint r1 = chunk % 32u;
   uint in_row_w0 = in_row.w[r1];

@@ -55,7 +55,7 @@ uint f16x2_bits(vec2 v) {
 // One element.
 void element(uint position, float in_x, out float out_y_result) {
   uint q = position / 31u;
-  float in_scale_e = f16x2_values(in_scale.w[q >> 1])[q & 1u];
+  float in_scale_e = f16x2_values(in_scale.w[q >> 1] >> ((q & 1u) * 16u))[0];
   uint r = position % 31u;
   int v3 = int(r);
   precise float v4 = float(v3);

@@ -56,7 +56,7 @@ constexpr std::uint32_t kRounds = 8;  // one weight fragment each
 
 /// Codes, and how many groups of a fragment's elements have sums apart.
 struct SubByteTest {
-  schedule::PackedCode packed;
+  ops::PackedCode packed;
   int groups = 1;
 };
 const SubByteTest kTests[] = {
@@ -97,7 +97,7 @@ std::vector<std::uint32_t> weight_words(const MatrixShape& shape) {
 }
 
 /// What the fragment's number i is taken for.
-double weight_at(const std::vector<std::uint32_t>& words, std::uint32_t i, const schedule::PackedCode& packed) {
+double weight_at(const std::vector<std::uint32_t>& words, std::uint32_t i, const ops::PackedCode& packed) {
   const auto bits = static_cast<std::uint32_t>(packed.bits), in_word = 32 / bits;
   const std::uint32_t code = words[i / in_word] >> (i % in_word * bits) & ((1u << bits) - 1);
   if (packed.format) return ops::decoded(code, ops::row_of(*packed.format)) / packed.unit();

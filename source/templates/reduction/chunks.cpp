@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "schedule/access.hpp"
 #include "schedule/operands.hpp"
@@ -15,14 +16,35 @@ using segment::Value;
 
 namespace {
 
+/// Whether neighbours along an axis are the same element or the next one, as where a byte is two integers.
+bool has_short_steps(const Loops& loops, const index::Expr& offset, int axis) {
+  constexpr std::int64_t kSteps = 8;
+  std::map<index::AxisId, index::Expr> at;
+  for (int other = 0; other < static_cast<int>(loops.axes.size()); ++other) at[other] = index::Expr(0);
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < std::min(kSteps, loops.axes[static_cast<std::size_t>(axis)].size); ++i) {
+    at[axis] = index::Expr(i);
+    const index::Expr here = index::substitute(offset, at);
+    if (!here.is_constant() || (i > 0 && here.constant() != before && here.constant() != before + 1)) return false;
+    before = here.constant();
+  }
+  return true;
+}
+
+constexpr std::int64_t kCacheLineElements = 32;  // elements: each is in another cache line
+
+std::int64_t stride_along(const Loops& loops, const index::Expr& offset, int axis) {
+  if (const auto stride = index::stride_of(offset, axis)) return *stride;
+  return has_short_steps(loops, offset, axis) ? 1 : kCacheLineElements;
+}
+
 /// Bytes that neighbouring threads move side by side along an axis, less where they are further apart: the axis
 /// with more of them wins.
 double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return -1;
-  constexpr std::int64_t kCacheLineElements = 32;  // elements: each is in a cache line of its own
   double bytes = 0;
   const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
-    std::int64_t stride = by_data ? kCacheLineElements : index::stride_of(offset, axis).value_or(kCacheLineElements);
+    std::int64_t stride = by_data ? kCacheLineElements : stride_along(loops, offset, axis);
     // Threads that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
     for (int outer = axis - 1;
          stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::reduction;

@@ -408,7 +408,7 @@ void ReductionEmitter::multiply_k_slice(const PackedGemvTile& packed, const Pack
 
 /// The powers of 2 among whose low bits whole numbers are.
 void ReductionEmitter::declare_powers(const PackedGemvTile& packed) {
-  const schedule::PackedCode& packed_code = packed.code();
+  const ops::PackedCode& packed_code = packed.code();
   if (packed_code.format) return;
   main_.line("uint low = 0x{:08x}u + {};", sub_byte_powers(packed_code.flip, 0), nan_.barrier);
   if (packed_code.bits == 4)

@@ -114,7 +114,7 @@ std::optional<int> only_row_axis(const Loops& loops) {
 }
 
 /// Whether numbers and the powers of 2 that they are bits of stay exact in f16.
-bool is_exact(const PackedCode& code) {
+bool is_exact(const ops::PackedCode& code) {
   const std::int64_t most = code.bits == 4 ? 64 : 512;
   return code.flip < 1u << code.bits && std::abs(code.offset) <= most;
 }
@@ -298,23 +298,25 @@ bool scales_differ_along_rows(const PackedGemvTile& tile, const Loops& loops) {
   });
 }
 
-/// What is matched as so many tiles of a workgroup; nothing where these do not divide the work.
-std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, const Loops& loops,
-                                      const Target& target, int axis) {
+/// Takes K-slices that divide a row, and as many elements for each scale as these may share; false where the tile
+/// cannot be of these loops.
+bool take_k_slices(PackedGemvTile& tile, const Loops& loops, const Target& target, int axis) {
   const std::int64_t row_elements = loops.reduction_count();
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(axis)].size;
-  const int fragment = matched.fragment_columns(), chunk = matched.code().per_chunk();
-  PackedGemvTile tile = matched;
-  tile.subgroups = static_cast<int>(device_model(target).packed_gemv.subgroups.value);
-  tile.tiles = count;
+  const int chunk = tile.code().per_chunk();
   tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
-  while (tile.k_slice > fragment / chunk && row_elements % tile.k_slice_columns() != 0) tile.k_slice /= 2;
+  while (tile.k_slice > tile.fragment_columns() / chunk && row_elements % tile.k_slice_columns() != 0)
+    tile.k_slice /= 2;
   tile.scale_columns = tile.k_slice_columns();
   while (tile.has_scales() && tile.scale_columns > chunk && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
-  if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return std::nullopt;
-  if (tile.groups() > static_cast<int>(tile.mma.n) || tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) != 0)
-    return std::nullopt;
+  if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return false;
+  return tile.groups() <= static_cast<int>(tile.mma.n) &&
+         tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) == 0;
+}
+
+/// Leaves as many subgroups as have K-slices and room in shared memory; false where there is none for one.
+bool take_subgroups(PackedGemvTile& tile, const Target& target, std::int64_t row_elements) {
   // A subgroup has several K-slices, one in flight while another is multiplied.
   while (tile.subgroups > kFewestSubgroups &&
          row_elements < kSlicesOfSubgroup * tile.subgroups * tile.k_slice_columns())
@@ -322,8 +324,24 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   // Beside a long vector there is room for the words of fewer subgroups. Those that share statistics are a power of 2.
   const auto fits = [&] { return shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes; };
   while (tile.subgroups > 1 && !fits()) tile.subgroups -= tile.statistics > 0 ? tile.subgroups / 2 : 1;
-  return fits() && divides_work(tile, target, row_elements) ? std::optional(tile) : std::nullopt;
+  return fits();
 }
+
+/// What is matched as so many tiles of a workgroup; nothing where these do not divide the work.
+std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, const Loops& loops,
+                                      const Target& target, int axis) {
+  PackedGemvTile tile = matched;
+  tile.subgroups = static_cast<int>(device_model(target).packed_gemv.subgroups.value);
+  tile.tiles = count;
+  const std::int64_t row_elements = loops.reduction_count();
+  const bool fits = take_k_slices(tile, loops, target, axis) && take_subgroups(tile, target, row_elements);
+  return fits && divides_work(tile, target, row_elements) ? std::optional(tile) : std::nullopt;
+}
+
+/// Whether threads are likely to be faster, whatever is modelled. Of whole numbers whose scales are for fewer elements
+/// than a fragment has, they took 45 us of 8192 x 28672 on an H200, and fragments 63 of 28672 x 8192; codes of floats
+/// take threads more than twice as long as fragments.
+bool is_for_threads(const PackedGemvTile& tile) { return tile.groups() > 1 && !tile.code().format; }
 
 /// Waves of workgroups, each as long as memory takes to bring their bytes, or a subgroup to wait for its own.
 double modelled_us_of(const PackedGemvTile& tile, const Target& target, double tiles, double bytes) {
@@ -384,11 +402,12 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
   const auto matched = match(problem.graph, loops, rows, *target.caps.matrix.sub_byte);
   if (!matched) return std::nullopt;
   const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m));
+  const bool forced = problem.tuning.cooperative_matrix.value_or(false);
   std::optional<PackedGemvTile> best;
   double least = 0;
   for (int count = 1; count <= kMostTiles; ++count) {
     const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
-    if (!tile) continue;
+    if (!tile || (is_for_threads(*tile) && !forced)) continue;
     const auto bytes = static_cast<double>(rows.cost.bytes_read);
     const double us = modelled_us_of(*tile, target, tiles, bytes);
     // Of as fast ones that with the fewest workgroups, as long as these keep the device busy.
@@ -396,8 +415,7 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
     best = tile;
     least = us;
   }
-  if (!best || (!problem.tuning.cooperative_matrix.value_or(false) && least >= rows.cost.modelled_us))
-    return std::nullopt;
+  if (!best || (!forced && least >= rows.cost.modelled_us)) return std::nullopt;
   Schedule schedule = schedule_of(*best, loops, target, rows);
   schedule.cost.modelled_us = least;
   return schedule;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/target.hpp"
-#include "schedule/packed_code.hpp"
+#include "ops/packed_code.hpp"
 #include "segment/loops.hpp"
 
 namespace vkfuse::schedule {
@@ -16,7 +16,7 @@ namespace vkfuse::schedule {
 struct PackedMatrix {
   segment::ValueId load = 0;  ///< of the bytes
   std::optional<segment::ValueId> scale;
-  PackedCode code;
+  ops::PackedCode code;
   std::int64_t end = 0;  ///< its rows are those of the result from the end of the one before up to here
 };
 
@@ -45,7 +45,7 @@ struct PackedGemvTile {
   int statistics = 0;               ///< reductions that the vector is computed from, as in a norm: every workgroup has
                                     ///< them first
   std::vector<PackedWeights> sums;  ///< with codes that are alike
-  [[nodiscard]] const PackedCode& code() const { return sums.front().first().code; }
+  [[nodiscard]] const ops::PackedCode& code() const { return sums.front().first().code; }
   [[nodiscard]] int rows() const { return tiles * static_cast<int>(mma.m); }
   [[nodiscard]] int k_slice_columns() const { return k_slice * code().per_chunk(); }
   [[nodiscard]] int fragment_columns() const { return code().per_half() * static_cast<int>(mma.k); }

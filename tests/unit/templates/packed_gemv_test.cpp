@@ -75,8 +75,12 @@ TEST(Packed, ANormAndMatricesOneBelowTheOtherArePartOfIt) {
 
 /// Of scales for fewer elements than a fragment has, each column of the sums has those of one group.
 TEST(Packed, SmallGroupsAreColumnsOfTheSums) {
-  const auto tile = packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs());
+  const ir::Graph graph = weights_times_vector(28672, 8192, 32);
+  schedule::Tuning forced;
+  forced.cooperative_matrix = true;
+  const auto tile = packed_of(graph, discrete_gpu_with_measured_costs(), forced);
   ASSERT_TRUE(tile);
+  EXPECT_FALSE(packed_of(graph, discrete_gpu_with_measured_costs())) << "of whole numbers threads are faster";
   EXPECT_EQ(tile->scale_columns, 32);
   EXPECT_EQ(tile->groups(), 2);
   EXPECT_EQ(tile->scale_slots(), tile->subgroups * 16 * 8 + 16 * 6)
@@ -85,7 +89,8 @@ TEST(Packed, SmallGroupsAreColumnsOfTheSums) {
 
 /// Bytes and codes of floats, in bytes or two in one.
 TEST(Packed, CodesOfFloatsAndBytesAreWeightsToo) {
-  const Target target = discrete_gpu_with_measured_costs();
+  Target target = discrete_gpu_with_measured_costs();
+  target.caps.memory.storage_8bit = target.caps.arithmetic.int8 = true;
   const auto product = [](const Tensor& weights) {
     return graph_of({matmul(weights, Tensor::input("x", DType::f16, {8192}))});
   };
@@ -97,12 +102,12 @@ TEST(Packed, CodesOfFloatsAndBytesAreWeightsToo) {
   forced.cooperative_matrix = true;
   const Tensor bytes = Tensor::input("w", DType::u8, {28672, 8192}),
                halves = Tensor::input("w", DType::u8, {28672, 4096});
-  const auto eights = code_of(decode_float(bytes, FloatFormat::float8_e4m3fn, DType::f16));
+  const auto eights = code_of(decode_float(bytes, FloatFormat::float8_e4m3fn, DType::f16), forced);
   ASSERT_TRUE(eights);
   EXPECT_EQ(eights->bits, 8);
   EXPECT_TRUE(eights->hides_nan());
   EXPECT_EQ(eights->unit(), 256);
-  const auto fours = code_of(decode_float(unpack_int4(halves, false), FloatFormat::float4_e2m1fn, DType::f16));
+  const auto fours = code_of(decode_float(unpack_int4(halves, false), FloatFormat::float4_e2m1fn, DType::f16), forced);
   ASSERT_TRUE(fours);
   EXPECT_EQ(fours->bits, 4);
   EXPECT_FALSE(fours->hides_nan());
@@ -131,10 +136,28 @@ TEST(Packed, LanesDoTheRest) {
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
       << "a vector of f32";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 16), discrete_gpu_with_measured_costs()))
+  schedule::Tuning forced;
+  forced.cooperative_matrix = true;
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 16), discrete_gpu_with_measured_costs(), forced))
       << "16 bytes have the elements of two groups";
   EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs()))
       << "few rows are sooner done by lanes";
+}
+
+/// However many rows there are, threads load 16 bytes of four bits at a time: their results lie side by side, too, but
+/// are few beside the weights.
+TEST(Packed, ThreadsLoadLongChunksOfManyRows) {
+  Target target = discrete_gpu_with_measured_costs();
+  target.caps.matrix.sub_byte.reset();
+  for (const std::int64_t rows : {256, 4096, 14336, 28672}) {
+    const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {rows, 2048}), true);
+    const Tensor weights = dequantize(numbers, {.scale = Tensor::input("scale", DType::f16, {rows}), .axis = 0});
+    const plan::Plan plan =
+        must(plan::make_plan(graph_of({matmul(weights, Tensor::input("x", DType::f16, {4096}))}), target));
+    ASSERT_EQ(plan.steps.size(), 1U);
+    const segment::Loops loops = must(segment::build_loops(plan.graph, plan.steps[0].segment, {}));
+    EXPECT_EQ(must(schedule::best(plan.graph, loops, target)).chunk_size, 32) << rows << " rows";
+  }
 }
 
 /// For many rows they become bytes in a kernel of their own, which the product scales; as f16, for tiles that the

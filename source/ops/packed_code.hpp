@@ -7,7 +7,7 @@
 
 #include "ops/float_formats.hpp"
 
-namespace vkfuse::schedule {
+namespace vkfuse::ops {
 
 /// Whole numbers, (bits ^ flip) + offset, or those that codes of a float's format are.
 struct PackedCode {
@@ -20,10 +20,10 @@ struct PackedCode {
   [[nodiscard]] int per_half() const { return 16 / bits; }
   [[nodiscard]] int per_chunk() const { return 128 / bits; }
   /// What a number of fragments is worth: codes become an f16 whose exponent has another bias.
-  [[nodiscard]] double unit() const { return format ? std::ldexp(1.0, 15 - ops::row_of(*format).bias) : 1; }
+  [[nodiscard]] double unit() const { return format ? std::ldexp(1.0, 15 - row_of(*format).bias) : 1; }
   /// Whether codes may be NaN that would not be NaN as an f16.
   [[nodiscard]] bool hides_nan() const {
-    return format && ops::row_of(*format).first_nan >= 0 && ops::row_of(*format).infinity < 0;
+    return format && row_of(*format).first_nan >= 0 && row_of(*format).infinity < 0;
   }
   /// Whether numbers are made alike, but for what is added to them.
   [[nodiscard]] bool is_like(const PackedCode& other) const {
@@ -32,4 +32,4 @@ struct PackedCode {
   bool operator==(const PackedCode&) const = default;
 };
 
-}  // namespace vkfuse::schedule
+}  // namespace vkfuse::ops
