@@ -32,7 +32,8 @@ Tensor of_pow(const Call& c, std::size_t operand) {
   const Tensor &a = c.x(0), &b = c.x(1);
   const Tensor zero = c.number(0);
   if (operand == 0) {
-    const Tensor safe = select(le(abs(a), c.number(0x1p-40)), zero, b - 1.0);
+    const double least = a.dtype() == DType::f16 ? 0x1p-15 : 0x1p-40;  // whose inverse is a number
+    const Tensor safe = select(le(abs(a), c.number(least)), zero, b - 1.0);
     return c.g * (b * pow(a, select(eq(b, zero), safe, b - 1.0)));
   }
   const Tensor flat = logical_and(eq(a, zero), ge(b, zero));

@@ -202,6 +202,28 @@ TEST(PackedRows, CodesOfNaNReachTheirRows) {
   }
 }
 
+/// Codes that are infinite make their rows infinite, however few elements share a scale.
+TEST(PackedRows, InfiniteCodesReachTheirRows) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::int64_t group : {0, 16, 128}) {
+    const Coded form{100, 2048, group, FloatFormat::float8_e5m2};
+    const Tensor x = Tensor::input("x", DType::f16, {form.columns});
+    const ir::Graph graph = graph_of({matmul(coded_weights(form, "w"), x)});
+    const Executable program = compile_graph(graph, with_units());
+    Data data = finite_data(graph, form, 1700);
+    data.inputs.at("w")[34 * 2048 + 5] = std::byte{0x7c};
+    const std::uint16_t one = 0x3c00;
+    std::memcpy(data.inputs.at("x").data() + 2 * 5, &one, 2);
+    if (group != 0) std::memcpy(data.inputs.at("w scale").data() + 2 * (34 * (2048 / group) + 5 / group), &one, 2);
+    const GuardedRun got = run_guarded(program, graph, data);
+    for (std::int64_t row = 0; row < form.rows; ++row) {
+      const double value = ir::decode(DType::f16, got.outputs.at("y").data() + 2 * row);
+      EXPECT_FALSE(std::isnan(value)) << text_of(form) << row;
+      EXPECT_EQ(value == HUGE_VAL, row == 34) << text_of(form) << row;
+    }
+  }
+}
+
 /// Several matrices of one shape times one vector, as the gate of a network has two: one kernel for all of them, with
 /// scales or without, whose offsets differ.
 TEST(PackedRows, OfSeveralMatricesAreOneKernel) {

@@ -223,8 +223,10 @@ bool ReductionEmitter::are_alike(ValueId a, ValueId b) const {
   const Value &first = loops_.values[a], &second = loops_.values[b];
   if (first.kind != second.kind || dtype(first.node) != dtype(second.node)) return false;
   if (first.kind == Value::Kind::load) return true;
-  if (first.kind == Value::Kind::literal)
-    return schedule::number_of(graph_, first) == schedule::number_of(graph_, second);
+  if (first.kind == Value::Kind::literal) {
+    const auto number = schedule::number_of(graph_, first);
+    return number && number == schedule::number_of(graph_, second);
+  }
   const ir::Node &node = graph_.node(first.node), &other = graph_.node(second.node);
   if (node.op != other.op || first.operands.size() != second.operands.size()) return false;
   for (std::size_t i = 0; i < first.operands.size(); ++i) {

@@ -311,6 +311,9 @@ bool take_k_slices(PackedGemvTile& tile, const Loops& loops, const Target& targe
   while (tile.has_scales() && tile.scale_columns > chunk && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
   if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return false;
+  // Zeros in place of another group's elements are no numbers times infinity.
+  const bool may_be_infinite = tile.code().format && ops::row_of(*tile.code().format).infinity >= 0;
+  if (tile.groups() > 1 && may_be_infinite) return false;
   return tile.groups() <= static_cast<int>(tile.mma.n) &&
          tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) == 0;
 }

@@ -116,6 +116,12 @@ TEST(Packed, CodesOfFloatsAndBytesAreWeightsToo) {
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->flip, 0x80u);
   EXPECT_EQ(whole->offset, -128);
+  const Tensor scale = Tensor::input("scale", DType::f16, {28672, 8192 / 16});
+  const auto scaled = [&](FloatFormat format) {
+    return dequantize(decode_float(bytes, format, DType::f16), {.scale = scale, .axis = 1, .group = 16});
+  };
+  EXPECT_TRUE(code_of(scaled(FloatFormat::float8_e4m3fn), forced));
+  EXPECT_FALSE(code_of(scaled(FloatFormat::float8_e5m2), forced)) << "infinity times the zeros of other groups";
   EXPECT_FALSE(code_of(decode_float(bytes, FloatFormat::float8_e4m3fnuz, DType::f16), forced)) << "0x80 is NaN";
   EXPECT_FALSE(code_of(decode_float(bytes, FloatFormat::float8_e8m0fnu, DType::f16), forced)) << "beyond f16";
 }
