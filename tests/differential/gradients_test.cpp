@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "api/tensor_node.hpp"
 #include "support/compare.hpp"
 #include "support/gradient_cases.hpp"
@@ -64,6 +66,22 @@ int kernels_of(const Tensor& y, const std::vector<Tensor>& wrt) {
 }
 
 Tensor f32(const char* name, Shape shape) { return Tensor::input(name, DType::f32, std::move(shape)); }
+
+/// At an exponent of 0 it is 0, also where the inverse of the base is beyond f16, in which strict numerics rounds.
+TEST(GradientKernels, OfPowersAreNumbersNearABaseOfZero) {
+  const Tensor base = Tensor::input("a", DType::f16, {4}), exponent = Tensor::input("b", DType::f16, {4});
+  const ir::Graph graph = graph_of(gradients({pow(base, exponent)}, {base}));
+  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+    Build how;
+    how.numerics = numerics;
+    Data data = data_for({graph, {}, 77, false});
+    const std::uint16_t bases[] = {0x0001, 0x00a8, 0x80a8, 0x0000}, exponents[] = {0, 0, 0, 0};
+    std::memcpy(data.inputs.at("a").data(), bases, sizeof bases);
+    std::memcpy(data.inputs.at("b").data(), exponents, sizeof exponents);
+    const GuardedRun got = run_guarded(compile_graph(graph, how), graph, data);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(ir::decode(DType::f16, got.outputs.at("y").data() + 2 * i), 0) << bases[i];
+  }
+}
 
 TEST(GradientKernels, AreFew) {
   const Tensor x = f32("x", {256, 1024}), scale = f32("scale", {1024}), bias = f32("bias", {1024});

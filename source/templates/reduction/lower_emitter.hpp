@@ -208,6 +208,7 @@ class ReductionEmitter : public Emitter {
                                const Code& first, const Code& k_slice);
   Result<void> load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
                             const Code& first, const Code& k_slice);
+  static Code times_unit(const schedule::PackedGemvTile& packed);
   [[nodiscard]] std::optional<ValueId> only_load_of(ValueId scale) const;
   [[nodiscard]] bool are_alike(ValueId a, ValueId b) const;
   [[nodiscard]] bool finds_scales_in_words(const schedule::PackedGemvTile& packed) const;

@@ -290,8 +290,6 @@ TEST(Gradients, OfPowersBendAtAnExponentOfZero) {
   expect_gradient(gradients({pow(base, exponent)}, {base})[0], base, {0, 0, 0});
   const Tensor zero = of({0, 0});
   expect_gradient(pow(zero, of({0, 1})), zero, {0, 1});
-  const Tensor small = of({1e-5, 1e-7}).cast(DType::f16);  // whose inverses are no numbers of f16
-  expect_gradient(pow(small, of({0, 0}).cast(DType::f16)), small, {0, 0});
 }
 
 // --- what they are taken of ---
