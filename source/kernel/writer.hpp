@@ -38,6 +38,10 @@ class Writer {
   /// A loop over so many turns that is unrolled, because its counter tells registers apart; close() ends it.
   void open_unrolled(std::string_view counter, std::int64_t count) {
     if (!written_out_) return open("[[unroll]] for (uint {0} = 0u; {0} < {1}u; ++{0}) {{", counter, count);
+    open_written_out(counter, count);
+  }
+  /// The same where a compiler would not: loops in it have too many turns.
+  void open_written_out(std::string_view counter, std::int64_t count) {
     unrolled_.push_back({std::string(counter), count, depth_, std::exchange(code_, Code())});
     ++depth_;
   }

@@ -3,9 +3,10 @@
 // convolution reads other columns, from addresses that no vector is aligned to, and at the edges of the image some of
 // them are padding. With channels last, a tap reads consecutive channels of one position: vectors, which are padding as
 // a whole or not at all.
-// Dense convolutions are rewritten so that their windows are the first operand. What is computed of their results keeps
-// that order of axes up to where somebody needs the axes as the graph has them. Images that no convolution computed are
-// permuted, and so are weights.
+// Dense convolutions are rewritten so that their windows are the first operand. Those of single channels, whose
+// channels are an axis of batches, are copied with channels last where their image is so. What is computed of their
+// results keeps that order of axes up to where somebody needs the axes as the graph has them. Images that no
+// convolution computed are permuted, and so are weights.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -65,24 +66,38 @@ struct Convolution {
   std::int64_t taps = 1;
 };
 
-std::optional<Convolution> convolution_of(const Graph& graph, const Node& node, std::size_t image) {
-  const auto& dot = std::get<ir::DotPayload>(node.payload);
-  const std::vector<int>& contracted = image == 0 ? dot.contract_a : dot.contract_b;
-  const Node* one = &graph.node(node.operands[image]);
-  const Shape& windows = one->type.shape;
-  const std::vector<int>& batch = image == 0 ? dot.batch_a : dot.batch_b;
-  const auto is_single = [&](int axis) { return windows[static_cast<std::size_t>(axis)] == Dim(1); };
-  if (!std::all_of(batch.begin(), batch.end(), is_single)) return std::nullopt;
-  Convolution made{image};
+/// What windows are of.
+struct Windows {
+  int rank = 0;  ///< of the image: axes of taps come after these
+  std::size_t tap_axes = 0;
+  std::int64_t taps = 1;
+};
+
+Windows windows_of(const Graph& graph, NodeId windows) {
+  Windows made;
+  const Node* one = &graph.node(windows);
   while (one->op->role == ops::Role::unfold) {
     for (const std::int64_t size : std::get<ir::WindowPayload>(one->payload).sizes) made.taps *= size;
     one = &graph.node(one->operands[0]);
   }
-  const auto rank = static_cast<int>(one->type.shape.size());  // axes of taps come after these
-  const std::size_t tap_axes = windows.size() - one->type.shape.size();
+  made.rank = static_cast<int>(one->type.shape.size());
+  made.tap_axes = graph.node(windows).type.shape.size() - one->type.shape.size();
+  return made;
+}
+
+std::optional<Convolution> convolution_of(const Graph& graph, const Node& node, std::size_t image) {
+  const auto& dot = std::get<ir::DotPayload>(node.payload);
+  const std::vector<int>& contracted = image == 0 ? dot.contract_a : dot.contract_b;
+  const Shape& shape = graph.node(node.operands[image]).type.shape;
+  const std::vector<int>& batch = image == 0 ? dot.batch_a : dot.batch_b;
+  const auto is_single = [&](int axis) { return shape[static_cast<std::size_t>(axis)] == Dim(1); };
+  if (!std::all_of(batch.begin(), batch.end(), is_single)) return std::nullopt;
+  const auto [rank, tap_axes, taps] = windows_of(graph, node.operands[image]);
+  Convolution made{image, kNoAxis, taps};
   if (tap_axes == 0 || contracted.size() != tap_axes + 1) return std::nullopt;
-  const auto channels = std::find_if(contracted.begin(), contracted.end(), [&](int axis) { return axis < rank; });
-  const auto others = std::count_if(contracted.begin(), contracted.end(), [&](int axis) { return axis < rank; });
+  const auto is_of_image = [rank = rank](int axis) { return axis < rank; };
+  const auto channels = std::find_if(contracted.begin(), contracted.end(), is_of_image);
+  const auto others = std::count_if(contracted.begin(), contracted.end(), is_of_image);
   if (others != 1) return std::nullopt;
   made.channels = *channels;
   return made;
@@ -92,6 +107,42 @@ std::optional<Convolution> convolution_of(const Graph& graph, const Node& node) 
   if (!std::holds_alternative<ir::DotPayload>(node.payload)) return std::nullopt;
   if (auto second = convolution_of(graph, node, 1)) return second;
   return convolution_of(graph, node, 0);
+}
+
+/// The axis of longer than one position among some of a shape; kNoAxis where there is none or several.
+int only_long_axis(const Shape& shape, const std::vector<int>& axes) {
+  int found = kNoAxis;
+  for (const int axis : axes) {
+    if (shape[static_cast<std::size_t>(axis)] == Dim(1)) continue;
+    if (found != kNoAxis) return kNoAxis;
+    found = axis;
+  }
+  return found;
+}
+
+std::optional<Convolution> depthwise_of(const Graph& graph, const Node& node, std::size_t image) {
+  const auto& dot = std::get<ir::DotPayload>(node.payload);
+  const Shape& shape = graph.node(node.operands[image]).type.shape;
+  const Shape& weights = graph.node(node.operands[1 - image]).type.shape;
+  const auto [rank, tap_axes, taps] = windows_of(graph, node.operands[image]);
+  const Convolution made{image, only_long_axis(shape, image == 0 ? dot.batch_a : dot.batch_b), taps};
+  if (tap_axes == 0 || made.channels == kNoAxis || made.channels >= rank) return std::nullopt;
+  const auto is_long_of_image = [&, rank = rank](int axis) {
+    return axis < rank && shape[static_cast<std::size_t>(axis)] != Dim(1);
+  };
+  const std::vector<int>& contracted = image == 0 ? dot.contract_a : dot.contract_b;
+  if (std::any_of(contracted.begin(), contracted.end(), is_long_of_image)) return std::nullopt;
+  const std::vector<int> features = image == 0 ? ir::free_axes(dot.batch_b, dot.contract_b, weights.size())
+                                               : ir::free_axes(dot.batch_a, dot.contract_a, weights.size());
+  const auto is_single = [&](int axis) { return weights[static_cast<std::size_t>(axis)] == Dim(1); };
+  return std::all_of(features.begin(), features.end(), is_single) ? std::optional(made) : std::nullopt;
+}
+
+/// A convolution of single channels: their axis is one of batches.
+std::optional<Convolution> depthwise_of(const Graph& graph, const Node& node) {
+  if (!std::holds_alternative<ir::DotPayload>(node.payload)) return std::nullopt;
+  if (auto second = depthwise_of(graph, node, 1)) return second;
+  return depthwise_of(graph, node, 0);
 }
 
 /// Whether vectors of channels are read for a convolution's taps.
@@ -109,7 +160,8 @@ class ImageSources {
   explicit ImageSources(const Graph& graph)
       : graph_(graph), channels_(graph.size(), kNoAxis), seen_(graph.size(), kNoAxis), keeps_(graph.size(), false) {
     for (NodeId id = 0; id < graph.size(); ++id) {
-      const auto convolution = convolution_of(graph, graph.node(id));
+      auto convolution = convolution_of(graph, graph.node(id));
+      if (!convolution) convolution = depthwise_of(graph, graph.node(id));
       if (!convolution || !gains(graph, graph.node(id), *convolution)) continue;
       any_ = true;
       find(graph.node(id).operands[convolution->image], convolution->channels);
@@ -250,6 +302,8 @@ class ChannelsLast {
   Result<void> make(NodeId id) {
     const Node& node = graph_.node(id);
     if (const auto convolution = convolution_of(graph_, node)) return make_convolution(id, *convolution);
+    const auto depthwise = depthwise_of(graph_, node);
+    if (depthwise && !orders_[node.operands[depthwise->image]].empty()) return make_depthwise(id, *depthwise);
     if (is_elementwise(node) || node.op->role == ops::Role::concat) {
       const Order* const order = order_of_operands(node);
       return order == nullptr ? make_plain(id) : make_together(id, *order);
@@ -390,6 +444,45 @@ class ChannelsLast {
     return {};
   }
 
+  /// Products of batches have these as their first axes; a copy with channels last may be stored in their place.
+  Result<void> make_depthwise(NodeId id, const Convolution& depthwise) {
+    Node node = graph_.node(id);
+    auto& dot = std::get<ir::DotPayload>(node.payload);
+    std::vector<NodeId> operands;
+    for (const NodeId operand : node.operands) {
+      VKF_TRY(made, plain(operand));
+      operands.push_back(made);
+    }
+    std::vector<int>& batch = depthwise.image == 0 ? dot.batch_b : dot.batch_a;  // of the weights
+    const std::vector<int>& of_image = depthwise.image == 0 ? dot.batch_a : dot.batch_b;
+    const auto channels = std::find(of_image.begin(), of_image.end(), depthwise.channels) - of_image.begin();
+    NodeId& weights = operands[1 - depthwise.image];
+    const int moved = batch[static_cast<std::size_t>(channels)];
+    const auto rank = static_cast<int>(to().node(weights).type.shape.size());
+    if (moved + 1 != rank) {
+      VKF_TRY(turned, with_channels_last(weights, moved));
+      weights = turned;
+      renumber(batch, moved, rank);
+      renumber(depthwise.image == 0 ? dot.contract_b : dot.contract_a, moved, rank);
+    }
+    VKF_TRY(made, ir::append_copy(to(), node, std::move(operands)));
+    rewriter_.alias(id, made);
+    return place_with_last(id, static_cast<int>(channels));
+  }
+
+  /// A value of the graph's order of axes, as a copy with one of them last.
+  Result<void> place_with_last(NodeId id, int last) {
+    const auto rank = static_cast<int>(graph_.node(id).type.shape.size());
+    Order order;
+    for (int axis = 0; axis < rank; ++axis) order.push_back(axis == last ? rank - 1 : axis - (axis > last ? 1 : 0));
+    if (is_identity(order)) return {};
+    plain_[id] = rewriter_.at(id);
+    VKF_TRY(turned, permuted_to(rewriter_.at(id), order));
+    VKF_TRY(made, rewriter_.op("copy", {turned}));
+    place(id, made, std::move(order));
+    return {};
+  }
+
   static void exchange(ir::DotPayload& dot) {
     std::swap(dot.batch_a, dot.batch_b);
     std::swap(dot.contract_a, dot.contract_b);
@@ -438,17 +531,7 @@ class ChannelsLast {
   /// A value that an image with channels last is computed from, and that is none itself.
   Result<void> turn_source(NodeId id) {
     const int channels = sources_.channels(id);
-    if (channels == kNoAxis || !orders_[id].empty()) return {};
-    Order order;
-    for (int axis = 0; axis < static_cast<int>(graph_.node(id).type.shape.size()); ++axis)
-      order.push_back(axis == channels ? static_cast<int>(graph_.node(id).type.shape.size()) - 1
-                                       : axis - (axis > channels ? 1 : 0));
-    if (is_identity(order)) return {};
-    plain_[id] = rewriter_.at(id);
-    VKF_TRY(turned, permuted_to(rewriter_.at(id), order));
-    VKF_TRY(made, rewriter_.op("copy", {turned}));
-    place(id, made, std::move(order));
-    return {};
+    return channels == kNoAxis || !orders_[id].empty() ? Result<void>() : place_with_last(id, channels);
   }
 
   const Graph& graph_;

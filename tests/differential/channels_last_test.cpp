@@ -72,6 +72,10 @@ std::vector<Network> layers_between(DType dtype) {
   made.push_back({"turned round", {of.convolved(b.reverse({3}).swap_dims(2, 3), 8)}});
   made.push_back({"padding that is not 0", {of.convolved(a.pad({0, 0, 1, 0}, {0, 0, 0, 2}, 0.5), 8)}});
   made.push_back({"groups", {of.convolved(relu(of.convolved(a, 16, 3, 1, 16)), 8), of.convolved(a, 8, 3, 1, 2)}});
+  made.push_back({"single channels alone", {relu(of.convolved(of.convolved(x, 8, 3, 1, 8), 8, 5, 2, 8)) + 1.0}});
+  made.push_back({"single channels between products of channels",
+                  {of.convolved(relu(of.convolved(relu(of.convolved(x, 24, 1)), 24, 3, 2, 24)), 8, 1)}});
+  made.push_back({"a norm of single channels", {layer_norm(of.convolved(x, 8, 7, 1, 8).permute({0, 2, 3, 1}), 1)}});
   made.push_back({"a mean of positions", {b.mean({2, 3}), a.max({1})}});
   made.push_back({"gates", {of.convolved(a * sigmoid(of.convolved(a.mean({2, 3}, true), 16, 1)), 8)}});
   made.push_back({"flat", {matmul(b.reshape({2, 16 * 7 * 9}), of.weights({16 * 7 * 9, 5}) * 0.1)}});
@@ -88,6 +92,10 @@ std::vector<Network> other_images(DType dtype) {
   made.push_back({"three axes", {of.convolved(relu(of.convolved(of.input({1, 8, 4, 5, 6}), 8)), 8)}});
   made.push_back({"one image", {of.convolved(relu(of.convolved(of.input({1, 8, 6, 6}), 8)), 8)}});
   made.push_back({"three channels", {of.convolved(relu(of.convolved(of.input({2, 3, 9, 9}), 8, 3, 2)), 8)}});
+  made.push_back({"single channels of constants",
+                  {constants.convolved(relu(constants.convolved(of.input({2, 8, 6, 7}), 8, 3, 1, 8)), 16)}});
+  made.push_back({"single channels along one axis", {of.convolved(relu(of.input({2, 16, 31})), 16, 5, 1, 16)}});
+  made.push_back({"single channels along three axes", {of.convolved(relu(of.input({1, 8, 4, 5, 6})), 8, 3, 1, 8)}});
   made.push_back({"constants", {constants.convolved(relu(constants.convolved(of.input({2, 8, 6, 7}), 16)), 8)}});
   const Tensor x = relu(of.convolved(of.input({2, 8, 5, 6}), 16));
   made.push_back({"transposed", {relu(conv_transpose(x, of.weights({16, 8, 2, 2}), {.strides = {2, 2}}))}});

@@ -101,6 +101,34 @@ TEST_P(Stencils, ChannelsLast) {
   }
 }
 
+/// Weights of a tap lie side by side as well, so that they are loaded as vectors; as they are, and computed of.
+TEST_P(Stencils, ChannelsLastOfImagesAndWeights) {
+  const Window& window = GetParam();
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    const Tensor x = Tensor::input("x", dtype, {2, window.height, window.width, 24}).permute({0, 3, 1, 2});
+    Tensor w = Tensor::input("w", dtype, {window.size, window.size, 1, 24});
+    if (dtype == DType::bf16) w = w * Tensor::input("scale", dtype, {24}) + 0.25;
+    const Tensor y = conv(x, w.permute({3, 2, 0, 1}), options(24)).permute({0, 2, 3, 1});
+    expect_blocks(graph_of({relu(y)}), fmt::format("{} of {}, all channels last", window.name, name_of(dtype)));
+  }
+}
+
+TEST_P(Stencils, PoolsOfChannelsLast) {
+  const Window& window = GetParam();
+  for (const DType dtype : {DType::f16, DType::f32, DType::i8}) {
+    const auto windows = [&](double around) {
+      return Tensor::input("x", dtype, {2, window.height, window.width, 16})
+          .pad({0, window.low, window.low, 0}, {0, window.high, window.high, 0}, around)
+          .unfold(1, window.size, window.stride, window.dilation)
+          .unfold(2, window.size, window.stride, window.dilation);
+    };
+    const std::string what = fmt::format("{} of {}, channels last", window.name, name_of(dtype));
+    expect_blocks(graph_of({windows(dtype == DType::i8 ? -128 : -60000).max({4, 5})}), what + ", the largest");
+    expect_blocks(graph_of({windows(0).max({4, 5})}), what + ", the largest beside zeros");
+    if (dtype != DType::i8) expect_blocks(graph_of({windows(0).mean({4, 5})}), what + ", the mean");
+  }
+}
+
 TEST_P(Stencils, AfterWhatIsComputedOfEveryElement) {
   const DType dtype = DType::f16;
   const Tensor x =
@@ -134,6 +162,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Window{"padded_before", 4, 1, 2, 6, 0, 11, 16}, Window{"unpadded", 4, 1, 1, 0, 0, 14, 14},
                     Window{"side_by_side", 2, 2, 1, 0, 0, 14, 16}),
     [](const auto& window) { return std::string(window.param.name); });
+
+/// 14 rows of 16 lines with three taps, for four elements: more turns than a driver unrolls.
+TEST(Stencil, OfManyTurnsIsWrittenLineByLine) {
+  const Tensor x = Tensor::input("x", DType::f16, {2, 3, 14, 20});
+  const Tensor w = Tensor::input("w", DType::f16, {3, 1, 3, 3});
+  const ir::Graph graph = graph_of({conv(x, w, {.low = {1, 1}, .high = {1, 1}, .groups = 3})});
+  Build build;
+  build.tuning.stencil = StencilShape{4, 14, 1};
+  const Executable program = compile_graph(graph, build);
+  ASSERT_TRUE(has_stencil(program));
+  const std::string text = must(program.explain(Stage::glsl));
+  EXPECT_NE(text.find("const uint line = 15u;"), std::string::npos) << text;
+  EXPECT_EQ(text.find("[[unroll]] for (uint line "), std::string::npos) << text;
+  compare_with_reference(program, graph, data_for({graph, {}, 91, false}), "lines that are written out");
+}
 
 TEST(Stencil, AlongOneAxis) {
   for (const DType dtype : {DType::f16, DType::f32}) {

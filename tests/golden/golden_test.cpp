@@ -90,6 +90,7 @@ const Golden kGoldens[] = {
     {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
     {"depthwise", "gpu", gpu, 1},
+    {"depthwise_channels_last", "measured", discrete_gpu_with_measured_costs, 1},
     {"depthwise", "minimum", minimum_device, 1},
     {"depthwise", "mali", mali, 1},
     {"depthwise", "v3d", v3d, 1},

@@ -63,13 +63,30 @@ double times_from_memory(const Loops& loops, const Value& load, std::int64_t tou
   return times;
 }
 
-/// How many times as long as one of neighbours a vector load of a GPU takes where the vectors of neighbouring threads
-/// are apart, as those of chunks of several vectors are.
-double lines_of_neighbours(const AccessPlan& plan, int element_bytes, int chunk_size, const Target& target) {
-  if (target.type == DeviceType::cpu || plan.kind != AccessKind::vector) return 1;
-  const double apart = static_cast<double>(chunk_size) / plan.repeat * element_bytes;
+/// How many times as long as one of neighbours a load of a GPU takes where what neighbouring threads load is apart: the
+/// vectors of chunks of several, or single elements of chunks that lie along an axis with a stride.
+double lines_of_neighbours(const Value& load, int element_bytes, const Schedule& schedule, const Target& target,
+                           const AccessPlan& plan) {
+  constexpr double kOfLine = 0.2;  // of an access; fitted to norms over channels on an H200
+  if (target.type == DeviceType::cpu) return 1;
   const double line = device_model(target).units.cache_line_bytes;
-  return std::max(1.0, std::min(apart, line) / plan.vector_bytes);
+  const double apart = static_cast<double>(schedule.chunk_size) / plan.repeat * element_bytes;
+  if (plan.kind == AccessKind::vector) return std::max(1.0, std::min(apart, line) / plan.vector_bytes);
+  const auto stride = index::stride_of(load.offset, schedule.vector_axis);
+  if (plan.kind != AccessKind::element || !stride || std::abs(*stride) <= 1) return 1;
+  const auto& params = schedule.as<ReductionParams>();
+  const double threads = std::min<double>(std::max(8u, target.caps.subgroup.size),
+                                          params.vector_rows ? params.parallel_threads : params.reduction_threads);
+  return 1 + kOfLine * (std::clamp(threads * apart * static_cast<double>(std::abs(*stride)) / line, 1.0, threads) - 1);
+}
+
+/// What threads wait for loads where each has several rows and goes through them one position after the other: threads
+/// are few, so that nothing else is done meanwhile. Iterations of what stays in registers are unrolled, and overlap.
+double waiting_us(const Target& target, const Schedule& schedule) {
+  constexpr double kOfLoad = 0.4;  // us; fitted to statistics of rows whose elements are apart on an H200
+  const auto& params = schedule.as<ReductionParams>();
+  if (target.type == DeviceType::cpu || !params.vector_rows || params.persistent) return 0;
+  return kOfLoad * static_cast<double>(params.iterations * params.passes);
 }
 
 }  // namespace
@@ -99,7 +116,7 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
     if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
     const std::int64_t loads = times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
     schedule.cost.loads_executed += loads;
-    accesses += static_cast<double>(loads) * lines_of_neighbours(schedule.loads[i], bytes, schedule.chunk_size, target);
+    accesses += static_cast<double>(loads) * lines_of_neighbours(value, bytes, schedule, target, schedule.loads[i]);
     schedule.cost.transactions +=
         times * ceil_div(executed, subgroup) * lines(schedule.loads[i], bytes, schedule.chunk_size, subgroup);
   }
@@ -115,8 +132,9 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
   const double share =
       static_cast<double>(visited) / static_cast<double>(std::max<std::int64_t>(1, schedule.launch.reduction_chunks));
   schedule.cost.modelled_us =
-      modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, parallel_axes(loops)),
-                  static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed);
+      std::max(modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, parallel_axes(loops)),
+                           static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed),
+               waiting_us(target, schedule));
 }
 
 }  // namespace vkfuse::schedule

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kMostKept = 128;  ///< elements of a row, and weights, of a thread
 /// Taps that drivers compile in seconds where loops are unrolled: of GPUs, of those that need every turn as text, and
 /// of CPUs.
-constexpr std::int64_t kMostUnrolled = 2048, kMostWrittenOut = 512, kMostUnrolledOnCpu = 512;
+constexpr std::int64_t kMostUnrolled = 3200, kMostWrittenOut = 512, kMostUnrolledOnCpu = 512;
 constexpr int kRegistersOfBlock = 160;  ///< where nobody says how many a thread has
 
 std::int64_t most_unrolled(const Target& target) {
@@ -81,7 +81,7 @@ void plan_loads(const Problem& problem, const StencilBlocks& blocks, Schedule& s
     const StencilRole role = params.roles[id];
     if (role == StencilRole::window && params.along_window) {
       schedule.loads[id] = plan_row(problem, blocks, params, id);
-    } else if (role == StencilRole::weight || role == StencilRole::fixed) {
+    } else if (role == StencilRole::fixed || (role == StencilRole::weight && params.keeps_weights)) {
       if (schedule.loads[id].kind == AccessKind::vector) schedule.loads[id] = {AccessKind::element, 4};
     }
   }
@@ -202,7 +202,7 @@ std::optional<Schedule> best_stencil(const Problem& problem) {
   }
   std::optional<Schedule> best;
   for (int elements : {16, 8, 4, 2, 1}) {
-    for (int rows : {1, 2, 4, 7, 8}) {
+    for (int rows : {1, 2, 4, 7, 8, 14}) {
       for (int planes : {1, 2, 4}) {
         auto one = with_blocks_of({elements, rows, planes}, *matched, problem);
         if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);

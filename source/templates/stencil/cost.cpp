@@ -1,6 +1,7 @@
 #include "templates/stencil/cost.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "device_model/device_model.hpp"
 #include "index/index.hpp"
@@ -13,6 +14,17 @@ using segment::Value;
 using segment::ValueId;
 
 namespace {
+
+// Fitted to 184 kernels on an H200 (bench/results/h200-windows-of-channels.txt): in multiply-adds,
+constexpr double kOfRowElement = 2;         ///< to shift an element out of a row and compare it with an axis's ends
+constexpr double kOfChunkElement = .5;      ///< the same of a chunk that lies inside or outside as a whole
+constexpr double kOfKeptWeight = 4;         ///< a weight that all results of a block share
+constexpr double kOfResult = 2;             ///< a result
+constexpr double kOfLine = .05;              ///< in accesses: a cache line that a load touches after its first
+constexpr double kManyRegisters = 140;      ///< from here on fewer threads run than hide each other's waiting
+constexpr double kNearInstructions = 1500;  ///< of a kernel, which units keep at hand
+constexpr double kOfFetching = 0.0085;      ///< us that each further one takes, once a launch
+constexpr double kFewThreads = 12;          ///< what a device holds, over what hides waiting in results of a block
 
 /// Of one element of every reduction, in multiply-adds. A sum takes its product along.
 double cost_of_tap(const Problem& problem, const StencilParams& params) {
@@ -35,31 +47,51 @@ double cost_of_role(const Problem& problem, const StencilParams& params, Stencil
   return cost_of(problem.graph, problem.loops, ids);
 }
 
-/// Cache lines that a subgroup touches by a load of single elements, relative to a load of consecutive ones: where
-/// neighbours along the chunk's axis are apart in memory, no two threads share a line.
-double lines_of_load(const Problem& problem, const StencilParams& params, const Schedule& schedule, ValueId id) {
-  const Value& load = problem.loops.values[id];
-  if (problem.target.type == DeviceType::cpu || schedule.loads[id].kind != AccessKind::element) return 1;
-  const auto stride = index::stride_of(load.offset, params.chunk_axis);
-  if (!stride || *stride == 0) return 1;
-  const ComputeUnits& units = device_model(problem.target).units;
-  const double threads = std::max(8u, problem.target.caps.subgroup.size);
-  const double bytes = static_cast<double>(schedule.chunk_size) * size_of(problem.graph.node(load.node).type.dtype);
-  const auto touched = [&](double between) {
-    return std::clamp(threads * between / units.cache_line_bytes, 1.0, threads);
-  };
-  return touched(bytes * static_cast<double>(std::abs(*stride))) / touched(bytes);
+/// Cache lines that a subgroup touches where its threads load what lies so many elements apart, for the blocks from a
+/// number on. Neighbours share a line, or each has another.
+std::size_t lines_from(const StencilBlocks& blocks, const std::vector<std::int64_t>& strides,
+                       std::int64_t line_elements, std::pair<std::int64_t, std::int64_t> range) {
+  const std::vector<int> axes = blocks.axes_in_memory();
+  std::set<std::int64_t> lines;
+  for (std::int64_t block = range.first; block < range.second; ++block) {
+    std::int64_t rest = block, at = 0;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      const BlockAxis& axis = blocks.axis(axes[i]);
+      at += strides[i] * std::min(rest % axis.blocks * axis.block_steps, axis.starts - 1);
+      rest /= axis.blocks;
+    }
+    lines.insert(at / line_elements);
+  }
+  return lines.size();
 }
 
-/// Accesses that would take as long as what loads of the windows, of `elements` side by side, take for that.
-double accesses_of_strides(const Problem& problem, const Schedule& schedule, std::int64_t elements) {
+/// Cache lines that a subgroup touches by one load; 1 where processors have no subgroups.
+double lines_of_load(const Problem& problem, const StencilBlocks& blocks, ValueId id) {
+  if (problem.target.type == DeviceType::cpu) return 1;
+  const Value& load = blocks.loops().values[id];
+  std::vector<std::int64_t> strides;
+  for (int axis : blocks.axes_in_memory()) strides.push_back(std::abs(index::stride_of(load.offset, axis).value_or(0)));
+  const std::int64_t threads = std::max(8u, problem.target.caps.subgroup.size);
+  const auto line = static_cast<std::int64_t>(device_model(problem.target).units.cache_line_bytes);
+  const std::int64_t elements = std::max<std::int64_t>(1, line / size_of(problem.graph.node(load.node).type.dtype));
+  const std::int64_t count = blocks.count(), middle = count / 2 / threads * threads;
+  const auto of = [&](std::int64_t first) {
+    return static_cast<double>(lines_from(blocks, strides, elements, {first, std::min(count, first + threads)}));
+  };
+  return (of(0) + of(middle)) / 2;
+}
+
+/// Accesses that would take as long as what loads of the windows, of `elements` side by side, take for more lines than
+/// one.
+double accesses_of_lines(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule,
+                         std::int64_t elements) {
   const auto& params = schedule.as<StencilParams>();
   double count = 0;
   for (ValueId id = 0; id < params.roles.size(); ++id) {
     const Value& value = problem.loops.values[id];
     if (value.kind != Value::Kind::load || params.roles[id] != StencilRole::window) continue;
     const int bytes = size_of(problem.graph.node(value.node).type.dtype);
-    count += (lines_of_load(problem, params, schedule, id) - 1) *
+    count += kOfLine * (lines_of_load(problem, blocks, id) - 1) *
              static_cast<double>(instructions(schedule.loads[id], bytes, static_cast<int>(elements)));
   }
   return count;
@@ -88,12 +120,65 @@ std::int64_t instructions_of_stores(const Problem& problem, const Schedule& sche
   return count;
 }
 
-/// Threads that hide each other's waiting: a launch of fewer takes longer for what each of them does.
-double share_of_device(const Target& target, const Schedule& schedule) {
+/// What arithmetic and accesses take longer where threads are too few to hide each other's waiting.
+double slowness_of_few_threads(const Target& target, const Schedule& schedule) {
   if (target.type == DeviceType::cpu) return 1;
   const ComputeUnits& units = device_model(target).units;
   const double threads = static_cast<double>(schedule.launch.workgroups) * schedule.workgroup;
-  return std::min(1.0, threads / std::max(1.0, units.count * units.threads / 4));
+  return std::max(1.0, units.count * units.threads / kFewThreads / threads) *
+         std::max(1.0, schedule.cost.registers / kManyRegisters);
+}
+
+/// The part of what a block reads that lies inside where a block has all positions along an axis: it is known, and what
+/// is padding is not read.
+double share_inside(const StencilBlocks& blocks, const StencilParams& params) {
+  double share = 1;
+  for (std::size_t w = 0; w < params.windows.size(); ++w) {
+    const WindowAxis& window = params.windows[w];
+    const auto positions = static_cast<double>(window.step * blocks.extent(window.position));
+    if (blocks.axis(window.position).blocks == 1 && blocks.extent(window.position) > 1)
+      share *= std::min(1.0, positions / static_cast<double>(blocks.window_extent(w)));
+  }
+  return share;
+}
+
+/// What launches take to fetch the instructions of unrolled loops.
+double fetching_us(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
+  constexpr double kOfRow = 5, kOfChunk = 1.5, kOfWeight = 4;  // instructions for each of their elements
+  if (problem.target.type == DeviceType::cpu) return 0;
+  const auto& params = schedule.as<StencilParams>();
+  const StencilCounts counts = counts_of(blocks, params);
+  double elements = static_cast<double>(params.along_window ? counts.row : counts.row * schedule.chunk_size);
+  for (std::size_t w = 0; w + (params.has_row ? 1 : 0) < params.windows.size(); ++w) {
+    if (blocks.extent(params.windows[w].position) > 1) elements *= static_cast<double>(blocks.window_extent(w));
+  }
+  const double instructions = static_cast<double>(counts.unrolled) +
+                              elements * (params.along_window ? kOfRow : kOfChunk) +
+                              (params.keeps_weights ? kOfWeight * static_cast<double>(counts.weights) : 0);
+  return kOfFetching * std::max(0.0, instructions - kNearInstructions);
+}
+
+/// What reading an element of the windows takes beside its load. Where a block has all positions along an axis, its
+/// ends are known.
+double cost_of_element(const StencilBlocks& blocks, const StencilParams& params) {
+  double cost = 0;
+  for (const WindowAxis& window : params.windows) {
+    if (blocks.axis(window.position).blocks > 1) cost += params.along_window ? kOfRowElement : kOfChunkElement;
+  }
+  return cost;
+}
+
+/// In multiply-adds, of which so many elements of the windows are read.
+double arithmetic_of_block(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule,
+                           double elements) {
+  const auto& params = schedule.as<StencilParams>();
+  const StencilCounts counts = counts_of(blocks, params);
+  const auto volume = static_cast<double>(counts.volume);
+  const auto weights = static_cast<double>(counts.weights * (params.along_window ? 1 : schedule.chunk_size));
+  return volume * static_cast<double>(counts.taps) * cost_of_tap(problem, params) +
+         elements * (cost_of_element(blocks, params) + cost_of_role(problem, params, StencilRole::window)) +
+         weights * ((params.keeps_weights ? kOfKeptWeight : 0) + cost_of_role(problem, params, StencilRole::weight)) +
+         volume * (kOfResult + cost_of_role(problem, params, StencilRole::result));
 }
 
 }  // namespace
@@ -140,22 +225,17 @@ void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule
   const auto& params = schedule.as<StencilParams>();
   const StencilCounts counts = counts_of(blocks, params);
   const int chunk = schedule.chunk_size;
-  const std::int64_t runs = params.along_window ? 1 : counts.row;  // that a row of the window is loaded in
   const std::int64_t run = params.along_window ? counts.row : chunk;
+  // A row of the window is loaded in so many runs.
+  const double runs =
+      static_cast<double>(counts.rows * (params.along_window ? 1 : counts.row)) * share_inside(blocks, params);
   const std::int64_t chunks = counts.volume / chunk;
-  const std::int64_t loads = counts.rows * runs * instructions_of_role(problem, schedule, StencilRole::window, run) +
-                             counts.weights * instructions_of_role(problem, schedule, StencilRole::weight, chunk) +
-                             instructions_of_role(problem, schedule, StencilRole::fixed, chunk) +
-                             chunks * instructions_of_role(problem, schedule, StencilRole::result, chunk);
+  const std::int64_t loads =
+      static_cast<std::int64_t>(runs) * instructions_of_role(problem, schedule, StencilRole::window, run) +
+      counts.weights * instructions_of_role(problem, schedule, StencilRole::weight, chunk) +
+      instructions_of_role(problem, schedule, StencilRole::fixed, chunk) +
+      chunks * instructions_of_role(problem, schedule, StencilRole::result, chunk);
   const std::int64_t stores = chunks * instructions_of_stores(problem, schedule);
-  const auto volume = static_cast<double>(counts.volume);
-  const double of_taps = volume * static_cast<double>(counts.taps) * cost_of_tap(problem, params);
-  const double of_elements = static_cast<double>(counts.rows * runs * run);
-  const double of_weights = static_cast<double>(counts.weights * (params.along_window ? 1 : chunk));
-  // Every element is unpacked, and replaced where it is padding.
-  const double compute = of_taps + of_elements * (2 + cost_of_role(problem, params, StencilRole::window)) +
-                         of_weights * (1 + cost_of_role(problem, params, StencilRole::weight)) +
-                         volume * cost_of_role(problem, params, StencilRole::result);
 
   const std::int64_t count = blocks.count();
   count_bytes(problem.graph, problem.loops, schedule);
@@ -164,14 +244,14 @@ void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule
   const std::int64_t subgroup = std::max(8u, problem.target.caps.subgroup.size);
   schedule.cost.transactions = ceil_div(count, subgroup) * (loads + stores);
   const auto moved = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written);
-  const double slowness =
-      cost_of_spilling(problem.target, schedule.cost.registers) / share_of_device(problem.target, schedule);
-  const double strided = static_cast<double>(counts.rows * runs) * accesses_of_strides(problem, schedule, run);
-  const double accesses = static_cast<double>(schedule.cost.loads_executed + schedule.cost.stores_executed) +
-                          static_cast<double>(count) * strided;
+  const double compute = arithmetic_of_block(problem, blocks, schedule, runs * static_cast<double>(run));
+  const double accesses =
+      static_cast<double>(loads + stores) + runs * accesses_of_lines(problem, blocks, schedule, run);
+  const double slowed = static_cast<double>(count) * cost_of_spilling(problem.target, schedule.cost.registers) *
+                        slowness_of_few_threads(problem.target, schedule);
   schedule.cost.modelled_us =
-      modelled_us(costs_of(problem.target), 1, moved, static_cast<double>(count) * compute * slowness,
-                  static_cast<std::int64_t>(accesses * slowness));
+      modelled_us(costs_of(problem.target), 1, moved, compute * slowed, static_cast<std::int64_t>(accesses * slowed)) +
+      fetching_us(problem, blocks, schedule);
 }
 
 }  // namespace vkfuse::schedule

@@ -62,11 +62,14 @@ class StencilEmitter : public ChunkEmitter {
   Result<void> tap_function();
   void add_to_sum(Scope& scope, const Sum& sum) const;
   [[nodiscard]] bool varies_along_chunk(ValueId id) const;
+  /// Whether a weight's chunk is loaded as vectors, at each tap.
+  [[nodiscard]] bool is_weight_of_vectors(ValueId id) const;
   /// The values of a role where a scope is; those that differ along a chunk as arrays of one.
   Result<void> values_at(schedule::StencilRole role, Scope& scope);
   Result<void> fixed_values(Scope& scope);
   Result<void> serial_positions(const Scope& scope);
   Result<void> kept_weights(const Scope& scope);
+  [[nodiscard]] bool writes_lines_out() const;
   Result<void> window_lines(std::size_t number, const Scope& scope);
   Result<void> line_of_window(const Scope& scope);
   Result<void> taps_of_line(std::size_t number, const Scope& scope);
@@ -93,6 +96,7 @@ class StencilEmitter : public ChunkEmitter {
   void read(const Scope& scope, const Read& one);
   void read_row(Scope& scope, const Read& one);
   void read_chunk(Scope& scope, const Read& one, const Code& position);
+  void read_vectors(Scope& scope, const Read& one, const Code& inside, const Code& first);
   /// The words of a load from a position on that is `phase` elements into the first one.
   [[nodiscard]] std::vector<Code> words_of(Scope& scope, const Read& one, std::int64_t words, int phase);
   [[nodiscard]] std::vector<Code> unaligned_words_of(Scope& scope, const Read& one, std::int64_t words);

@@ -74,6 +74,7 @@ void StencilEmitter::find_inputs() {
 void StencilEmitter::find_arrays_of_fixed() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (params_.roles[id] != StencilRole::window && params_.roles[id] != StencilRole::weight) continue;
+    if (is_weight_of_vectors(id) && arrays_.count(id) == 0) arrays_[id] = unique(names_.values[id] + "_at");
     for (ValueId operand : loops_.values[id].operands) {
       if (params_.roles[operand] == StencilRole::fixed && varies_along_chunk(operand) && arrays_.count(operand) == 0)
         arrays_[operand] = unique(names_.values[operand] + "_at");
@@ -154,13 +155,24 @@ Result<void> StencilEmitter::values_at(StencilRole role, Scope& scope) {
     if (arrays_.count(id) != 0)
       main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), arrays_.at(id), chunk_.elements);
   }
-  main_.open_unrolled("j", chunk_.elements);
   Scope inner = scope;
+  std::vector<ValueId> one_by_one;
+  for (ValueId id : spread) {
+    if (!is_weight_of_vectors(id)) {
+      one_by_one.push_back(id);
+      continue;
+    }
+    Scope first = scope;
+    read_vectors(first, {id, id, false, arrays_.at(id), true}, {}, "0u");
+    inner.names[id] = arrays_.at(id) + "[j]";
+  }
+  if (one_by_one.empty()) return {};
+  main_.open_unrolled("j", chunk_.elements);
   inner.axes[blocks_.local_axis(params_.chunk_axis)] = Expr::axis(kChunkElement, chunk_.elements);
   inner.axis_names[kChunkElement] = "j";
   if (role != StencilRole::fixed) name_fixed(inner);
-  VKF_CHECK_OK(emit_values(inner, spread));
-  for (ValueId id : spread) {
+  VKF_CHECK_OK(emit_values(inner, one_by_one));
+  for (ValueId id : one_by_one) {
     if (arrays_.count(id) != 0) main_.line("{}[j] = {};", arrays_.at(id), use(inner, id));
   }
   main_.close();
@@ -169,6 +181,11 @@ Result<void> StencilEmitter::values_at(StencilRole role, Scope& scope) {
 
 bool StencilEmitter::varies_along_chunk(ValueId id) const {
   return chunk_.elements > 1 && ((loops_.values[id].axes >> blocks_.local_axis(params_.chunk_axis)) & 1u) != 0;
+}
+
+bool StencilEmitter::is_weight_of_vectors(ValueId id) const {
+  return params_.roles[id] == StencilRole::weight && loops_.values[id].kind == Value::Kind::load &&
+         schedule_.loads[id].kind == schedule::AccessKind::vector && varies_along_chunk(id);
 }
 
 Result<void> StencilEmitter::fixed_values(Scope& scope) { return values_at(StencilRole::fixed, scope); }
@@ -224,6 +241,18 @@ Result<void> StencilEmitter::kept_weights(const Scope& scope) {
   return {};
 }
 
+/// Whether lines are written one after the other: a driver does not unroll loops of so many turns, and weights in
+/// registers would be indexed by the number of a line.
+bool StencilEmitter::writes_lines_out() const {
+  constexpr std::int64_t kMostTurns = 2048;
+  std::int64_t turns = count_;
+  for (std::size_t w = 0; w < params_.windows.size(); ++w) {
+    const bool is_row = params_.has_row && w + 1 == params_.windows.size();
+    turns *= is_row || block_extent(w) == 1 ? blocks_.taps(w) : blocks_.window_extent(w);
+  }
+  return params_.keeps_weights && turns > kMostTurns;
+}
+
 /// The loops over lines of the window: those that taps are along where a block has one result, and of all that a block
 /// reads where several share them.
 Result<void> StencilEmitter::window_lines(std::size_t number, const Scope& scope) {
@@ -240,7 +269,10 @@ Result<void> StencilEmitter::window_lines(std::size_t number, const Scope& scope
     inner.axes[window(number).tap] = tap;
     inner.axes[schedule::kWindowAxis + w] = in_scope(scope, start) + tap * window(number).dilation;
   } else {
-    main_.open_unrolled(names.line, blocks_.window_extent(number));
+    if (writes_lines_out())
+      main_.open_written_out(names.line, blocks_.window_extent(number));
+    else
+      main_.open_unrolled(names.line, blocks_.window_extent(number));
     inner.axis_names[kLine + w] = names.line;
     inner.axes[schedule::kWindowAxis + w] =
         in_scope(scope, start) + Expr::axis(kLine + w, blocks_.window_extent(number));

@@ -21,6 +21,13 @@ bool is_padding(const segment::Loops& loops, const Value& value, ValueId load) {
                       [](const segment::Predicate& predicate) { return predicate.negated; });
 }
 
+/// Whether all bytes of what such a choice has in place of the load are 0.
+bool is_padded_with_zeros(const ir::Graph& graph, const segment::Loops& loops, const Value& choice) {
+  const ir::Node& literal = graph.node(loops.values[choice.operands[1]].node);
+  const auto& bytes = *std::get<ir::ConstantPayload>(literal.payload).bytes;
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+}
+
 }  // namespace
 
 void StencilEmitter::find_reads() {
@@ -183,9 +190,26 @@ void StencilEmitter::unpack_elements(const Read& one, const std::vector<Code>& w
   }
 }
 
+/// A chunk of elements that lie side by side, as the array's from `first` on. Padding of zeros takes a word's place.
+void StencilEmitter::read_vectors(Scope& scope, const Read& one, const Code& inside, const Code& first) {
+  const DType type = dtype_of(loops_.values[one.load]);
+  scope.axes[blocks_.local_axis(params_.chunk_axis)] = Expr(0);
+  Code name;
+  if (!inside.empty()) {
+    name = unique(names_.values[one.load] + "_inside");
+    main_.line("bool {} = {};", name, inside);
+  }
+  const std::int64_t count = schedule::ceil_div(std::int64_t{chunk_.elements} * size_of(type), 4);
+  std::vector<Code> words = words_of(scope, one, count, 0);
+  if (one.is_padded && !name.empty() && is_padded_with_zeros(graph_, loops_, loops_.values[one.value])) {
+    for (Code& word : words) word = code("mix(0u, {}, {})", word, name);
+    name = {};
+  }
+  unpack_elements(one, words, {chunk_.elements, 0, first}, [&](std::int64_t) { return name; });
+}
+
 /// The elements of a chunk at one position of the window.
 void StencilEmitter::read_chunk(Scope& scope, const Read& one, const Code& position_in_row) {
-  const Value& load = loops_.values[one.load];
   segment::Predicate all = ranges_of(one, false);
   const segment::Predicate of_element = ranges_of(one, true);
   all.ranges.insert(all.ranges.end(), of_element.ranges.begin(), of_element.ranges.end());
@@ -198,15 +222,7 @@ void StencilEmitter::read_chunk(Scope& scope, const Read& one, const Code& posit
   }
   const Code first = window_index(position_in_row, "0u", true);
   if (schedule_.loads[one.load].kind == AccessKind::vector) {
-    scope.axes[blocks_.local_axis(params_.chunk_axis)] = Expr(0);
-    Code name;
-    if (!chosen.empty()) {
-      name = unique(names_.values[one.load] + "_inside");
-      main_.line("bool {} = {};", name, chosen);
-    }
-    const std::int64_t words = schedule::ceil_div(std::int64_t{chunk_.elements} * size_of(dtype_of(load)), 4);
-    unpack_elements(one, words_of(scope, one, words, 0), {chunk_.elements, 0, first},
-                    [&](std::int64_t) { return name; });
+    read_vectors(scope, one, chosen, first);
     return;
   }
   main_.open_unrolled("j", chunk_.elements);

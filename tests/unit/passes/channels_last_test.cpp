@@ -34,11 +34,13 @@ class RandomNetwork {
   }
 
   Tensor convolved(const Tensor& x, std::int64_t taps) {
-    const std::int64_t groups = random_.chance(20) ? std::int64_t{4} : std::int64_t{1};
+    const bool is_depthwise = random_.chance(25);
+    const std::int64_t groups = is_depthwise ? along(x, 1) : random_.chance(20) ? std::int64_t{4} : std::int64_t{1};
     const std::int64_t stride = 1 + static_cast<std::int64_t>(random_.below(2));
     const std::int64_t dilation = random_.chance(20) ? 2 : 1, around = taps / 2 * dilation;
     const std::int64_t more = random_.chance(20) ? 1 : 0;
-    return conv(x, input({Dim(channels()), Dim(along(x, 1) / groups), Dim(taps), Dim(taps)}),
+    return conv(x,
+                input({Dim(is_depthwise ? along(x, 1) : channels()), Dim(along(x, 1) / groups), Dim(taps), Dim(taps)}),
                 {.strides = {stride, 1},
                  .low = {around, around},
                  .high = {around, around + more},
@@ -101,7 +103,10 @@ TEST(ChannelsLastPass, DoesNothingWhereNothingIsGained) {
   EXPECT_TRUE(must(passes::put_channels_last(convolved_graph(8, 3, 1))));
   EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 1, 1)))) << "one tap";
   EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(3, 3, 1)))) << "no vectors of channels";
-  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 3, 8)))) << "no product of channels";
+  EXPECT_TRUE(must(passes::put_channels_last(convolved_graph(8, 3, 8)))) << "each channel by itself";
+  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 1, 8)))) << "one tap of each channel";
+  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 3, 2)))) << "channels in groups of four";
+  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(4, 3, 4)))) << "two results of each channel";
 }
 
 /// Convolutions of a graph whose windows are the first operand and whose sums go over taps, then over the last axis of
@@ -154,6 +159,22 @@ TEST(ChannelsLastPass, WeightsArePermutedOnce) {
   };
   EXPECT_EQ(permuted(Tensor::input("w", DType::f32, {8, 8, 3, 3})), std::pair(1, 0));
   EXPECT_EQ(permuted(Tensor::constant(DType::f32, {8, 8, 3, 3}, bytes)), std::pair(0, 1)) << "no kernel is needed";
+}
+
+/// What convolutions of single channels compute is a copy with channels last, which the next one reads in that order;
+/// nothing else is permuted but the image and the weights of each.
+TEST(ChannelsLastPass, SingleChannelsAreCopiedWithThemLast) {
+  const Tensor x = Tensor::input("x", DType::f32, {2, 8, 6, 6});
+  Tensor y = x;
+  for (const char* name : {"a", "b"}) y = relu(conv(y, Tensor::input(name, DType::f32, {8, 1, 3, 3}), {.groups = 8}));
+  const auto made = must(passes::put_channels_last(must(passes::run_pipeline(graph_of({y.permute({0, 2, 3, 1})})))));
+  ASSERT_TRUE(made);
+  std::vector<Shape> copies;
+  for (const ir::Node& node : made->graph.nodes()) {
+    if (node.op->role == ops::Role::copy) copies.push_back(node.type.shape);
+  }
+  EXPECT_EQ(copies.size(), 5U) << ir::print(made->graph);
+  for (const Shape& shape : copies) EXPECT_EQ(shape.back(), Dim(8)) << ir::print(made->graph);
 }
 
 /// A value in the order of channels, read by windows in the order of rows: a copy that may be stored.

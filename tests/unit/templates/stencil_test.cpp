@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "golden/targets.hpp"
+#include "passes/passes.hpp"
 #include "plan/plan.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
 #include "templates/stencil/geometry.hpp"
 #include "templates/stencil/match.hpp"
+#include "vkfuse/composites.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -73,6 +77,37 @@ TEST(Stencil, RowsAreVectorsWhereMemoryIsAligned) {
       EXPECT_EQ(step.schedule.loads[i].kind == schedule::AccessKind::unaligned, width == 61) << width;
     }
   }
+}
+
+/// A block of ConvNeXt: 7 x 7 of single channels, a norm over channels, a product of them. With channels last every
+/// load and store of the convolution is one of vectors, and the norm reads its row.
+TEST(Stencil, ChannelsAreLastBeforeANormOverThem) {
+  const DType dtype = DType::f16;
+  const Tensor x = Tensor::input("x", dtype, {32, 512, 14, 14});
+  const Tensor y = conv(x, Tensor::input("w", dtype, {512, 1, 7, 7}), {.low = {3, 3}, .high = {3, 3}, .groups = 512});
+  const Tensor norm = layer_norm(y.permute({0, 2, 3, 1}), 1);
+  const Tensor block = matmul(norm, Tensor::input("m", dtype, {512, 512})).permute({0, 3, 1, 2}) + x;
+  const Tensor next =
+      conv(block, Tensor::input("v", dtype, {512, 1, 7, 7}), {.low = {3, 3}, .high = {3, 3}, .groups = 512});
+  const plan::Plan plan =
+      must(plan::make_plan(must(passes::run_pipeline(graph_of({relu(next)}))), discrete_gpu_with_measured_costs()));
+  const bool is_taken = std::any_of(plan.rewrites.begin(), plan.rewrites.end(), [](const auto& one) {
+    return one.planner_pass == partition::PlannerPass::channels_last && one.taken;
+  });
+  EXPECT_TRUE(is_taken);
+  int stencils = 0;
+  for (const plan::ScheduledKernel& step : must(plan::schedule_all(plan, {}))) {
+    if (step.schedule.kind() != schedule::Template::stencil) continue;
+    ++stencils;
+    EXPECT_FALSE(step.schedule.as<schedule::StencilParams>().along_window);
+    for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
+      if (step.loops.values[i].kind != segment::Value::Kind::load ||
+          step.schedule.as<schedule::StencilParams>().roles[i] != schedule::StencilRole::window)
+        continue;
+      EXPECT_EQ(step.schedule.loads[i].kind, schedule::AccessKind::vector);
+    }
+  }
+  EXPECT_EQ(stencils, 2);
 }
 
 TEST(Stencil, ProductsAndReductionsOfRowsAreNone) {
