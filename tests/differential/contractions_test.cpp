@@ -406,6 +406,31 @@ TEST(Attention, AScoreThatIsNanIsTheLargest) {
   }
 }
 
+/// Scores are products of floats, and what follows them is in integers or in f64.
+TEST(Attention, OfWeightsOfOtherTypesIsRight) {
+  const auto heads_of = [](const char* name, DType dtype) { return input(name, dtype, {1, 2, 5, 8}); };
+  const Tensor scores = attention_scores(heads_of("q", DType::f32), heads_of("k", DType::f32), {});
+  const Tensor whole = scores.cast(DType::i8).cast(DType::i32);
+  std::vector<std::pair<const char*, Tensor>> all = {
+      {"integers", matmul(whole, heads_of("v", DType::i32)).cast(DType::f32)},
+      {"gradients of integers", matmul(whole.swap_dims(2, 3), heads_of("v", DType::i32)).cast(DType::f32)}};
+  if (target(false).caps.arithmetic.float64) {
+    const Tensor weights = softmax(scores.cast(DType::f64));
+    all.emplace_back("a softmax in f64", matmul(weights.cast(DType::f32), heads_of("v", DType::f32)));
+    all.emplace_back("f64", matmul(weights, heads_of("v", DType::f64)));
+    all.emplace_back("values in f64", matmul(softmax(scores).cast(DType::f64), heads_of("v", DType::f64)));
+    all.emplace_back("weights in f64", matmul(scores.cast(DType::f64), heads_of("v", DType::f64)));
+  }
+  for (const auto& [name, y] : all) {
+    const ir::Graph graph = graph_of({y});
+    for (const bool forced : {false, true}) {
+      const Executable program =
+          compile_graph(graph, {.tuning = {.matmul = forced ? std::optional(true) : std::nullopt}});
+      compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
+    }
+  }
+}
+
 /// Subgroups that walk along the keys by themselves, as GPUs have them for few queries: with more rows than a thread
 /// has, chunks that lanes have several of, keys that blocks do not divide, and rows of which a mask leaves nothing.
 TEST(Attention, BySubgroupsIsRight) {
