@@ -145,6 +145,7 @@ graphs() {
   scripts/graphs.sh swiftshader 1 10000 || failed+=("graphs on swiftshader")
   for driver in lavapipe swiftshader; do
     scripts/graphs.sh $driver 1 2000 Fuzz.RepeatedBlocks || failed+=("repeated blocks on $driver")
+    scripts/graphs.sh $driver 1 1000 Fuzz.Layers || failed+=("layers on $driver")
     VKFUSE_FUZZ_CASES=1000 on $driver build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Strict:Fuzz.Standard
     VKFUSE_FUZZ_CASES=900 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Dot.Random*'
     VKFUSE_TEST_ALL_BLOCKS=1 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=*Stencil*'

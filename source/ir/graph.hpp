@@ -50,6 +50,9 @@ struct AxesPayload {
 /// One axis: of `concat`, `gather`, `take_along`.
 struct AxisPayload {
   int axis = 0;
+  /// Of `gather`: elements that are picked out of nothing are 0, not an error. Passes say so of gathers whose readers
+  /// then have no use for them; the text form does not.
+  bool or_zero = false;
   friend bool operator==(const AxisPayload&, const AxisPayload&) = default;
 };
 /// One entry per axis: element i of the slice is element start + i * step of the operand; steps are not

@@ -312,7 +312,7 @@ const Payload* payload_form(const ops::OpRow& op) {
 
 Result<void> check_picks(const Graph& graph, NodeId id, const SymbolValues& symbols) {
   const Node& node = graph.node(id);
-  if (node.op->cls != ops::OpClass::gather) return {};
+  if (node.op->cls != ops::OpClass::gather || std::get<AxisPayload>(node.payload).or_zero) return {};
   VKF_TRY(from, resolve(graph.node(node.operands[0]).type.shape, symbols));
   VKF_TRY(picked, resolve(node.type.shape, symbols));
   const auto is_empty = [](const std::vector<std::int64_t>& sizes) {

@@ -31,8 +31,8 @@ class Writer {
   NodeId reduce(std::string_view name, NodeId value, std::vector<int> axes) {
     return keep(graph_.add_structured(ops::row(name), {value}, ir::AxesPayload{std::move(axes)}));
   }
-  NodeId gather(NodeId data, NodeId indices) {
-    return keep(graph_.add_structured(ops::row("gather"), {data, indices}, ir::AxisPayload{0}));
+  NodeId gather(NodeId data, NodeId indices, bool or_zero = false) {
+    return keep(graph_.add_structured(ops::row("gather"), {data, indices}, ir::AxisPayload{0, or_zero}));
   }
   /// Ascending, of one axis.
   NodeId argsort(NodeId value) {
@@ -96,12 +96,13 @@ Shape then_ones(const TensorType& type, Dim first, Dim second) {
   return shape;
 }
 
-/// The row of `updates` at `row_of` where a row has an update, and the row of `base` elsewhere.
+/// The row of `updates` at `row_of` where a row has an update, and the row of `base` elsewhere; so no updates, as a
+/// symbol may say, are no mistake.
 NodeId set_rows(Writer& w, const Scatter& of, NodeId has_update, NodeId row_of) {
   const TensorType type = w.type(of.base);
   Shape one_per_row{type.shape[0]};
   one_per_row.resize(type.shape.size(), Dim(1));
-  return w.op("select", {w.reshape(has_update, one_per_row), w.gather(of.updates, row_of), of.base});
+  return w.op("select", {w.reshape(has_update, one_per_row), w.gather(of.updates, row_of, true), of.base});
 }
 
 /// `base` with what its rows take of `updates` [1, k, ...], where `takes` [rows, k, 1, ...] says so, joined onto it.

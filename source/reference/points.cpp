@@ -141,8 +141,9 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   const ir::Node& node = graph_.node(id);
   const Sizes& data = sizes(node.operands[0]);
   const Sizes& positions = sizes(node.operands[1]);
-  const int axis = std::get<ir::AxisPayload>(node.payload).axis;
+  const auto& [axis, or_zero] = std::get<ir::AxisPayload>(node.payload);
   const Lines shape(data, axis);
+  if (shape.size == 0 && or_zero) return Elements(indices.size());
   if (shape.size == 0 && !indices.empty())
     return invalid("'{}' reads along axis {} of {}, which has no elements in this run.", node.op->name, axis,
                    to_text(graph_.node(node.operands[0]).type));

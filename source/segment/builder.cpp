@@ -193,6 +193,10 @@ Result<void> Builder::process_gather(ValueId id) {
   const int context = requests_[id].context;
   const std::int64_t size = sizes_of(node.operands[0])[axis];
   VKF_CHECK_OK(ir::check_picks(graph_, requests_[id].node, symbols_));
+  if (is_empty(node.operands[0])) {
+    requests_[id].value.kind = Value::Kind::position;  // 0
+    return {};
+  }
   GatherPosition position =
       position_in_gather(node, requests_[id].coordinates, sizes_of(node.operands[0]), sizes_of(node.operands[1]));
   // Of one element there is nothing to choose, and a position that nobody asks for would stand in the kernel.

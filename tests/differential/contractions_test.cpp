@@ -11,6 +11,7 @@
 #include "support/compare.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -362,6 +363,71 @@ TEST(Attention, OfAnyTileOfThreadsIsRight) {
         compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false}});
     EXPECT_TRUE(!has_registers || has_tile_of_threads(program, asked)) << name;
     compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
+  }
+}
+
+/// Graphs that are made of the largest score of each row: the number, whether it is finite, and zeros where a query
+/// sees nothing.
+std::vector<ir::Graph> graphs_of_the_largest(DType dtype, std::int64_t rows, std::int64_t keys) {
+  const Tensor scores = attention_scores(input("q", dtype, {1, 2, rows, 16}), input("k", dtype, {1, 2, keys, 16}), {}) +
+                        input("bias", dtype, {rows, keys});
+  const Tensor most = scores.max({3}, true), powers = exp(scores - most);
+  const Tensor y = attention_output(powers / powers.sum({3}, true), input("v", dtype, {1, 2, keys, 16}));
+  const Tensor zero = Tensor::scalar(dtype, 0),
+               nothing = Tensor::scalar(dtype, -std::numeric_limits<double>::infinity());
+  return {graph_of({y, most}), graph_of({select(eq(most, nothing), zero, y)}),
+          graph_of({select(is_finite(most), y, zero)})};
+}
+
+/// What is made of a row's largest score itself sees a NaN among the scores, also where all others are infinite and
+/// where there is no other.
+TEST(Attention, AScoreThatIsNanIsTheLargest) {
+  constexpr std::int64_t kRows = 6, kKeys = 37;
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  // Of all positions of a row, of the first, and of the last.
+  const double rows[kRows][3] = {{0, 0, 0},     {nan, nan, nan}, {-inf, nan, -inf},
+                                 {0, inf, nan}, {0, nan, inf},   {-inf, -inf, -inf}};
+  const std::pair<DType, std::optional<schedule::AttentionShape>> all[] = {
+      {DType::f32, schedule::AttentionShape{.threads_m = 2, .threads_k = 4, .rows = 4, .keys = 4}},
+      {DType::f32, schedule::AttentionShape{.keys = 2, .subgroups = 2, .lanes = 4}},
+      {DType::f16, std::nullopt}};  // by cooperative matrices, where the device has them
+  for (const auto& [dtype, shape] : all) {
+    for (const ir::Graph& graph : graphs_of_the_largest(dtype, kRows, kKeys)) {
+      Data data = data_for({graph, {}, 5, false});
+      std::vector<std::byte>& bias = data.inputs.at("bias");
+      bias.clear();
+      for (const auto& row : rows) {
+        for (std::int64_t key = 0; key < kKeys; ++key)
+          ir::encode(dtype, row[key == 0 ? 1 : key == kKeys - 1 ? 2 : 0], bias);
+      }
+      const Executable program = compile_graph(graph, {.tuning = {.matmul = true, .attention = shape}});
+      compare_with_reference(program, graph, data, fmt::format("a score that is NaN, {}", name_of(dtype)));
+    }
+  }
+}
+
+/// Scores are products of floats, and what follows them is in integers or in f64.
+TEST(Attention, OfWeightsOfOtherTypesIsRight) {
+  const auto heads_of = [](const char* name, DType dtype) { return input(name, dtype, {1, 2, 5, 8}); };
+  const Tensor scores = attention_scores(heads_of("q", DType::f32), heads_of("k", DType::f32), {});
+  const Tensor whole = scores.cast(DType::i8).cast(DType::i32);
+  std::vector<std::pair<const char*, Tensor>> all = {
+      {"integers", matmul(whole, heads_of("v", DType::i32)).cast(DType::f32)},
+      {"gradients of integers", matmul(whole.swap_dims(2, 3), heads_of("v", DType::i32)).cast(DType::f32)}};
+  if (target(false).caps.arithmetic.float64) {
+    const Tensor weights = softmax(scores.cast(DType::f64));
+    all.emplace_back("a softmax in f64", matmul(weights.cast(DType::f32), heads_of("v", DType::f32)));
+    all.emplace_back("f64", matmul(weights, heads_of("v", DType::f64)));
+    all.emplace_back("values in f64", matmul(softmax(scores).cast(DType::f64), heads_of("v", DType::f64)));
+    all.emplace_back("weights in f64", matmul(scores.cast(DType::f64), heads_of("v", DType::f64)));
+  }
+  for (const auto& [name, y] : all) {
+    const ir::Graph graph = graph_of({y});
+    for (const bool forced : {false, true}) {
+      const Executable program =
+          compile_graph(graph, {.tuning = {.matmul = forced ? std::optional(true) : std::nullopt}});
+      compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
+    }
   }
 }
 

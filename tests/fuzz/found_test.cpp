@@ -583,6 +583,23 @@ TEST(FoundByFuzzing, NaNIsToldByItsBits) {
   }
 }
 
+// Rows are chosen among the updates, of which a symbol may say that there are none.
+TEST(FoundByFuzzing, NoUpdatesAreScattered) {
+  const Tensor base = Tensor::input("base", DType::f32, {3, 2}), truths = gt(base, Tensor::scalar(DType::f32, 0)),
+               positions = Tensor::input("index3", DType::i32, {Dim::any("n")}),
+               updates = Tensor::input("updates", DType::f32, {Dim::any("n"), 2});
+  std::vector<Tensor> results;
+  for (const char* const mode : {"set", "add", "mul", "max", "min"})
+    results.push_back(base.scatter(positions, updates * 2.0, mode) + 1.0);
+  results.push_back(truths.scatter(positions, Tensor::input("truths", DType::boolean, {Dim::any("n"), 2})));
+  const ir::Graph graph = graph_of(results);
+  for (const bool fusion : {true, false}) {
+    const Executable program = compile_graph(graph, {.fusion = fusion});
+    for (const std::int64_t n : {4, 0, 1})
+      compare_with_reference(program, graph, data_for({graph, {{"n", n}}, 3, false}), fmt::format("{} updates", n));
+  }
+}
+
 class FoundGraphs : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundGraphs, AreRight) {

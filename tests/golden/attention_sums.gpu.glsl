@@ -77,6 +77,15 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -284,10 +293,10 @@ void main() {
         score_element(chunk, v1, scores[i * 2u + g / 4u][g % 4u], score);
         if (block * 64u + (g / 4u * 8u + thread_k) * 4u + g % 4u >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i * 2u + g / 4u][g % 4u] = score;
-        top = max(top, score);
+        top = f32_max_bits(top, score);
       }
-      [[unroll]] for (uint mask = 4u; mask > 0u; mask >>= 1) top = max(top, subgroupShuffleXor(top, mask));
-      top = max(top, most[i]);
+      [[unroll]] for (uint mask = 4u; mask > 0u; mask >>= 1) top = f32_max_bits(top, subgroupShuffleXor(top, mask));
+      top = f32_max_bits(top, most[i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);

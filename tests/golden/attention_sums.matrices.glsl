@@ -79,6 +79,15 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -124,9 +133,8 @@ void result_element(uint batch, uint m, uint chunk, uint j, float v15, float v19
 }
 
 // What matrices are taken through: `row` and `column` are those of a fragment.
-// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.
 float larger(const in float a, const in float b) {
-  return max(a, b);
+  return f32_max_bits(a, b);
 }
 
 float added(const in float a, const in float b) {
@@ -134,7 +142,7 @@ float added(const in float a, const in float b) {
 }
 
 float larger_of(const in uint row, const in uint column, const in float a, const in float b) {
-  return max(a, b);
+  return f32_max_bits(a, b);
 }
 
 // A row without a score above -infinity so far has nothing to be compared with.

@@ -79,6 +79,15 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -124,9 +133,8 @@ void result_element(uint batch, uint m, uint chunk, uint j, float v15, float v19
 }
 
 // What matrices are taken through: `row` and `column` are those of a fragment.
-// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.
 float larger_of(const in float a, const in float b) {
-  return max(a, b);
+  return f32_max_bits(a, b);
 }
 
 // A row without a score above -infinity so far has nothing to be compared with.
@@ -325,8 +333,14 @@ void main() {
       // The largest of all rows are loaded as one column that every column is.
       for (uint r = gl_SubgroupInvocationID; r < 16u; r += 32u) {
         vec4 four = uintBitsToFloat(tiles[scratch + r * 5u]);
-        [[unroll]] for (uint c = 1u; c < 4u; ++c) four = max(four, uintBitsToFloat(tiles[scratch + r * 5u + c]));
-        tiles[scratch + 80u + r / 4u][r % 4u] = floatBitsToUint(max(max(four.x, four.y), max(four.z, four.w)));
+        [[unroll]] for (uint c = 1u; c < 4u; ++c) {
+          vec4 more = uintBitsToFloat(tiles[scratch + r * 5u + c]);
+          four.x = f32_max_bits(four.x, more.x);
+          four.y = f32_max_bits(four.y, more.y);
+          four.z = f32_max_bits(four.z, more.z);
+          four.w = f32_max_bits(four.w, more.w);
+        }
+        tiles[scratch + 80u + r / 4u][r % 4u] = floatBitsToUint(f32_max_bits(f32_max_bits(four.x, four.y), f32_max_bits(four.z, four.w)));
       }
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
       coopMatLoad(highest, tiles, scratch + 80u, 0u, gl_CooperativeMatrixLayoutColumnMajor);

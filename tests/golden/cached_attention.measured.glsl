@@ -50,6 +50,15 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -206,7 +215,7 @@ void main() {
         float score;
         score_element(chunk, v2, v7, scores[i * 4u + g], score);
         scores[i * 4u + g] = score;
-        top = max(top, score);
+        top = f32_max_bits(top, score);
       }
       // A row without a score above -infinity so far has nothing to rescale.
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
@@ -257,7 +266,7 @@ void main() {
   // What was added up at neighbouring positions.
   for (uint mask = 16u; mask < 32u; mask <<= 1) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-      float top = max(most[i], subgroupShuffleXor(most[i], mask));
+      float top = f32_max_bits(most[i], subgroupShuffleXor(most[i], mask));
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
@@ -284,7 +293,7 @@ void main() {
     uint chunk = unit % 32u;
     uint m = tile_m * 4u + i;
     float top = joined[i * 33u].x;
-    for (uint g = 1u; g < 2u; ++g) top = max(top, joined[(g * 4u + i) * 33u].x);
+    for (uint g = 1u; g < 2u; ++g) top = f32_max_bits(top, joined[(g * 4u + i) * 33u].x);
     float whole = 0.0;
     vec4 four = vec4(0.0);
     [[unroll]] for (uint g = 0u; g < 2u; ++g) {

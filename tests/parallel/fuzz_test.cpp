@@ -10,6 +10,7 @@
 #include "parallel/ranks.hpp"
 #include "parallel/sharding.hpp"
 #include "support/fuzz.hpp"
+#include "support/layers.hpp"
 #include "support/random.hpp"
 #include "support/structured.hpp"
 
@@ -108,7 +109,7 @@ Job random_job(std::uint64_t seed, const Caps& caps) {
   options.symbols = random.chance(15);
   options.min_ops = 2;
   options.max_ops = 7;
-  Case one = random_case(seed, options);
+  Case one = random.chance(25) ? random_layers(seed) : random_case(seed, options);
   if (!has_sizes_from_inputs(one)) {
     options.symbols = false;
     one = random_case(seed, options);

@@ -132,8 +132,9 @@ std::vector<SymbolValues> sizes_to_run(const Case& one) {
     SymbolValues symbols = one.symbols;
     for (auto& [name, size] : symbols) {
       const DimFacts& own = facts[name];
-      // The least sizes first, all symbols alike; then any.
-      const std::int64_t wanted = i < 4 ? all[static_cast<std::size_t>(i)] : random.pick(all);
+      // The least sizes first, all symbols alike; then any, and the least and the largest that the facts allow.
+      std::int64_t wanted = i < 4 ? all[static_cast<std::size_t>(i)] : random.pick(all);
+      if (i >= 4 && random.chance(20)) wanted = random.chance(50) ? own.max : own.min;
       if (suits(wanted, own)) size = wanted;
     }
     if (is_small(one.graph, symbols) && std::find(made.begin(), made.end(), symbols) == made.end())

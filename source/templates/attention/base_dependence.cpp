@@ -112,4 +112,15 @@ bool results_do_not_depend_on_base(const ir::Graph& graph, const Loops& loops, c
   return Follower(graph, loops, tile).run();
 }
 
+bool results_tell_whether_most_is_nan(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile) {
+  if (!tile.values.has_softmax) return false;
+  const std::vector<ValueId> slice = backward_slice_of_results(loops);
+  const bool asked = std::any_of(slice.begin(), slice.end(), [&](ValueId id) {
+    const Value& value = loops.values[id];
+    return value.kind == Value::Kind::compute && graph.node(value.node).op->name == "is_finite" &&
+           value.operands[0] == tile.values.most;
+  });
+  return asked || !results_do_not_depend_on_base(graph, loops, tile);
+}
+
 }  // namespace vkfuse::schedule

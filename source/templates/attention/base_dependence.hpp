@@ -11,4 +11,8 @@ namespace vkfuse::schedule {
 /// results.
 bool results_do_not_depend_on_base(const ir::Graph& graph, const segment::Loops& loops, const AttentionParams& tile);
 
+/// Whether some result tells a largest score that is NaN from one that is not: all others are made of the row's total
+/// or sums, which a NaN among the scores is part of.
+bool results_tell_whether_most_is_nan(const ir::Graph& graph, const segment::Loops& loops, const AttentionParams& tile);
+
 }  // namespace vkfuse::schedule

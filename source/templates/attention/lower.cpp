@@ -95,7 +95,7 @@ class Attention : public AttentionBase {
   }
   [[nodiscard]] Code rows_at(int i) const;
   std::vector<Code> load_registers(const char* name, int count, const std::function<Code(int)>& from);
-  void join_lanes(const char* name, const char* joined);
+  void join_lanes(const char* name, const Code& joined);
 
   /// Steps of a sum that are unrolled: a compute unit does not keep the instructions of many more close to it.
   static constexpr int kStepsTogether = 4;
@@ -355,7 +355,7 @@ Result<void> Attention::finish_scores() {
     return {};
   }
   if (simt_.shuffles) {
-    join_lanes("top", "max(top, subgroupShuffleXor(top, mask))");
+    join_lanes("top", larger("top", "subgroupShuffleXor(top, mask)"));
     rescale_row();
     main_.close();
     return {};
@@ -366,16 +366,16 @@ Result<void> Attention::finish_scores() {
   main_.line("barrier();");
   open_loop("i", simt_.rows);
   main_.line("float top = uintBitsToFloat(0xff800000u);");
-  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = max(top, {}[g * {}u + {}]);",
-             simt_.low_register ? "[[dont_unroll]] " : "", simt_.threads_k, shared_rows_, tile_.tile_m(),
-             row_of_thread());
+  const Code other = code("{}[g * {}u + {}]", shared_rows_, tile_.tile_m(), row_of_thread());
+  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", simt_.low_register ? "[[dont_unroll]] " : "",
+             simt_.threads_k, larger("top", other));
   rescale_row();
   main_.close();
   return {};
 }
 
 /// What the lanes that share a row have found, joined in each of them.
-void Attention::join_lanes(const char* name, const char* joined) {
+void Attention::join_lanes(const char* name, const Code& joined) {
   main_.line("[[unroll]] for (uint mask = {}u; mask > 0u; mask >>= 1) {} = {};", simt_.threads_k / 2, name, joined);
 }
 
@@ -397,14 +397,14 @@ Result<void> Attention::finish_score() {
   main_.line("score_element({});", listed(passed));
   if (!whole) main_.line("if ({} >= {}) score = {};", k, numbers_.size(positions.count), score_beyond());
   main_.line("{} = score;", score_at(row));
-  if (has_softmax()) main_.line("top = max(top, score);");
+  if (has_softmax()) main_.line("top = {};", larger("top", "score"));
   return {};
 }
 
-/// A row without a score above -infinity so far has nothing to rescale. A NaN that the maximum may lose is one among
-/// the weights, and so in the row's total.
+/// A row without a score above -infinity so far has nothing to rescale. A NaN that `larger` may lose is one among the
+/// weights, and so in the row's total.
 void Attention::rescale_row() {
-  main_.line("top = max(top, {});", most_);
+  main_.line("top = {};", larger("top", most_));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));

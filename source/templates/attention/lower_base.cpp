@@ -6,6 +6,7 @@
 
 #include "base/mutations.hpp"
 #include "schedule/operands.hpp"
+#include "templates/attention/base_dependence.hpp"
 #include "templates/attention/tiles.hpp"
 
 namespace vkfuse::lowering {
@@ -34,6 +35,7 @@ AttentionBase::AttentionBase(const LoweringInput& in)
   make_parts();
   for (std::size_t i = 0; i < sums_.size(); ++i)
     sums_[i].name = unique(sums_.size() == 1 ? Code("sums") : code("sums_{}", i));
+  keeps_nan_ = schedule::results_tell_whether_most_is_nan(graph_, loops_, tile_);
   most_ = unique("most");
   total_ = unique("total");
   numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.workgroups), "tiles of rows of all softmaxes");

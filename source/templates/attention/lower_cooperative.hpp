@@ -40,6 +40,7 @@ class CooperativeAttentionEmitter : public AttentionBase {
   Result<void> value_function(const Code& name, const Code& parameters, const std::function<Result<void>()>& body);
   void per_element(const Code& target, const ElementFunction& function);
   void locate_elements();
+  void find_largest(int row);
   void spread_largest(const Code& matrix);
   void load_weights(std::size_t which);
   void round_weights(const Code& weights, const Code& at, int operand_row);

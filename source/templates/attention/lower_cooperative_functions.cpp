@@ -19,10 +19,10 @@ Result<void> CooperativeAttentionEmitter::call(const Part& part, const Code& nam
 }
 
 Result<void> CooperativeAttentionEmitter::reduction_functions() {
-  functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
+  if (!keeps_nan_) functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
   if (called_by_device()) {
     functions_.open("float larger(const in float a, const in float b) {{");
-    functions_.line("return max(a, b);");
+    functions_.line("return {};", larger("a", "b"));
     functions_.close();
     functions_.blank();
     functions_.open("float added(const in float a, const in float b) {{");
@@ -31,7 +31,7 @@ Result<void> CooperativeAttentionEmitter::reduction_functions() {
     functions_.blank();
   }
   return value_function("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
-    main_.line("return max(a, b);");
+    main_.line("return {};", larger("a", "b"));
     return {};
   });
 }

@@ -66,6 +66,21 @@ void CooperativeAttentionEmitter::locate_elements() {
   main_.line("{}", kSubgroupBarrier);
 }
 
+/// `four`, the largest elements of row `r` in the scratch memory, four columns apart.
+void CooperativeAttentionEmitter::find_largest(int row) {
+  main_.line("vec4 four = uintBitsToFloat({}[scratch + r * {}u]);", tiles_, row);
+  const Code other = code("uintBitsToFloat({}[scratch + r * {}u + c])", tiles_, row);
+  if (!keeps_nan_) {
+    main_.line("[[unroll]] for (uint c = 1u; c < {}u; ++c) four = max(four, {});", fragment_.n / 4, other);
+    return;
+  }
+  main_.open("[[unroll]] for (uint c = 1u; c < {}u; ++c) {{", fragment_.n / 4);
+  main_.line("vec4 more = {};", other);
+  for (const char* const one : {"x", "y", "z", "w"})
+    main_.line("four.{} = {};", one, larger(code("four.{}", one), code("more.{}", one)));
+  main_.close();
+}
+
 /// Every element of `matrix` becomes the largest of its row.
 void CooperativeAttentionEmitter::spread_largest(const Code& matrix) {
   if (called_by_device()) {
@@ -78,11 +93,9 @@ void CooperativeAttentionEmitter::spread_largest(const Code& matrix) {
   main_.line("{}", kSubgroupBarrier);
   main_.line("// The largest of all rows are loaded as one column that every column is.");
   main_.open("for (uint r = gl_SubgroupInvocationID; r < {}u; r += {}u) {{", fragment_.m, schedule_.subgroup);
-  main_.line("vec4 four = uintBitsToFloat({}[scratch + r * {}u]);", tiles_, row);
-  main_.line("[[unroll]] for (uint c = 1u; c < {}u; ++c) four = max(four, uintBitsToFloat({}[scratch + r * {}u + c]));",
-             fragment_.n / 4, tiles_, row);
-  main_.line("{}[{} + r / 4u][r % 4u] = floatBitsToUint(max(max(four.x, four.y), max(four.z, four.w)));", tiles_,
-             largest);
+  find_largest(row);
+  main_.line("{}[{} + r / 4u][r % 4u] = floatBitsToUint({});", tiles_, largest,
+             larger(larger("four.x", "four.y"), larger("four.z", "four.w")));
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("coopMatLoad({}, {}, {}, 0u, gl_CooperativeMatrixLayoutColumnMajor);", matrix, tiles_, largest);

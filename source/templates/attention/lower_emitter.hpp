@@ -18,6 +18,10 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] Code apply(std::string_view op, const std::vector<Code>& operands) const {
     return expression(ops::row(op), DType::f32, dialect_, operands);
   }
+  /// The larger of two scores. A NaN may get lost where it shows in the row's total, too, and results need no more.
+  [[nodiscard]] Code larger(const Code& a, const Code& b) const {
+    return keeps_nan_ ? apply("max", {a, b}) : code("max({}, {})", a, b);
+  }
   [[nodiscard]] bool changes_weight() const {
     return has_softmax() && tile_.sums[0].weight != tile_.values.exponential;
   }
@@ -80,6 +84,7 @@ class AttentionBase : public OperandEmitter {
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh bounds them.
   [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
   std::optional<Softcap> softcap_;
+  bool keeps_nan_ = false;  ///< a largest score that is NaN stays NaN
 
  private:
   /// The mask leaves a row the more positions of k, the further down it is: a causal one.

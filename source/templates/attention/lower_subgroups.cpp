@@ -256,7 +256,7 @@ Result<void> AttentionBySubgroups::finish_scores() {
   if (const Code limit = inside("g"); !limit.empty())
     main_.line("if (!({})) score = uintBitsToFloat(0xff800000u);", limit);
   main_.line("{} = score;", score());
-  main_.line("top = max(top, score);");
+  main_.line("top = {};", larger("top", "score"));
   main_.close();
   main_.line("// A row without a score above -infinity so far has nothing to rescale.");
   find_scale(most_ + "[i]");
@@ -323,7 +323,7 @@ void AttentionBySubgroups::join_positions() {
   main_.line("// What was added up at neighbouring positions.");
   main_.open("for (uint mask = {}u; mask < {}u; mask <<= 1) {{", mapping_.lanes, mapping_.lanes * mapping_.sharing);
   open_each("i", mapping_.rows);
-  main_.line("float top = max({0}[i], subgroupShuffleXor({0}[i], mask));", most_);
+  main_.line("float top = {};", larger(code("{}[i]", most_), code("subgroupShuffleXor({}[i], mask)", most_)));
   find_scale(most_ + "[i]");
   main_.line("{}[i] = top;", most_);
   rescale_sums(VKF_PLANT(subgroups_joined_unscaled, "scale", "1.0"));
@@ -357,7 +357,7 @@ void AttentionBySubgroups::join_subgroups() {
   const int row_words = tile_.extent_n(loops_) / 4 + 1;
   const Code row = code("{}[(g * {}u + i) * {}u", joined_, mapping_.rows, row_words);
   main_.line("float top = {}[i * {}u].x;", joined_, row_words);
-  main_.line("for (uint g = 1u; g < {}u; ++g) top = max(top, {}].x);", mapping_.subgroups, row);
+  main_.line("for (uint g = 1u; g < {}u; ++g) top = {};", mapping_.subgroups, larger("top", code("{}].x", row)));
   main_.line("float whole = 0.0;");
   main_.line("vec4 four = vec4(0.0);");
   open_each("g", mapping_.subgroups);

@@ -247,11 +247,21 @@ bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionParams& tile
                      [&](ScoreProduct& product) { return find_operands(graph, loops, *of_rows, tile, product); });
 }
 
+/// Whether what is reduced is f32 or less: registers are of that type, whatever the products before it are in.
+bool reduces_floats(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile) {
+  const std::vector<ValueId> all = tile.reductions();
+  return std::all_of(all.begin(), all.end(), [&](ValueId id) {
+    const DType dtype = graph.node(loops.values[id].node).type.dtype;
+    return is_float(dtype) && has_vectors(dtype);
+  });
+}
+
 }  // namespace
 
 std::optional<AttentionParams> match_attention(const ir::Graph& graph, const Loops& loops) {
   AttentionParams tile;
-  if (!find_products(graph, loops, tile) || !find_reductions(graph, loops, tile)) return std::nullopt;
+  if (!find_products(graph, loops, tile) || !find_reductions(graph, loops, tile) || !reduces_floats(graph, loops, tile))
+    return std::nullopt;
   const bool is_weighted =
       tile.values.has_softmax ? find_weight(graph, loops, tile) : find_computed_weights(graph, loops, tile);
   if (!is_weighted || !find_axes(graph, loops, tile)) return std::nullopt;
