@@ -170,26 +170,25 @@ class ImageSources {
   [[nodiscard]] bool any() const { return any_; }
   /// The axis of a value's channels, which are to be its last; kNoAxis of others.
   [[nodiscard]] int channels(NodeId id) const { return channels_[id]; }
-  /// Whether a permute reads a value whose channels are last already: its result is to stay in that order.
+  /// Whether a permute reads a value whose channels the graph has last: its result is to stay in that order.
   [[nodiscard]] bool keeps_order(NodeId permute) const { return keeps_[permute]; }
 
  private:
   void find(NodeId id, int axis) {
-    std::optional<NodeId> permute;  // the last one on the way
     for (;;) {
       const Node& node = graph_.node(id);
       if (seen_[id] == axis || convolution_of(graph_, node)) return;
       seen_[id] = axis;
       const auto [before, at] = one_before(node, axis);
       if (at == kNoAxis) break;
-      if (node.op->role == ops::Role::permute) permute = id;
+      const bool is_last = static_cast<std::size_t>(at) + 1 == graph_.node(before).type.shape.size();
+      if (node.op->role == ops::Role::permute && is_last) keeps_[id] = true;
       id = before;
       axis = at;
     }
     const std::size_t rank = graph_.node(id).type.shape.size();
     if (rank <= 2) return;
     channels_[id] = axis;
-    if (permute && axis + 1 == static_cast<int>(rank)) keeps_[*permute] = true;
   }
 
   /// The operand that has a value's channels, and their axis there; no axis where there is none.
@@ -310,7 +309,12 @@ class ChannelsLast {
     }
     if (node.op->role == ops::Role::permute) return make_permute(id);
     const bool is_ordered = !node.operands.empty() && !orders_[node.operands[0]].empty();
-    if (!is_ordered) return make_plain(id);
+    return is_ordered ? make_ordered(id) : make_plain(id);
+  }
+
+  /// Of an operand that is in an order.
+  Result<void> make_ordered(NodeId id) {
+    const Node& node = graph_.node(id);
     if (node.op->cls == ops::OpClass::reduce) return make_reduction(id);
     switch (node.op->role) {
       case ops::Role::reshape: return make_reshape(id);

@@ -100,7 +100,463 @@ void main() {
     float in_w_e = f16x2_values(in_w.w[in_w_i >> 1] >> ((in_w_i & 1u) * 16u))[0];
     in_w_e_at[t] = in_w_e;
   }
-  [[unroll]] for (uint line = 0u; line < 14u; ++line) {
+  {
+    const uint line = 0u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 1u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 2u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 3u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 4u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 5u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 6u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 7u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 8u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 9u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 10u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 11u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 12u;
+    float in_x_row[10];
+    uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
+    uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];
+    uvec2 in_x_w1 = in_x.w[min(in_x_at + 1u, 401407u)];
+    uvec2 in_x_w2 = in_x.w[min(in_x_at + 2u, 401407u)];
+    bool in_x_inside = ((line + r1 * 8u - 3u) < 56u);
+    vec2 in_x_g0 = f16x2_values(in_x_w0.x);
+    in_x_row[0u] = mix(0.0, in_x_g0[1], in_x_inside && ((r2 * 4u - 3u) < 56u));
+    vec2 in_x_g1 = f16x2_values(in_x_w0.y);
+    in_x_row[1u] = mix(0.0, in_x_g1[0], in_x_inside && ((r2 * 4u - 2u) < 56u));
+    in_x_row[2u] = mix(0.0, in_x_g1[1], in_x_inside && ((r2 * 4u - 1u) < 56u));
+    vec2 in_x_g2 = f16x2_values(in_x_w1.x);
+    in_x_row[3u] = mix(0.0, in_x_g2[0], in_x_inside);
+    in_x_row[4u] = mix(0.0, in_x_g2[1], in_x_inside);
+    vec2 in_x_g3 = f16x2_values(in_x_w1.y);
+    in_x_row[5u] = mix(0.0, in_x_g3[0], in_x_inside);
+    in_x_row[6u] = mix(0.0, in_x_g3[1], in_x_inside);
+    vec2 in_x_g4 = f16x2_values(in_x_w2.x);
+    in_x_row[7u] = mix(0.0, in_x_g4[0], in_x_inside && ((r2 * 4u + 4u) < 56u));
+    in_x_row[8u] = mix(0.0, in_x_g4[1], in_x_inside && ((r2 * 4u + 5u) < 56u));
+    vec2 in_x_g5 = f16x2_values(in_x_w2.y);
+    in_x_row[9u] = mix(0.0, in_x_g5[0], in_x_inside && ((r2 * 4u + 6u) < 56u));
+    [[unroll]] for (uint row = 0u; row < 8u; ++row) {
+      uint line_tap = line - row;
+      if (line_tap < 7u) {
+        [[unroll]] for (uint k = 0u; k < 7u; ++k) {
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            tap(in_w_e_at[line_tap * 7u + k], in_x_row[j + k], v8_v_of[row * 4u + j]);
+          }
+        }
+      }
+    }
+  }
+  {
+    const uint line = 13u;
     float in_x_row[10];
     uint in_x_at = line * 14u + q2 * 112u + r2 - 43u;
     uvec2 in_x_w0 = in_x.w[min(in_x_at, 401407u)];

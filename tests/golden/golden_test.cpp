@@ -297,6 +297,14 @@ std::optional<int> loads_of_stencil(const segment::Loops& loops, const schedule:
   return static_cast<int>(schedule::ceil_div(vectors.value().phase + row, elements));
 }
 
+/// How often the text has what is done for a line: for each of those that are written out, else once.
+int lines_of_text(const std::string& glsl) {
+  constexpr std::string_view kLine = "const uint line = ";
+  int lines = 0;
+  for (std::size_t at = glsl.find(kLine); at != std::string::npos; at = glsl.find(kLine, at + 1)) ++lines;
+  return std::max(1, lines);
+}
+
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, const Target& target, std::size_t step, const lowering::Kernel& kernel) {
   const auto& [planned_loops, schedule, alias, pieces] = made.steps[step];
@@ -328,7 +336,8 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
       for (const schedule::TransposedLoad& load : params->loads) count = load.value == i ? load.packed : count;
     }
     if (const auto* params = schedule.get_if<schedule::StencilParams>())
-      count = loads_of_stencil(planned_loops, *params, plan, i).value_or(count);
+      count = loads_of_stencil(planned_loops, *params, plan, i).value_or(count) *
+              (params->roles[i] == schedule::StencilRole::window ? lines_of_text(kernel.glsl) : 1);
     traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] +=
         count * mentions_of(loops, schedule, target, i);
   }

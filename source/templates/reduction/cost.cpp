@@ -63,30 +63,52 @@ double times_from_memory(const Loops& loops, const Value& load, std::int64_t tou
   return times;
 }
 
-/// How many times as long as one of neighbours a load of a GPU takes where what neighbouring threads load is apart: the
-/// vectors of chunks of several, or single elements of chunks that lie along an axis with a stride.
-double lines_of_neighbours(const Value& load, int element_bytes, const Schedule& schedule, const Target& target,
-                           const AccessPlan& plan) {
-  constexpr double kOfLine = 0.2;  // of an access; fitted to norms over channels on an H200
+/// A load or a store, and what another cache line takes, relative to the first.
+struct Access {
+  const index::Expr& offset;
+  const AccessPlan& plan;
+  int element_bytes = 4;
+  double of_line = 0;
+};
+// Of single elements; fitted to norms over channels that are read, or stored, apart on an H200: sectors that are stored
+// in part are read before.
+constexpr double kOfLoadedLine = 0.2, kOfStoredLine = 0.9;
+
+/// How many times as long as one of neighbours an access of a GPU takes where what neighbouring threads load or store
+/// is apart: the vectors of chunks of several, or single elements of chunks that lie along an axis with a stride.
+double lines_of_neighbours(const Access& access, const Schedule& schedule, const Target& target) {
   if (target.type == DeviceType::cpu) return 1;
   const double line = device_model(target).units.cache_line_bytes;
-  const double apart = static_cast<double>(schedule.chunk_size) / plan.repeat * element_bytes;
-  if (plan.kind == AccessKind::vector) return std::max(1.0, std::min(apart, line) / plan.vector_bytes);
-  const auto stride = index::stride_of(load.offset, schedule.vector_axis);
-  if (plan.kind != AccessKind::element || !stride || std::abs(*stride) <= 1) return 1;
+  const double apart = static_cast<double>(schedule.chunk_size) / access.plan.repeat * access.element_bytes;
+  if (access.plan.kind == AccessKind::vector) return std::max(1.0, std::min(apart, line) / access.plan.vector_bytes);
+  if (!target.costs) return 1;  // where no cost was measured, bytes decide
+  const auto stride = index::stride_of(access.offset, schedule.vector_axis);
+  if (access.plan.kind != AccessKind::element || !stride || std::abs(*stride) <= 1) return 1;
   const auto& params = schedule.as<ReductionParams>();
   const double threads = std::min<double>(std::max(8u, target.caps.subgroup.size),
                                           params.vector_rows ? params.parallel_threads : params.reduction_threads);
-  return 1 + kOfLine * (std::clamp(threads * apart * static_cast<double>(std::abs(*stride)) / line, 1.0, threads) - 1);
+  const double lines = threads * apart * static_cast<double>(std::abs(*stride)) / line;
+  return 1 + access.of_line * (std::clamp(lines, 1.0, threads) - 1);
 }
 
-/// What threads wait for loads where each has several rows and goes through them one position after the other: threads
-/// are few, so that nothing else is done meanwhile. Iterations of what stays in registers are unrolled, and overlap.
-double waiting_us(const Target& target, const Schedule& schedule) {
-  constexpr double kOfLoad = 0.4;  // us; fitted to statistics of rows whose elements are apart on an H200
-  const auto& params = schedule.as<ReductionParams>();
-  if (target.type == DeviceType::cpu || !params.vector_rows || params.persistent) return 0;
-  return kOfLoad * static_cast<double>(params.iterations * params.passes);
+/// Stores, in accesses of neighbours.
+double count_stores(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule,
+                    std::int64_t visited) {
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup.size));
+  double accesses = 0;
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    const AccessPlan& plan = schedule.stores[i];
+    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
+    const std::int64_t executed = chunks_executed(loops, schedule, visited, loops.stores[i].axes);
+    const std::int64_t stores = executed * instructions(plan, bytes, schedule.chunk_size);
+    const bool is_apart = plan.kind == AccessKind::element;
+    schedule.cost.stores_executed += stores;
+    schedule.cost.transactions += ceil_div(executed, subgroup) * lines(plan, bytes, schedule.chunk_size, subgroup);
+    accesses +=
+        static_cast<double>(stores) *
+        (is_apart ? lines_of_neighbours({loops.stores[i].offset, plan, bytes, kOfStoredLine}, schedule, target) : 1);
+  }
+  return accesses;
 }
 
 }  // namespace
@@ -116,25 +138,19 @@ void model_reduction(const ir::Graph& graph, const Loops& loops, const Target& t
     if (again == 1.0) schedule.cost.bytes_read_again += touched * (times - 1);
     const std::int64_t loads = times * executed * instructions(schedule.loads[i], bytes, schedule.chunk_size);
     schedule.cost.loads_executed += loads;
-    accesses += static_cast<double>(loads) * lines_of_neighbours(value, bytes, schedule, target, schedule.loads[i]);
+    accesses += static_cast<double>(loads) *
+                lines_of_neighbours({value.offset, schedule.loads[i], bytes, kOfLoadedLine}, schedule, target);
     schedule.cost.transactions +=
         times * ceil_div(executed, subgroup) * lines(schedule.loads[i], bytes, schedule.chunk_size, subgroup);
   }
-  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    const std::int64_t executed = chunks_executed(loops, schedule, visited, loops.stores[i].axes);
-    schedule.cost.stores_executed += executed * instructions(schedule.stores[i], bytes, schedule.chunk_size);
-    schedule.cost.transactions +=
-        ceil_div(executed, subgroup) * lines(schedule.stores[i], bytes, schedule.chunk_size, subgroup);
-  }
+  accesses += count_stores(graph, loops, target, schedule, visited);
   schedule.cost.registers = estimated_reduction_registers(graph, loops, schedule);
   const CostModel costs = costs_of(target);
   const double share =
       static_cast<double>(visited) / static_cast<double>(std::max<std::int64_t>(1, schedule.launch.reduction_chunks));
   schedule.cost.modelled_us =
-      std::max(modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, parallel_axes(loops)),
-                           static_cast<std::int64_t>(accesses) + schedule.cost.stores_executed),
-               waiting_us(target, schedule));
+      modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops, share, parallel_axes(loops)),
+                  static_cast<std::int64_t>(accesses));
 }
 
 }  // namespace vkfuse::schedule

@@ -244,7 +244,7 @@ Result<void> StencilEmitter::kept_weights(const Scope& scope) {
 /// Whether lines are written one after the other: a driver does not unroll loops of so many turns, and weights in
 /// registers would be indexed by the number of a line.
 bool StencilEmitter::writes_lines_out() const {
-  constexpr std::int64_t kMostTurns = 2048;
+  constexpr std::int64_t kMostTurns = 2304;
   std::int64_t turns = count_;
   for (std::size_t w = 0; w < params_.windows.size(); ++w) {
     const bool is_row = params_.has_row && w + 1 == params_.windows.size();
