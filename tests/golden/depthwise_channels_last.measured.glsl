@@ -85,19 +85,12 @@ void main() {
   for (uint line_tap = 0u; line_tap < 7u; ++line_tap) {
     float in_x_row[40];
     [[unroll]] for (uint i = 0u; i < 20u; ++i) {
+      bool in_x_inside = ((line_tap + r - 3u) < 56u && (i + r1 * 14u - 3u) < 56u);
       uint in_x_at = line_tap * 1792u + i * 32u + q2 * 448u + r2 - 5472u;
       uint in_x_w0 = in_x.w[min(in_x_at, 802815u)];
-      vec2 in_x_g0 = f16x2_values_native(in_x_w0);
+      vec2 in_x_g0 = f16x2_values_native(mix(0u, in_x_w0, in_x_inside));
       in_x_row[i * 2u + 0u] = in_x_g0[0];
       in_x_row[i * 2u + 0u + 1u] = in_x_g0[1];
-    }
-    float v6_at[40];
-    [[unroll]] for (uint i = 0u; i < 20u; ++i) {
-      [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-        precise float v5 = in_x_row[i * 2u + j];
-        float v6 = ((line_tap + r - 3u) < 56u && (i + r1 * 14u - 3u) < 56u) ? v5 : 0.0;
-        v6_at[i * 2u + j] = v6;
-      }
     }
     [[unroll]] for (uint k = 0u; k < 7u; ++k) {
       float in_w_e_at[2];
@@ -108,7 +101,7 @@ void main() {
       }
       [[unroll]] for (uint row = 0u; row < 14u; ++row) {
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-          tap(in_w_e_at[j], v6_at[(row + k) * 2u + j], v10_v_of[row * 2u + j]);
+          tap(in_w_e_at[j], in_x_row[(row + k) * 2u + j], v10_v_of[row * 2u + j]);
         }
       }
     }

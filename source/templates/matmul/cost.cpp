@@ -133,7 +133,8 @@ class MatmulModel {
         tile_(schedule.as<MatmulParams>()),
         cpu_(target.type == DeviceType::cpu),
         batch_(static_cast<double>(count_along(loops, tile_.batch))),
-        k_(static_cast<double>(ceil_div(count_along(loops, tile_.k), tile_.shape.k) * tile_.shape.k)),
+        k_(static_cast<double>(cpu_ ? count_along(loops, tile_.k)
+                                    : ceil_div(count_along(loops, tile_.k), tile_.shape.k) * tile_.shape.k)),
         m_(static_cast<double>(tile_.tiles_m) * tile_.shape.m),
         n_(static_cast<double>(tile_.tiles_n) * tile_.shape.n) {}
 

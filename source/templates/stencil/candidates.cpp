@@ -124,8 +124,23 @@ void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
+/// Whether what is read of the windows one by one is more than a processor's driver compiles: each has a condition for
+/// its position, and SwiftShader takes gigabytes for as many.
+bool has_too_many_conditions(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
+  constexpr std::int64_t kMostConditions = 8;
+  if (problem.target.type != DeviceType::cpu) return false;
+  const auto& params = schedule.as<StencilParams>();
+  for (std::size_t i = 0; i < params.roles.size(); ++i) {
+    const bool is_read = params.roles[i] == StencilRole::window && problem.loops.values[i].kind == Value::Kind::load;
+    if (is_read && schedule.loads[i].kind == AccessKind::element)
+      return unrolled_window_loads(problem, blocks, schedule) > kMostConditions;
+  }
+  return false;
+}
+
 bool fits(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
   const auto& params = schedule.as<StencilParams>();
+  if (has_too_many_conditions(problem, blocks, schedule)) return false;
   const StencilCounts counts = counts_of(blocks, params);
   if (params.has_row && counts.row * (params.along_window ? 1 : schedule.chunk_size) > kMostKept) return false;
   if (counts.unrolled > most_unrolled(problem.target) && counts.volume > 1) return false;

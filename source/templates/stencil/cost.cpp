@@ -15,7 +15,7 @@ using segment::ValueId;
 
 namespace {
 
-// Fitted to 184 kernels on an H200 (bench/results/h200-windows-of-channels.txt): in multiply-adds,
+// Fitted to 186 kernels on an H200 (bench/results/h200-windows-of-channels.txt): in multiply-adds,
 constexpr double kOfRowElement = 2;         ///< to shift an element out of a row and compare it with an axis's ends
 constexpr double kOfChunkElement = .5;      ///< the same of a chunk that lies inside or outside as a whole
 constexpr double kOfKeptWeight = 4;         ///< a weight that all results of a block share

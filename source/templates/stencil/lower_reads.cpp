@@ -21,7 +21,20 @@ bool is_padding(const segment::Loops& loops, const Value& value, ValueId load) {
                       [](const segment::Predicate& predicate) { return predicate.negated; });
 }
 
-/// Whether all bytes of what such a choice has in place of the load are 0.
+bool is_copy(const ir::Graph& graph, const Value& value) {
+  return value.kind == Value::Kind::compute && graph.node(value.node).op->role == ops::Role::copy;
+}
+
+std::vector<ValueId> readers_of(const segment::Loops& loops, ValueId id) {
+  std::vector<ValueId> readers;
+  for (ValueId other = 0; other < loops.values.size(); ++other) {
+    const std::vector<ValueId>& operands = loops.values[other].operands;
+    if (std::find(operands.begin(), operands.end(), id) != operands.end()) readers.push_back(other);
+  }
+  return readers;
+}
+
+/// Whether all bytes of what a choice has in place of the load are 0.
 bool is_padded_with_zeros(const ir::Graph& graph, const segment::Loops& loops, const Value& choice) {
   const ir::Node& literal = graph.node(loops.values[choice.operands[1]].node);
   const auto& bytes = *std::get<ir::ConstantPayload>(literal.payload).bytes;
@@ -34,12 +47,13 @@ void StencilEmitter::find_reads() {
   for (ValueId id : values_of(StencilRole::window)) {
     if (loops_.values[id].kind != Value::Kind::load) continue;
     Read read{id, id, false, {}, false};
-    std::vector<ValueId> readers;
-    for (ValueId other = 0; other < loops_.values.size(); ++other) {
-      const std::vector<ValueId>& operands = loops_.values[other].operands;
-      if (std::find(operands.begin(), operands.end(), id) != operands.end()) readers.push_back(other);
+    ValueId last = id;  // of copies, the last one
+    std::vector<ValueId> readers = readers_of(loops_, last);
+    while (readers.size() == 1 && is_copy(graph_, loops_.values[readers[0]])) {
+      last = readers[0];
+      readers = readers_of(loops_, last);
     }
-    if (readers.size() == 1 && is_padding(loops_, loops_.values[readers[0]], id)) {
+    if (readers.size() == 1 && is_padding(loops_, loops_.values[readers[0]], last)) {
       read.value = readers[0];
       read.is_padded = true;
     }

@@ -93,9 +93,9 @@ class RandomNetwork {
   std::vector<Tensor> values_, results_;
 };
 
-ir::Graph convolved_graph(std::int64_t channels, std::int64_t taps, std::int64_t groups) {
+ir::Graph convolved_graph(std::int64_t channels, std::int64_t taps, std::int64_t groups, std::int64_t results = 8) {
   const Tensor x = Tensor::input("x", DType::f32, {2, Dim(channels), 6, 6});
-  const Tensor w = Tensor::input("w", DType::f32, {8, Dim(channels / groups), Dim(taps), Dim(taps)});
+  const Tensor w = Tensor::input("w", DType::f32, {Dim(results), Dim(channels / groups), Dim(taps), Dim(taps)});
   return must(passes::run_pipeline(graph_of({conv(x, w, {.groups = groups})})));
 }
 
@@ -105,8 +105,8 @@ TEST(ChannelsLastPass, DoesNothingWhereNothingIsGained) {
   EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(3, 3, 1)))) << "no vectors of channels";
   EXPECT_TRUE(must(passes::put_channels_last(convolved_graph(8, 3, 8)))) << "each channel by itself";
   EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 1, 8)))) << "one tap of each channel";
-  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 3, 2)))) << "channels in groups of four";
-  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(4, 3, 4)))) << "two results of each channel";
+  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(32, 3, 8)))) << "channels in groups of four";
+  EXPECT_FALSE(must(passes::put_channels_last(convolved_graph(8, 3, 8, 16)))) << "two results of each channel";
 }
 
 /// Convolutions of a graph whose windows are the first operand and whose sums go over taps, then over the last axis of
