@@ -124,12 +124,12 @@ void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
-/// Whether what is read of the windows one by one is more than a processor's driver compiles: each has a condition for
+/// Whether what is read of chunks of the windows one by one is more than a processor's driver compiles: each has a condition for
 /// its position, and SwiftShader takes gigabytes for as many.
 bool has_too_many_conditions(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
   constexpr std::int64_t kMostConditions = 8;
-  if (problem.target.type != DeviceType::cpu) return false;
   const auto& params = schedule.as<StencilParams>();
+  if (problem.target.type != DeviceType::cpu || params.along_window) return false;
   for (std::size_t i = 0; i < params.roles.size(); ++i) {
     const bool is_read = params.roles[i] == StencilRole::window && problem.loops.values[i].kind == Value::Kind::load;
     if (is_read && schedule.loads[i].kind == AccessKind::element)
