@@ -124,8 +124,8 @@ void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
-/// Whether what is read of chunks of the windows one by one is more than a processor's driver compiles: each has a condition for
-/// its position, and SwiftShader takes gigabytes for as many.
+/// Whether what is read of chunks of the windows one by one is more than a processor's driver compiles: each has a
+/// condition for its position, and SwiftShader takes gigabytes for as many.
 bool has_too_many_conditions(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
   constexpr std::int64_t kMostConditions = 8;
   const auto& params = schedule.as<StencilParams>();
