@@ -79,8 +79,32 @@ TEST(Stencil, RowsAreVectorsWhereMemoryIsAligned) {
   }
 }
 
-/// A block of ConvNeXt: 7 x 7 of single channels, a norm over channels, a product of them. With channels last every
-/// load and store of the convolution is one of vectors, and the norm reads its row.
+/// Images and weights with channels last: every load and store is one of vectors.
+TEST(Stencil, WeightsOfATapAreVectors) {
+  const Tensor x = Tensor::input("x", DType::f16, {8, 56, 56, 64}), w = Tensor::input("w", DType::f16, {7, 7, 1, 64});
+  const Tensor y = conv(x.permute({0, 3, 1, 2}), w.permute({3, 2, 0, 1}), {.low = {3, 3}, .high = {3, 3}, .groups = 64})
+                       .permute({0, 2, 3, 1});
+  const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph_of({y}))), discrete_gpu()));
+  for (const int chunk : {2, 4, 8}) {
+    const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, blocks_of(chunk, 7)));
+    ASSERT_EQ(steps.size(), 1U);
+    const schedule::Schedule& made = steps[0].schedule;
+    ASSERT_EQ(made.kind(), schedule::Template::stencil);
+    ASSERT_EQ(made.chunk_size, chunk);
+    int loads = 0;
+    for (std::size_t i = 0; i < steps[0].loops.values.size(); ++i) {
+      if (steps[0].loops.values[i].kind != segment::Value::Kind::load) continue;
+      ++loads;
+      EXPECT_EQ(made.loads[i].kind, schedule::AccessKind::vector) << i;
+      EXPECT_EQ(made.loads[i].vector_bytes, 2 * chunk) << i;
+    }
+    EXPECT_EQ(loads, 2);
+    EXPECT_EQ(made.stores[0].kind, schedule::AccessKind::vector);
+  }
+}
+
+/// A block of ConvNeXt: 7 x 7 of single channels, a norm over channels, a product of them. With channels last what
+/// the convolutions read of their images is vectors.
 TEST(Stencil, ChannelsAreLastBeforeANormOverThem) {
   const DType dtype = DType::f16;
   const Tensor x = Tensor::input("x", dtype, {32, 512, 14, 14});
