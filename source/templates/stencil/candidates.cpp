@@ -23,6 +23,7 @@ constexpr std::int64_t kMostKept = 128;  ///< elements of a row, and weights, of
 /// Taps that drivers compile in seconds where loops are unrolled: of GPUs, of those that need every turn as text, and
 /// of CPUs.
 constexpr std::int64_t kMostUnrolled = 3200, kMostWrittenOut = 512, kMostUnrolledOnCpu = 512;
+constexpr int kMostRowsOnCpu = 8;
 constexpr int kRegistersOfBlock = 160;  ///< where nobody says how many a thread has
 
 std::int64_t most_unrolled(const Target& target) {
@@ -218,6 +219,7 @@ std::optional<Schedule> best_stencil(const Problem& problem) {
   std::optional<Schedule> best;
   for (int elements : {16, 8, 4, 2, 1}) {
     for (int rows : {1, 2, 4, 7, 8, 14}) {
+      if (rows > kMostRowsOnCpu && problem.target.type == DeviceType::cpu) continue;
       for (int planes : {1, 2, 4}) {
         auto one = with_blocks_of({elements, rows, planes}, *matched, problem);
         if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);

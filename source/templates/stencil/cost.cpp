@@ -15,7 +15,8 @@ using segment::ValueId;
 
 namespace {
 
-// Fitted to 186 kernels on an H200 (bench/results/h200-windows-of-channels.txt): in multiply-adds,
+// Of GPUs; processors have what was there before. Fitted to 186 kernels on an H200
+// (bench/results/h200-windows-of-channels.txt): in multiply-adds,
 constexpr double kOfRowElement = 2;         ///< to shift an element out of a row and compare it with an axis's ends
 constexpr double kOfChunkElement = .5;      ///< the same of a chunk that lies inside or outside as a whole
 constexpr double kOfKeptWeight = 4;         ///< a weight that all results of a block share
@@ -131,8 +132,9 @@ double slowness_of_few_threads(const Target& target, const Schedule& schedule) {
 
 /// The part of what a block reads that lies inside where a block has all positions along an axis: it is known, and what
 /// is padding is not read.
-double share_inside(const StencilBlocks& blocks, const StencilParams& params) {
+double share_inside(const Target& target, const StencilBlocks& blocks, const StencilParams& params) {
   double share = 1;
+  if (target.type == DeviceType::cpu) return share;
   for (std::size_t w = 0; w < params.windows.size(); ++w) {
     const WindowAxis& window = params.windows[w];
     const auto positions = static_cast<double>(window.step * blocks.extent(window.position));
@@ -160,7 +162,8 @@ double fetching_us(const Problem& problem, const StencilBlocks& blocks, const Sc
 
 /// What reading an element of the windows takes beside its load. Where a block has all positions along an axis, its
 /// ends are known.
-double cost_of_element(const StencilBlocks& blocks, const StencilParams& params) {
+double cost_of_element(const Target& target, const StencilBlocks& blocks, const StencilParams& params) {
+  if (target.type == DeviceType::cpu) return 2;  // every element is unpacked, and replaced where it is padding
   double cost = 0;
   for (const WindowAxis& window : params.windows) {
     if (blocks.axis(window.position).blocks > 1) cost += params.along_window ? kOfRowElement : kOfChunkElement;
@@ -175,10 +178,13 @@ double arithmetic_of_block(const Problem& problem, const StencilBlocks& blocks, 
   const StencilCounts counts = counts_of(blocks, params);
   const auto volume = static_cast<double>(counts.volume);
   const auto weights = static_cast<double>(counts.weights * (params.along_window ? 1 : schedule.chunk_size));
+  const bool is_cpu = problem.target.type == DeviceType::cpu;
+  const double of_weight = is_cpu ? 1 : params.keeps_weights ? kOfKeptWeight : 0;
   return volume * static_cast<double>(counts.taps) * cost_of_tap(problem, params) +
-         elements * (cost_of_element(blocks, params) + cost_of_role(problem, params, StencilRole::window)) +
-         weights * ((params.keeps_weights ? kOfKeptWeight : 0) + cost_of_role(problem, params, StencilRole::weight)) +
-         volume * (kOfResult + cost_of_role(problem, params, StencilRole::result));
+         elements *
+             (cost_of_element(problem.target, blocks, params) + cost_of_role(problem, params, StencilRole::window)) +
+         weights * (of_weight + cost_of_role(problem, params, StencilRole::weight)) +
+         volume * ((is_cpu ? 0 : kOfResult) + cost_of_role(problem, params, StencilRole::result));
 }
 
 }  // namespace
@@ -227,8 +233,8 @@ void model_stencil(const Problem& problem, const StencilBlocks& blocks, Schedule
   const int chunk = schedule.chunk_size;
   const std::int64_t run = params.along_window ? counts.row : chunk;
   // A row of the window is loaded in so many runs.
-  const double runs =
-      static_cast<double>(counts.rows * (params.along_window ? 1 : counts.row)) * share_inside(blocks, params);
+  const double runs = static_cast<double>(counts.rows * (params.along_window ? 1 : counts.row)) *
+                      share_inside(problem.target, blocks, params);
   const std::int64_t chunks = counts.volume / chunk;
   const std::int64_t loads =
       static_cast<std::int64_t>(runs) * instructions_of_role(problem, schedule, StencilRole::window, run) +
