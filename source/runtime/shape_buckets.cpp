@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::int64_t kFirstEnd = 512;
 constexpr std::int64_t kNextEnd = 8;  // times the one before
+// A size beyond it, of values that have no elements, is a bucket by itself: no buffer has room for one more row.
+constexpr std::int64_t kLastEnd = std::int64_t{1} << 33;
 
 bool is_prime(std::int64_t n) {
   for (std::int64_t d = 2; d * d <= n; ++d) {
@@ -191,7 +193,7 @@ ShapeBuckets::BucketKey ShapeBuckets::bucket_key_of(std::size_t step, const Symb
   BucketKey bucket_key;
   for (const auto& [name, size] : symbols) {
     ShapeBucket& one = bucket_key[name];
-    if (size <= 1) {
+    if (size <= 1 || size > kLastEnd) {
       one.end = size;
       continue;
     }

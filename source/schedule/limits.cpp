@@ -77,11 +77,11 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   }
   const std::int64_t groups_limit =
       static_cast<std::int64_t>(target.caps.workgroup.max_groups_per_axis) * target.caps.workgroup.max_groups_per_axis;
-  if (schedule.launch.workgroups > groups_limit) {
+  if (!loops.empty && schedule.launch.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.",
                        schedule.launch.workgroups, groups_limit);
   }
-  if (iterations > target.workarounds.leaves_loops_after) {
+  if (!loops.empty && iterations > target.workarounds.leaves_loops_after) {
     return unsupported(
         "An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.",
         iterations, target.name, target.workarounds.leaves_loops_after);

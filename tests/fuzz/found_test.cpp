@@ -600,6 +600,18 @@ TEST(FoundByFuzzing, NoUpdatesAreScattered) {
   }
 }
 
+// The largest size that there is, of values that another axis leaves without elements.
+TEST(FoundByFuzzing, NothingOfTheLargestSize) {
+  const Tensor rows = Tensor::input("rows", DType::f32, {Dim::any("n"), Dim::any("m")});
+  const ir::Graph graph = graph_of({sin(rows) + 1.0, rows.transpose() * 2.0, rows.cumsum(1)});
+  const Executable program = compile_graph(graph, {});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {
+      {kMost, 0}, {kMost / 2, 0}, {0, kMost}, {1LL << 40, 0}, {0, 1 << 30}, {3, 4}};
+  for (const auto& [n, m] : sizes)
+    compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", m}}, 3, false}), fmt::format("{}, {}", n, m));
+}
+
 class FoundGraphs : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundGraphs, AreRight) {
