@@ -612,6 +612,23 @@ TEST(FoundByFuzzing, NothingOfTheLargestSize) {
     compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", m}}, 3, false}), fmt::format("{}, {}", n, m));
 }
 
+// Sizes of a bucket that stand for others are not larger than can be counted.
+TEST(FoundByFuzzing, NothingBesideALargeSize) {
+  const Tensor x = Tensor::input("x", DType::u64, {Dim::any("n"), Dim::any("m"), Dim::any("k")});
+  const ir::Graph graph = graph_of({x + 1, x.cast(DType::f32)});
+  const Executable program = compile_graph(graph, {});
+  for (const std::int64_t n : {std::int64_t{1} << 54, std::int64_t{1} << 33, std::int64_t{1} << 30, std::int64_t{5}})
+    compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", 2}, {"k", 0}}, 3, false}),
+                           fmt::format("n = {}", n));
+  try {
+    run_guarded(program, graph, data_for({graph, {{"n", std::int64_t{1} << 62}, {"m", 2}, {"k", 0}}, 3, false}));
+    FAIL() << "positions that 64 bits do not count";
+  } catch (const std::exception& error) {
+    const std::string sentence = "its other axes, [4611686018427387904, 2, 1], more positions than 64 bits can count.";
+    EXPECT_NE(std::string_view(error.what()).find(sentence), std::string_view::npos) << error.what();
+  }
+}
+
 class FoundGraphs : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundGraphs, AreRight) {

@@ -85,14 +85,21 @@ class Layers {
   std::optional<NodeId> carried_;  ///< what the layer before hands on
 };
 
-/// Whether the reference has time for the graph at these sizes.
+/// Positions of all axes that have any.
+double positions(const Sizes& sizes) {
+  double count = 1;
+  for (const std::int64_t size : sizes) count *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  return count;
+}
+
+/// Whether the reference has time for the graph at these sizes, and 64 bits count the axes of what has no elements.
 bool is_small(const ir::Graph& graph, const SymbolValues& symbols) {
   double elements = 0, products = 0;
   for (const ir::Node& node : graph.nodes()) {
     const auto sizes = resolve(node.type.shape, symbols);
     if (!sizes) return false;
     const auto count = element_count(*sizes);
-    if (!count) return false;
+    if (!count || positions(*sizes) > 0x1p63) return false;
     elements += static_cast<double>(*count);
     double each = static_cast<double>(*count);
     if (const auto* dot = std::get_if<ir::DotPayload>(&node.payload)) {
