@@ -113,6 +113,26 @@ struct Transposition {
   Number run_bytes;        ///< runs of n consecutive bytes take (1 + run_bytes / n) times as long as endless ones
 };
 
+/// Windows of images: what a thread's block takes beside the multiply-adds of its taps, in multiply-adds.
+struct StencilRates {
+  Number element;        ///< of a window, wherever it is
+  Number row_element;    ///< that a row of registers has: shifted out, and compared with the ends of an axis
+  Number chunk_element;  ///< of a chunk that lies inside or outside as a whole
+  Number loaded_weight;  ///< that is loaded for each result
+  Number kept_weight;    ///< that all results of a block share
+  Number result;
+  Number line;               ///< a cache line that a load touches after its first: in accesses
+  Number skipped_padding;    ///< the share of what is known to be padding that is not read
+  Number registers;          ///< of a thread: no slower up to here
+  Number threads;            ///< of a compute unit, whose blocks have results enough to hide each other's waiting
+  Number near_instructions;  ///< of a kernel, that units keep at hand
+  Number fetch_us;           ///< that each further one takes, once a launch
+  // What drivers compile in seconds.
+  Number unrolled_taps;
+  Number rows;            ///< of a block
+  Number apart_elements;  ///< of windows that are read one by one, each behind conditions
+};
+
 /// One vector times weights of few bits, with cooperative matrices.
 struct PackedGemv {
   Number threads;                    ///< of a compute unit at a time, for their registers
@@ -203,6 +223,7 @@ struct DeviceModel {
   Occupancy occupancy;
   RegisterPressure pressure;
   Transposition transposition;
+  StencilRates stencil;
   PackedGemv packed_gemv;
   LaneFragments lane_fragments;
   AttentionRates attention;
@@ -250,6 +271,9 @@ const DeviceModel& device_model(const Target& target);
 /// The same target with half the lanes to a subgroup and twice the registers to a lane; nothing where its row does not
 /// divide registers so, or no pipeline may require such a size.
 std::optional<Target> with_narrower_subgroups(const Target& target);
+
+/// Has kernels planned for another device, within the limits of the target's own: for tests.
+void plan_as(const DeviceIdentity& identity, Target& target);
 
 /// What to step around in a driver, and limits that it states wrongly.
 DriverWorkarounds workarounds_of(const DeviceIdentity& identity);

@@ -22,6 +22,8 @@ inline constexpr Source kHand{SourceKind::measured, "rows of the benchmark on an
 inline constexpr Source kPressure{SourceKind::derived, "the H200's 80 and 128 at its 32 registers a resident thread"};
 inline constexpr Source kSlowdown{SourceKind::fitted, "what NVIDIA's compiler reports, and times, of tiles on an H200"};
 inline constexpr Source kTransposes{SourceKind::fitted, "transposes of many shapes on an H200 (docs/experiments.md)"};
+inline constexpr Source kWindows{SourceKind::fitted,
+                                 "186 kernels on an H200: bench/results/h200-windows-of-channels.txt"};
 inline constexpr Source kPacked{SourceKind::fitted, "bench/results/h200-decode-kernels.txt"};
 inline constexpr Source kFewRows{SourceKind::fitted, "bench/results/h200-few-rows.txt"};
 inline constexpr Source kTiles{SourceKind::fitted,
@@ -142,6 +144,27 @@ constexpr Caches caches_of(const Stated& stated) {
           .tile_bytes = {std::clamp(tile, 4096.0, kLargestTile), &kDerived}};
 }
 
+/// Windows of images. Without blocks, a device that is as full as it can be has twelve times the threads that it takes
+/// with them.
+constexpr StencilRates stencil_of(const ComputeUnits& units) {
+  const auto of_windows = [](double value) { return Number{value, &kWindows}; };
+  return {.element = of_windows(0),
+          .row_element = of_windows(2),
+          .chunk_element = of_windows(0.5),
+          .loaded_weight = of_windows(0),
+          .kept_weight = of_windows(4),
+          .result = of_windows(2),
+          .line = of_windows(0.05),
+          .skipped_padding = of_windows(1),
+          .registers = of_windows(140),
+          .threads = {units.threads / 12, &kWindows},
+          .near_instructions = of_windows(1500),
+          .fetch_us = of_windows(0.0085),
+          .unrolled_taps = of_windows(3200),
+          .rows = of_windows(14),
+          .apart_elements = of_windows(3200)};
+}
+
 /// A row: what is stated, and what follows.
 constexpr DeviceModel row_of(const Stated& stated) {
   const ComputeUnits& units = stated.units;
@@ -157,6 +180,7 @@ constexpr DeviceModel row_of(const Stated& stated) {
                    .attention_registers = unhurried(units, 4),
                    .slowdown = {0.01, &kSlowdown}},
       .transposition = {.workgroup_bytes = {2560, &kTransposes}, .run_bytes = {8, &kTransposes}},
+      .stencil = stencil_of(units),
       // A kilobyte of every row side by side, where a row has so many K-slices. A thread has some 110 registers.
       .packed_gemv = {.threads = {units.registers / 128, &kDerived},
                       .subgroups = {8, &kPacked},

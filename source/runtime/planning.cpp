@@ -230,7 +230,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
                                                                .sub_byte = sub_byte,
                                                                .lane_fragments = multiplies_few_rows(prepared)}));
   if (options.costs) target.costs = options.costs;
-  if (options.planned_as) target.type = *options.planned_as;
+  if (options.planned_as) plan_as(*options.planned_as, target);
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
   partition::Options planning = options.planning;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "device_model/device_model.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
@@ -22,10 +23,10 @@ struct ProgramOptions {
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
-  std::string plan;                      ///< of a file: nothing is planned, and `planning` is not looked at
-  schedule::Tuning tuning;               ///< for sweeps and tests
-  std::optional<CostModel> costs;        ///< that planning counts with instead of the device's own: for tests
-  std::optional<DeviceType> planned_as;  ///< the type of device that kernels are planned for instead: for tests
+  std::string plan;                          ///< of a file: nothing is planned, and `planning` is not looked at
+  schedule::Tuning tuning;                   ///< for sweeps and tests
+  std::optional<CostModel> costs;            ///< that planning counts with instead of the device's own: for tests
+  std::optional<DeviceIdentity> planned_as;  ///< the device that kernels are planned for instead: for tests
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;
 };

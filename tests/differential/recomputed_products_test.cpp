@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "golden/targets.hpp"
 #include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/gradients.hpp"
@@ -210,7 +211,7 @@ TEST(SoftmaxOfRuns, IsRightInSlices) {
   const Executable program =
       compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = false},
                             .costs = kSlowMemory,
-                            .planned_as = DeviceType::discrete});
+                            .planned_as = kH200});
   const bool has_registers = target(false).caps.registers.per_thread > 64;  // VKFUSE_TEST_LIMITS=registers
   const bool may_be = has_registers && has_buffers();
   EXPECT_TRUE(!may_be || (has_tile_of_threads(program, asked) && walks_in_runs(program)));
@@ -290,7 +291,7 @@ TEST(AttentionGradients, OfKeysAndOfValuesInOneKernelAreRight) {
     const Executable program = compile_graph(
         graph, {.tuning = {.matmul = true, .attention = asked, .elements = form.elements, .cooperative_matrix = true},
                 .costs = kSlowMemory,
-                .planned_as = DeviceType::discrete});
+                .planned_as = kH200});
     const auto found = with_several_sums(program);
     EXPECT_TRUE(found && found->reloaded == form.reloaded && found->key_fragments == form.key_fragments) << form.name;
     compare_with_reference(program, graph, data_for({graph, {}, 73, false}), form.name);
@@ -306,7 +307,7 @@ TEST(SoftmaxOfRuns, IsRightWhereScoresArePipelined) {
   const Executable program =
       compile_graph(graph, {.tuning = {.matmul = true, .attention = asked, .cooperative_matrix = true},
                             .costs = kSlowMemory,
-                            .planned_as = DeviceType::discrete});
+                            .planned_as = kH200});
   bool is_pipelined = false;
   for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
     const auto* params = step.schedule.get_if<schedule::AttentionParams>();

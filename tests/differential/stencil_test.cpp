@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "golden/targets.hpp"
 #include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -170,6 +171,7 @@ TEST(Stencil, OfManyTurnsIsWrittenLineByLine) {
   const ir::Graph graph = graph_of({conv(x, w, {.low = {1, 1}, .high = {1, 1}, .groups = 3})});
   Build build;
   build.tuning.stencil = StencilShape{4, 14, 1};
+  build.planned_as = kH200;  // whose driver it is
   const Executable program = compile_graph(graph, build);
   ASSERT_TRUE(has_stencil(program));
   const std::string text = must(program.explain(Stage::glsl));

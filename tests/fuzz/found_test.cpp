@@ -606,10 +606,11 @@ TEST(FoundByFuzzing, NothingOfTheLargestSize) {
   const ir::Graph graph = graph_of({sin(rows) + 1.0, rows.transpose() * 2.0, rows.cumsum(1)});
   const Executable program = compile_graph(graph, {});
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const std::pair<std::int64_t, std::int64_t> sizes[] = {
-      {kMost, 0}, {kMost / 2, 0}, {0, kMost}, {1LL << 40, 0}, {0, 1 << 30}, {3, 4}};
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {{kMost, 0},     {kMost / 2, 0}, {0, kMost},
+                                                         {1LL << 40, 0}, {0, 1 << 30},   {3, 4}};
   for (const auto& [n, m] : sizes)
-    compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", m}}, 3, false}), fmt::format("{}, {}", n, m));
+    compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", m}}, 3, false}),
+                           fmt::format("{}, {}", n, m));
 }
 
 // Sizes of a bucket that stand for others are not larger than can be counted.

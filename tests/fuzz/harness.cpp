@@ -154,8 +154,9 @@ std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier
   Build plain = way.how;
   plain.fusion = false;
   plain.tuning = {};
-  const Executable fused = compile_graph(one.graph, way.how);
-  const std::optional<Executable> unfused = way.unfused ? std::optional(compile_graph(one.graph, plain)) : std::nullopt;
+  const ir::Graph built = way.rewrite ? way.rewrite(one.graph) : one.graph;
+  const Executable fused = compile_graph(built, way.how);
+  const std::optional<Executable> unfused = way.unfused ? std::optional(compile_graph(built, plain)) : std::nullopt;
   tally.kernels_fused += fused.kernel_count();
   if (unfused) tally.kernels_unfused += unfused->kernel_count();
   NamedBytes outputs[2];

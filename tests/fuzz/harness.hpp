@@ -16,6 +16,8 @@ struct Way {
   bool unfused = true;  ///< whether it is run unfused, too
   bool many_sizes =
       false;  ///< whether one program is run at all of sizes_to_run(), and others of the process beside it
+  /// Another spelling of the graph, which is compiled in its place and gives the same results; null: as it is.
+  std::function<ir::Graph(const ir::Graph&)> rewrite = nullptr;
   bool fewer_bytes = true;  ///< whether the fused plan must not move more bytes than the unfused one
 };
 

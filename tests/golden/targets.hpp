@@ -12,8 +12,11 @@ inline void take_model(Target& target, const DeviceIdentity& identity) {
 }
 
 /// What goldens and plans of discrete GPUs are of.
-inline constexpr DeviceIdentity kH200 = {
-    .vendor_id = 0x10DE, .device_id = 0x2335, .name = "NVIDIA H200", .driver_name = "NVIDIA"};
+inline constexpr DeviceIdentity kH200 = {.vendor_id = 0x10DE,
+                                         .device_id = 0x2335,
+                                         .name = "NVIDIA H200",
+                                         .driver_name = "NVIDIA",
+                                         .type = DeviceType::discrete};
 
 /// A discrete GPU with everything up to T2.
 inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocations = 1024) {

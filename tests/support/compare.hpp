@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/states.hpp"
+#include "device_model/device_model.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
 #include "vkfuse/ops.hpp"
@@ -20,7 +21,7 @@ struct Build {
   schedule::Tuning tuning;
   bool sorts_scatters = false;                  ///< however few updates there are
   std::optional<CostModel> costs;               ///< that planning counts with; nothing: the device's
-  std::optional<DeviceType> planned_as;         ///< a CPU driver runs what a GPU would
+  std::optional<DeviceIdentity> planned_as;     ///< a CPU driver runs what this device would
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
   std::int64_t memory_budget = 0;               ///< of intermediate values; 0: any number
 };

@@ -19,16 +19,13 @@ using segment::ValueId;
 
 namespace {
 
-constexpr std::int64_t kMostKept = 128;  ///< elements of a row, and weights, of a thread
-/// Taps that drivers compile in seconds where loops are unrolled: of GPUs, of those that need every turn as text, and
-/// of CPUs.
-constexpr std::int64_t kMostUnrolled = 3200, kMostWrittenOut = 512, kMostUnrolledOnCpu = 512;
-constexpr int kMostRowsOnCpu = 8;
-constexpr int kRegistersOfBlock = 160;  ///< where nobody says how many a thread has
+constexpr std::int64_t kMostKept = 128;        ///< elements of a row, and weights, of a thread
+constexpr std::int64_t kMostWrittenOut = 512;  ///< taps, where every turn of a loop is text
+constexpr int kRegistersOfBlock = 160;         ///< where nobody says how many a thread has
 
 std::int64_t most_unrolled(const Target& target) {
-  if (target.type == DeviceType::cpu) return kMostUnrolledOnCpu;
-  return target.caps.registers.arrays ? kMostUnrolled : kMostWrittenOut;
+  const auto most = static_cast<std::int64_t>(device_model(target).stencil.unrolled_taps);
+  return target.caps.registers.arrays ? most : std::min(most, kMostWrittenOut);
 }
 
 /// The chunk axis, and the window along it as the last one; false where results have no innermost axis.
@@ -125,16 +122,16 @@ void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }
 
-/// Whether what is read of chunks of the windows one by one is more than a processor's driver compiles: each has a
-/// condition for its position, and SwiftShader takes gigabytes for as many.
+/// Whether what is read of chunks of the windows one by one is more than a driver compiles: each has a condition for
+/// its position.
 bool has_too_many_conditions(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
-  constexpr std::int64_t kMostConditions = 8;
   const auto& params = schedule.as<StencilParams>();
-  if (problem.target.type != DeviceType::cpu || params.along_window) return false;
+  if (params.along_window) return false;
+  const auto most = static_cast<std::int64_t>(device_model(problem.target).stencil.apart_elements);
   for (std::size_t i = 0; i < params.roles.size(); ++i) {
     const bool is_read = params.roles[i] == StencilRole::window && problem.loops.values[i].kind == Value::Kind::load;
     if (is_read && schedule.loads[i].kind == AccessKind::element)
-      return unrolled_window_loads(problem, blocks, schedule) > kMostConditions;
+      return unrolled_window_loads(problem, blocks, schedule) > most;
   }
   return false;
 }
@@ -219,7 +216,7 @@ std::optional<Schedule> best_stencil(const Problem& problem) {
   std::optional<Schedule> best;
   for (int elements : {16, 8, 4, 2, 1}) {
     for (int rows : {1, 2, 4, 7, 8, 14}) {
-      if (rows > kMostRowsOnCpu && problem.target.type == DeviceType::cpu) continue;
+      if (rows > device_model(problem.target).stencil.rows) continue;
       for (int planes : {1, 2, 4}) {
         auto one = with_blocks_of({elements, rows, planes}, *matched, problem);
         if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);

@@ -15,17 +15,7 @@ using segment::ValueId;
 
 namespace {
 
-// Of GPUs; processors have what was there before. Fitted to 186 kernels on an H200
-// (bench/results/h200-windows-of-channels.txt): in multiply-adds,
-constexpr double kOfRowElement = 2;         ///< to shift an element out of a row and compare it with an axis's ends
-constexpr double kOfChunkElement = .5;      ///< the same of a chunk that lies inside or outside as a whole
-constexpr double kOfKeptWeight = 4;         ///< a weight that all results of a block share
-constexpr double kOfResult = 2;             ///< a result
-constexpr double kOfLine = .05;             ///< in accesses: a cache line that a load touches after its first
-constexpr double kManyRegisters = 140;      ///< from here on fewer threads run than hide each other's waiting
-constexpr double kNearInstructions = 1500;  ///< of a kernel, which units keep at hand
-constexpr double kOfFetching = 0.0085;      ///< us that each further one takes, once a launch
-constexpr double kFewThreads = 12;          ///< what a device holds, over what hides waiting in results of a block
+const StencilRates& rates_of(const Target& target) { return device_model(target).stencil; }
 
 /// Of one element of every reduction, in multiply-adds. A sum takes its product along.
 double cost_of_tap(const Problem& problem, const StencilParams& params) {
@@ -66,9 +56,8 @@ std::size_t lines_from(const StencilBlocks& blocks, const std::vector<std::int64
   return lines.size();
 }
 
-/// Cache lines that a subgroup touches by one load; 1 where processors have no subgroups.
+/// Cache lines that a subgroup touches by one load.
 double lines_of_load(const Problem& problem, const StencilBlocks& blocks, ValueId id) {
-  if (problem.target.type == DeviceType::cpu) return 1;
   const Value& load = blocks.loops().values[id];
   std::vector<std::int64_t> strides;
   for (int axis : blocks.axes_in_memory()) strides.push_back(std::abs(index::stride_of(load.offset, axis).value_or(0)));
@@ -87,12 +76,14 @@ double lines_of_load(const Problem& problem, const StencilBlocks& blocks, ValueI
 double accesses_of_lines(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule,
                          std::int64_t elements) {
   const auto& params = schedule.as<StencilParams>();
+  const double of_line = rates_of(problem.target).line;
   double count = 0;
+  if (of_line == 0) return count;
   for (ValueId id = 0; id < params.roles.size(); ++id) {
     const Value& value = problem.loops.values[id];
     if (value.kind != Value::Kind::load || params.roles[id] != StencilRole::window) continue;
     const int bytes = size_of(problem.graph.node(value.node).type.dtype);
-    count += kOfLine * (lines_of_load(problem, blocks, id) - 1) *
+    count += of_line * (lines_of_load(problem, blocks, id) - 1) *
              static_cast<double>(instructions(schedule.loads[id], bytes, static_cast<int>(elements)));
   }
   return count;
@@ -123,31 +114,29 @@ std::int64_t instructions_of_stores(const Problem& problem, const Schedule& sche
 
 /// What arithmetic and accesses take longer where threads are too few to hide each other's waiting.
 double slowness_of_few_threads(const Target& target, const Schedule& schedule) {
-  if (target.type == DeviceType::cpu) return 1;
-  const ComputeUnits& units = device_model(target).units;
+  const StencilRates& rates = rates_of(target);
   const double threads = static_cast<double>(schedule.launch.workgroups) * schedule.workgroup;
-  return std::max(1.0, units.count * units.threads / kFewThreads / threads) *
-         std::max(1.0, schedule.cost.registers / kManyRegisters);
+  return std::max(1.0, device_model(target).units.count * rates.threads / threads) *
+         std::max(1.0, schedule.cost.registers / rates.registers);
 }
 
 /// The part of what a block reads that lies inside where a block has all positions along an axis: it is known, and what
 /// is padding is not read.
 double share_inside(const Target& target, const StencilBlocks& blocks, const StencilParams& params) {
   double share = 1;
-  if (target.type == DeviceType::cpu) return share;
   for (std::size_t w = 0; w < params.windows.size(); ++w) {
     const WindowAxis& window = params.windows[w];
     const auto positions = static_cast<double>(window.step * blocks.extent(window.position));
     if (blocks.axis(window.position).blocks == 1 && blocks.extent(window.position) > 1)
       share *= std::min(1.0, positions / static_cast<double>(blocks.window_extent(w)));
   }
-  return share;
+  return 1 - rates_of(target).skipped_padding * (1 - share);
 }
 
 /// What launches take to fetch the instructions of unrolled loops.
 double fetching_us(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
   constexpr double kOfRow = 5, kOfChunk = 1.5, kOfWeight = 4;  // instructions for each of their elements
-  if (problem.target.type == DeviceType::cpu) return 0;
+  const StencilRates& rates = rates_of(problem.target);
   const auto& params = schedule.as<StencilParams>();
   const StencilCounts counts = counts_of(blocks, params);
   double elements = static_cast<double>(params.along_window ? counts.row : counts.row * schedule.chunk_size);
@@ -157,16 +146,16 @@ double fetching_us(const Problem& problem, const StencilBlocks& blocks, const Sc
   const double instructions = static_cast<double>(counts.unrolled) +
                               elements * (params.along_window ? kOfRow : kOfChunk) +
                               (params.keeps_weights ? kOfWeight * static_cast<double>(counts.weights) : 0);
-  return kOfFetching * std::max(0.0, instructions - kNearInstructions);
+  return rates.fetch_us * std::max(0.0, instructions - rates.near_instructions);
 }
 
 /// What reading an element of the windows takes beside its load. Where a block has all positions along an axis, its
 /// ends are known.
 double cost_of_element(const Target& target, const StencilBlocks& blocks, const StencilParams& params) {
-  if (target.type == DeviceType::cpu) return 2;  // every element is unpacked, and replaced where it is padding
-  double cost = 0;
+  const StencilRates& rates = rates_of(target);
+  double cost = rates.element;
   for (const WindowAxis& window : params.windows) {
-    if (blocks.axis(window.position).blocks > 1) cost += params.along_window ? kOfRowElement : kOfChunkElement;
+    if (blocks.axis(window.position).blocks > 1) cost += params.along_window ? rates.row_element : rates.chunk_element;
   }
   return cost;
 }
@@ -178,13 +167,13 @@ double arithmetic_of_block(const Problem& problem, const StencilBlocks& blocks, 
   const StencilCounts counts = counts_of(blocks, params);
   const auto volume = static_cast<double>(counts.volume);
   const auto weights = static_cast<double>(counts.weights * (params.along_window ? 1 : schedule.chunk_size));
-  const bool is_cpu = problem.target.type == DeviceType::cpu;
-  const double of_weight = is_cpu ? 1 : params.keeps_weights ? kOfKeptWeight : 0;
+  const StencilRates& rates = rates_of(problem.target);
+  const double of_weight = params.keeps_weights ? rates.kept_weight : rates.loaded_weight;
   return volume * static_cast<double>(counts.taps) * cost_of_tap(problem, params) +
          elements *
              (cost_of_element(problem.target, blocks, params) + cost_of_role(problem, params, StencilRole::window)) +
          weights * (of_weight + cost_of_role(problem, params, StencilRole::weight)) +
-         volume * ((is_cpu ? 0 : kOfResult) + cost_of_role(problem, params, StencilRole::result));
+         volume * (rates.result + cost_of_role(problem, params, StencilRole::result));
 }
 
 }  // namespace

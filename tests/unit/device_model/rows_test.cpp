@@ -86,9 +86,21 @@ TEST(DeviceRows, WhatIsMeasuredReplacesWhatIsAssumedAlone) {
 }
 
 TEST(DeviceRows, EveryNumberHasASourceAndIsOne) {
-  const std::set<std::string> may_be_zero = {"registers.of_moved_load", "registers.elsewhere",
-                                             "registers.of_hardware_thread", "registers.subgroup",
-                                             "units.workgroup_shared_memory"};
+  const std::set<std::string> may_be_zero = {"registers.of_moved_load",
+                                             "registers.elsewhere",
+                                             "registers.of_hardware_thread",
+                                             "registers.subgroup",
+                                             "units.workgroup_shared_memory",
+                                             "stencil.element",
+                                             "stencil.row_element",
+                                             "stencil.chunk_element",
+                                             "stencil.loaded_weight",
+                                             "stencil.result",
+                                             "stencil.line",
+                                             "stencil.skipped_padding",
+                                             "stencil.threads",
+                                             "stencil.near_instructions",
+                                             "stencil.fetch_us"};
   for (const DeviceModel* row : device_model_rows()) {
     for (const Figure& figure : figures()) {
       const Number& number = figure.of(*row);
@@ -189,6 +201,8 @@ TEST(DeviceRows, WorkaroundsAreOfDrivers) {
   EXPECT_FALSE(target_of(row_device("SwiftShader")).workarounds.folds_nan_away);
   EXPECT_TRUE(target_of(row_device("llvmpipe")).workarounds.loses_widened_comparisons);
   EXPECT_FALSE(target_of(row_device("SwiftShader")).workarounds.loses_widened_comparisons);
+  EXPECT_EQ(target_of(row_device("NVIDIA Hopper")).workarounds.unrolled_turns, 2304);
+  EXPECT_GT(target_of(row_device("AMD RDNA 3")).workarounds.unrolled_turns, 1'000'000);
   EXPECT_EQ(target_of(row_device("AMD GCN")).caps.workgroup.shared_memory_bytes, 65536U - 256U);
   const auto aborts = [](std::string_view device, std::string_view driver) {
     return workarounds_of({.name = device, .driver_name = driver}).aborts_on_indexed_stores;
