@@ -1,7 +1,9 @@
 // Schedules that nobody would choose.
 #pragma once
 
+#include "golden/targets.hpp"
 #include "schedule/schedule.hpp"
+#include "support/compare.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
@@ -36,6 +38,15 @@ inline Forced draw_schedule(Random& random) {
   };
   if (random.chance(50)) return {"", {}};
   return random.pick(all);
+}
+
+/// Plans as an H200 has them, whose blocks and tiles are larger. False on SwiftShader, which takes gigabytes for
+/// kernels of thousands of unrolled multiply-adds.
+inline bool plan_as_gpu(Build& how) {
+  if (device().description().name.find("SwiftShader") != std::string::npos) return false;
+  how.planned_as = kH200;
+  how.costs = discrete_gpu_with_measured_costs().costs;
+  return true;
 }
 
 }  // namespace vkfuse::test

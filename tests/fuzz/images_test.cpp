@@ -3,7 +3,6 @@
 
 #include "fuzz/forced.hpp"
 #include "fuzz/harness.hpp"
-#include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "support/images.hpp"
 
@@ -18,9 +17,6 @@ ir::Graph with_channels_last(const ir::Graph& graph) {
   must(ir::verify(made->graph));
   return made->graph;
 }
-
-/// SwiftShader takes gigabytes for blocks of thousands of taps, which GPUs have.
-bool compiles_large_blocks() { return device().description().name.find("SwiftShader") == std::string::npos; }
 
 Forced draw_forced_for_images(Random& random) {
   static const std::vector<Forced> blocks = {
@@ -43,8 +39,7 @@ std::pair<Case, Way> draw_images(std::uint64_t seed) {
   way.how.device = place < 10 ? &device_without_subgroups() : place < 20 ? &device_with_low_limits() : &device();
   way.how.numerics = random.chance(20) ? Numerics::strict : Numerics::standard;
   way.how.tuning = forced.tuning;
-  const bool as_gpu = place >= 20 && compiles_large_blocks() && random.chance(50);
-  if (as_gpu) way.how.planned_as = kH200;
+  const bool as_gpu = place >= 20 && random.chance(50) && plan_as_gpu(way.how);
   way.text = std::string(last ? " channels last" : "") + (as_gpu ? " as a GPU" : "") +
              (place < 10   ? " no subgroups"
               : place < 20 ? " low limits"

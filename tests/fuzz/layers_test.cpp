@@ -21,7 +21,12 @@ std::pair<Case, Way> draw_layers(std::uint64_t seed) {
   way.how.numerics = random.chance(25) ? Numerics::strict : Numerics::standard;
   way.how.tuning = forced.tuning;
   way.how.sorts_scatters = random.chance(30);
-  way.text = std::string(place < 10 ? " no subgroups" : place < 20 ? " low limits" : "") + forced.name;
+  const bool as_gpu = place >= 20 && random.chance(40) && plan_as_gpu(way.how);
+  way.text = std::string(as_gpu       ? " as a GPU"
+                         : place < 10 ? " no subgroups"
+                         : place < 20 ? " low limits"
+                                      : "") +
+             forced.name;
   way.unfused = random.chance(20);
   way.fewer_bytes = false;
   way.many_sizes = true;
