@@ -80,7 +80,7 @@ class Stream {
   /// eval(), then waits and copies to the host.
   [[nodiscard]] Result<HostTensor> read(const Tensor& tensor) const;
   /// The value's memory on the device, after eval(). It is the tensor's: written to, it changes what is computed with
-  /// it.
+  /// it. It stays as it is where the tensor is gone and the Buffer is not.
   [[nodiscard]] Result<Buffer> buffer(const Tensor& tensor) const;
 
   [[nodiscard]] StreamReport report() const;

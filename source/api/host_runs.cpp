@@ -29,7 +29,10 @@ Result<std::vector<std::int64_t>> host_sizes(const TensorType& type, const std::
   for (const Dim& dim : type.shape) sizes.push_back(dim.size());
   if (symbols == 1) {
     const auto bytes = static_cast<std::int64_t>(view.bytes.size());
-    if (known == 0 || bytes % known != 0)
+    if (known == 0)
+      return invalid("Input '{}' of type {} needs its sizes: it has no elements, whatever its symbol is.", name,
+                     to_text(type));
+    if (bytes % known != 0)
       return invalid("The {} bytes of input '{}' are no whole number of rows of {}.", bytes, name, to_text(type));
     sizes[symbol_at] = bytes / known;
   }
@@ -90,6 +93,8 @@ std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps
 struct ResultSink {
   std::function<Result<void>(std::size_t output, HostTensor type, std::uint64_t bytes)> begin;
   std::function<void(std::size_t output, std::span<const std::byte> piece)> add;
+  /// The device has memory for the run, which may be what a size is refused for: now the host may get some.
+  std::function<void()> allocate = [] {};
 };
 
 Result<void> run_into(Executable::State& state, const Inputs& inputs, const ResultSink& sink) {
@@ -103,6 +108,7 @@ Result<void> run_into(Executable::State& state, const Inputs& inputs, const Resu
     VKF_CHECK_OK(sink.begin(i, {type.dtype, std::move(sizes), {}}, static_cast<std::uint64_t>(bytes)));
   }
   VKF_TRY(run, state.runs.take(prepared.symbols));
+  sink.allocate();
   VKF_CHECK_OK(run->run(prepared.bytes, [&](ir::NodeId value, std::span<const std::byte> piece) {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].value == value) sink.add(i, piece);
@@ -117,17 +123,21 @@ Result<void> run_into(Executable::State& state, const Inputs& inputs, const Resu
 Result<Outputs> Executable::run(const Inputs& inputs) const {
   return api::guarded([&]() -> Result<Outputs> {
     Outputs outputs;
-    std::vector<HostTensor*> results;
+    std::vector<std::pair<HostTensor*, std::uint64_t>> results;
     const std::span<const ir::Output> named = state_->program->plan().graph.outputs();
     const ResultSink sink{[&](std::size_t output, HostTensor type, std::uint64_t bytes) -> Result<void> {
-                            type.bytes.reserve(bytes);
-                            prepare_memory(type.bytes.data(), bytes);
-                            results.push_back(&(outputs[named[output].name] = std::move(type)));
+                            results.emplace_back(&(outputs[named[output].name] = std::move(type)), bytes);
                             return {};
                           },
                           [&](std::size_t output, std::span<const std::byte> piece) {
-                            std::vector<std::byte>& bytes = results[output]->bytes;
+                            std::vector<std::byte>& bytes = results[output].first->bytes;
                             bytes.insert(bytes.end(), piece.begin(), piece.end());  // nothing is set to zero first
+                          },
+                          [&] {
+                            for (const auto& [result, bytes] : results) {
+                              result->bytes.reserve(bytes);
+                              prepare_memory(result->bytes.data(), bytes);
+                            }
                           }};
     VKF_CHECK_OK(run_into(*state_, inputs, sink));
     return outputs;

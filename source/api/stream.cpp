@@ -6,6 +6,7 @@
 #include "api/stream_memory.hpp"
 #include "api/stream_plans.hpp"
 #include "base/host_memory.hpp"
+#include "base/shape.hpp"
 #include "ir/structured.hpp"
 
 namespace vkfuse {
@@ -247,6 +248,10 @@ Result<Tensor> Stream::append(const Tensor& tensor, const Tensor& rows) const {
     if (!fits)
       return invalid("{} cannot be appended to {}: dtypes, and all dimensions but the first, must be equal.",
                      to_text(more), to_text(type));
+    const auto all_rows = checked_add(type.shape[0].size(), more.shape[0].size());
+    if (!all_rows)
+      return invalid("{} cannot be appended to {}: 64 bits do not count the rows of both.", to_text(more),
+                     to_text(type));
     const Tensor both[] = {tensor, rows};
     VKF_CHECK_OK(state_->eval(both));
     const StreamValue& before = *tensor.node()->value;
@@ -260,7 +265,7 @@ Result<Tensor> Stream::append(const Tensor& tensor, const Tensor& rows) const {
     VKF_CHECK_OK(state_->memory->copy(behind.storage->buffer, storage->buffer, before.bytes, behind.bytes));
     storage->used = before.bytes + behind.bytes;
     Shape shape = type.shape;
-    shape[0] = Dim(shape[0].size() + more.shape[0].size());
+    shape[0] = Dim(*all_rows);
     const std::uint64_t bytes = storage->used;
     return state_->leaf(type.dtype, std::move(shape), std::move(storage), bytes);
   });
@@ -288,7 +293,9 @@ Result<HostTensor> Stream::read(const Tensor& tensor) const {
 Result<Buffer> Stream::buffer(const Tensor& tensor) const {
   return api::guarded([&]() -> Result<Buffer> {
     VKF_CHECK_OK(state_->eval(std::span(&tensor, 1)));
-    return tensor.node()->value->storage->buffer;
+    api::StreamStorage& storage = *tensor.node()->value->storage;
+    storage.is_handed_out = true;
+    return storage.buffer;
   });
 }
 

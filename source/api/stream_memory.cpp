@@ -19,7 +19,13 @@ std::uint64_t size_class(std::uint64_t bytes) {
 }  // namespace
 
 StreamStorage::~StreamStorage() {
-  if (const auto memory = home.lock()) memory->give_back(std::move(buffer));
+  const auto memory = home.lock();
+  if (memory == nullptr) return;
+  if (is_handed_out) {
+    memory->part_with(buffer);
+  } else {
+    memory->give_back(std::move(buffer));
+  }
 }
 
 void StreamMemory::look() {

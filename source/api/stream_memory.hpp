@@ -14,11 +14,12 @@ struct StreamStorage {
   Buffer buffer;
   std::uint64_t used = 0;            ///< bytes that some value has; more can be appended behind them
   std::weak_ptr<StreamMemory> home;  ///< none: the buffer is somebody else's
+  bool is_handed_out = false;        ///< whoever asked for the buffer may keep it longer than tensors do
 
   StreamStorage() = default;
   StreamStorage(const StreamStorage&) = delete;
   StreamStorage& operator=(const StreamStorage&) = delete;
-  ~StreamStorage();  ///< the buffer goes home
+  ~StreamStorage();  ///< the buffer goes home, unless it is handed out
 };
 
 /// Where the elements of a tensor are: at the start of the storage.
@@ -36,6 +37,8 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
   /// Room for at least `bytes`. `idle`: the device does not work with it any more.
   Result<std::shared_ptr<StreamStorage>> take(std::uint64_t bytes, bool idle = false);
   void give_back(Buffer buffer);
+  /// It is none of the stream's any more.
+  void part_with(const Buffer& buffer) { bytes_ -= buffer.size(); }
 
   /// Bytes from the start of one buffer to a place in another, after everything submitted before.
   Result<void> copy(const Buffer& from, const Buffer& to, std::uint64_t to_offset, std::uint64_t bytes);

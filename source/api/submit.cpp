@@ -201,13 +201,29 @@ class Recorder {
                                 : runtime::BoundMemory{buffer->buffer.serial(), buffer->offset, buffer->bytes});
   }
 
-  /// How many inputs and outputs are bound to each buffer.
-  [[nodiscard]] std::unordered_map<const Buffer::State*, int> uses() const {
-    std::unordered_map<const Buffer::State*, int> counts;
+  /// What inputs and outputs are bound to, by the memory that it lies in: a part of a buffer is a Buffer, too.
+  using BoundRanges = std::unordered_map<std::uint64_t, std::vector<vulkan::BufferRange>>;
+  [[nodiscard]] BoundRanges bound_ranges() const {
+    BoundRanges ranges;
     for (const auto* bound : {&bindings_.inputs, &bindings_.outputs}) {
-      for (const auto& one : *bound) ++counts[one.second.state().get()];
+      for (const auto& one : *bound) {
+        const Buffer::State* const buffer = one.second.state().get();
+        if (buffer != nullptr) ranges[buffer->buffer.number()].push_back(range_of(*buffer));
+      }
     }
-    return counts;
+    return ranges;
+  }
+
+  /// Kernels read and write whole 16 bytes.
+  static vulkan::BufferRange range_of(const Buffer::State& buffer) {
+    return {&buffer.buffer, buffer.offset, std::max<std::uint64_t>((buffer.bytes + 15) / 16 * 16, 16)};
+  }
+
+  /// Whether something beside the one input lies in its memory.
+  static bool is_shared(const Buffer::State& buffer, const BoundRanges& bound) {
+    const vulkan::BufferRange own = range_of(buffer);
+    const auto overlaps = [&](const vulkan::BufferRange& other) { return runtime::overlap(own, other); };
+    return std::ranges::count_if(bound.at(buffer.buffer.number()), overlaps) > 1;
   }
 
   Result<plan::Donations> find_donations() const {
@@ -215,13 +231,13 @@ class Recorder {
     if (bindings_.donated.empty()) return given;
     std::unordered_map<std::string_view, ir::NodeId> ids;
     for (const ir::NodeId id : program_->inputs()) ids.emplace(api::input_name(graph_, id), id);
-    const auto used = uses();
+    const BoundRanges bound = bound_ranges();
     for (const std::string& name : bindings_.donated) {
       const auto id = ids.find(name);
       if (id == ids.end())
         return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
       const Buffer& buffer = bindings_.inputs.find(name)->second;
-      if (used.at(buffer.state().get()) > 1)
+      if (is_shared(*buffer.state(), bound))
         return invalid("The input '{}' is donated, but its buffer is bound to something else, too.", name);
       given.inputs[id->second] = static_cast<std::int64_t>(buffer.size());
     }

@@ -327,6 +327,28 @@ TEST(Stream, WrapsBuffersAndHandsThemOut) {
   EXPECT_EQ(read(stream, longer).size(), 8U);
 }
 
+TEST(Stream, ABufferThatIsHandedOutOutlivesItsTensor) {
+  const Stream stream(device());
+  const Tensor x = leaf(stream, {64}, 1);
+  const std::uint64_t before = stream.report().buffer_bytes;
+  const Buffer held = must(stream.buffer(x * 2.0));
+  EXPECT_EQ(stream.report().buffer_bytes, before) << "it is none of the stream's any more";
+  for (int i = 0; i < 3; ++i) read(stream, x * (3.0 + i));
+  std::vector<float> got(64);
+  must(held.read(std::as_writable_bytes(std::span(got))));
+  EXPECT_EQ(got[0], 2.0F);
+}
+
+TEST(Stream, RowsThatNoNumberCountsAreNotAppended) {
+  const Stream stream(device());
+  const Tensor x = must(stream.tensor(DType::f32, {INT64_MAX, 0}, std::vector<float>{}));
+  const Result<Tensor> longer = stream.append(x, x);
+  ASSERT_FALSE(longer);
+  EXPECT_NE(longer.error().text().find("64 bits do not count the rows of both."), std::string::npos);
+  const Tensor rest = must(stream.tensor(DType::f32, {0, 0}, std::vector<float>{}));
+  EXPECT_EQ(must(stream.read(must(stream.append(x, rest)))).sizes, (std::vector<std::int64_t>{INT64_MAX, 0}));
+}
+
 template <typename T>
 void expect_refused(const Result<T>& result, const char* words) {
   ASSERT_FALSE(result.ok()) << words;

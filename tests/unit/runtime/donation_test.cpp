@@ -354,6 +354,20 @@ TEST(Donations, AreRefusedWhereTheyMeanNothing) {
   bindings.donated = {"x"};
   EXPECT_EQ(program.submit(bindings).error().message,
             "The input 'x' is donated, but its buffer is bound to something else, too.");
+  // A part of it is another Buffer, and the same memory.
+  const Buffer whole = must(watched.device().allocate(1024));
+  bindings.inputs["x"] = must(whole.part(0, 512));
+  for (const Buffer& other : {whole, must(whole.part(256, 512)), must(whole.part(0, 512))}) {
+    bindings.inputs["z"] = other;
+    EXPECT_EQ(program.submit(bindings).error().message,
+              "The input 'x' is donated, but its buffer is bound to something else, too.");
+  }
+  bindings.inputs["z"] = must(whole.part(512, 512));
+  must(must(program.submit(bindings)).wait());
+  bindings.outputs["y"] = must(whole.part(256, 512));
+  EXPECT_EQ(program.submit(bindings).error().message,
+            "The input 'x' is donated, but its buffer is bound to something else, too.");
+  bindings.outputs.clear();
   bindings.donated = {"w"};
   EXPECT_EQ(program.submit(bindings).error().message,
             "The input 'w' is donated, and the program 'graph' has none of that name.");

@@ -57,6 +57,22 @@ TEST(HostMemory, OfAnotherSizeIsRefusedBeforeAnythingRuns) {
   }
 }
 
+TEST(HostMemory, IsTakenAfterTheDevices) {
+  // A result that the device refuses is refused for that, and the host is not filled with it first.
+  const Tensor rows = Tensor::input("x", DType::f32, {Dim::any("n"), 0}).sum({1});
+  const Executable program = must(compile(device(), {rows}));
+  const auto run = program.run({{"x", HostView({}, {std::int64_t{1} << 42, 0})}});
+  ASSERT_FALSE(run.ok());
+  EXPECT_NE(run.error().message.find("17592186044416 bytes"), std::string::npos) << run.error().message;
+  EXPECT_EQ(must(program.run({{"x", HostView({}, {3, 0})}})).at("y").as<float>().size(), 3U);
+}
+
+TEST(HostMemory, SizesOfWhatHasNoElementsAreAskedFor) {
+  const Executable program = must(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("n"), 0}).sum({1})}));
+  EXPECT_EQ(program.run({{"x", HostView({})}}).error().message,
+            "Input 'x' of type f32[n, 0] needs its sizes: it has no elements, whatever its symbol is.");
+}
+
 TEST(HostMemory, MayBeThatOfAnInput) {
   const Tensor x = Tensor::input("x", DType::f32, {4});
   const Executable program = must(compile(device(), {-x, x.reshape({2, 2})}));
