@@ -2,11 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/mutations.hpp"
 
 namespace vkfuse::lowering {
 
 namespace {
+
+/// What 32-bit positions are divided by: a divisor that 32 bits do not hold, as a value of no elements may have, is
+/// above all of them, and so is the largest that they hold.
+std::uint32_t divisor_of(std::int64_t d) {
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(d, std::numeric_limits<std::uint32_t>::max()));
+}
 
 /// See quotient() in shaders/index.glsl.
 std::uint32_t log2_ceil(std::uint32_t d) {
@@ -38,7 +47,7 @@ Code Numbers::size(std::int64_t value) {
 
 Code Numbers::divided(const Code& x, std::int64_t d, bool wide, char kind) {
   if (!hoist_ || wide || kept_.count(d) != 0)
-    return code("{} {} {}", x.parenthesised(), kind == 'q' ? '/' : '%', size(d));
+    return code("{} {} {}", x.parenthesised(), kind == 'q' ? '/' : '%', size(divisor_of(d)));
   return Code::division(kind == 'q' ? Symbol::Kind::quotient : Symbol::Kind::remainder, x, relocation(d, kind));
 }
 
@@ -122,8 +131,11 @@ std::optional<std::vector<std::uint32_t>> SizeBinding::words_for(const std::vect
   }
   std::vector<std::uint32_t> values;
   for (const Word& word : words_) {
-    const auto number = static_cast<std::uint32_t>(relocations[word.first].of);
-    values.push_back(word.kind == 's' ? number : word.kind == 'm' ? magic_of(number) : log2_ceil(number));
+    const std::int64_t number = relocations[word.first].of;
+    const std::uint32_t divisor = divisor_of(number);
+    values.push_back(word.kind == 's'   ? static_cast<std::uint32_t>(number)
+                     : word.kind == 'm' ? magic_of(divisor)
+                                        : log2_ceil(divisor));
   }
   return values;
 }
@@ -135,7 +147,8 @@ std::string SizeBinding::size(std::size_t relocation) const {
 
 std::string SizeBinding::divided(const std::string& factor, const std::string& x, std::size_t relocation) const {
   const bool whole = relocations_[relocation].kind == 'q';
-  if (is_literal(relocation)) return fmt::format("{} {} {}", factor, whole ? '/' : '%', size(relocation));
+  if (is_literal(relocation))
+    return fmt::format("{} {} {}u", factor, whole ? '/' : '%', divisor_of(relocations_[relocation].of));
   const Words& words = relocation_words_[relocation];
   const std::string quotient =
       fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);

@@ -315,15 +315,15 @@ Result<void> ParallelProgram::execute() const {
 
 Result<Outputs> ParallelProgram::download() const {
   return in_turn(*state_, [&]() -> Result<Outputs> {
-    if (!state_->has_run) return invalid("The program '{}' has no results yet: 0 runs have ended.", state_->graph.name);
-    return Run(*state_, state_->symbols).download();
+    if (!state_->last) return invalid("The program '{}' has no results yet: 0 runs have ended.", state_->graph.name);
+    return Run(*state_, state_->last->symbols).download();
   });
 }
 
 Result<std::vector<KernelTime>> ParallelProgram::profile() const {
   return in_turn(*state_, [&]() -> Result<std::vector<KernelTime>> {
-    if (!state_->has_run) return invalid("The program '{}' has no values yet: 0 runs have ended.", state_->graph.name);
-    return Run(*state_, state_->symbols).profile();
+    if (!state_->last) return invalid("The program '{}' has no values yet: 0 runs have ended.", state_->graph.name);
+    return Run(*state_, state_->last->symbols).profile();
   });
 }
 

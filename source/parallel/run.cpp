@@ -65,6 +65,7 @@ Result<Buffer> Run::new_buffer(const std::string& name, std::int64_t bytes) {
 
 Result<void> Run::upload(std::map<std::string, std::vector<std::byte>, std::less<>> values) {
   for (const auto& [name, bytes] : values) {
+    if (state_.last && state_.last->results.contains(name)) state_.buffers.erase(name);
     VKF_TRY(buffer, buffer_for(name, static_cast<std::int64_t>(bytes.size())));
     if (!bytes.empty()) VKF_CHECK_OK(buffer.write(bytes));
   }
@@ -188,8 +189,10 @@ Result<void> Run::finish() {
     return lost(std::move(late)).within(fmt::format("running {}", at(flight.step->origin)));
   }
   for (const Submission& submission : submissions_) VKF_CHECK_OK(submission.wait());
-  state_.symbols = symbols_;
-  state_.has_run = true;
+  LastRun last{symbols_, {}};
+  for (const Cut::Result& output : state_.cut.outputs)
+    last.results.insert_or_assign(output.value, state_.buffers.at(output.value));
+  state_.last = std::move(last);
   return {};
 }
 
@@ -199,7 +202,7 @@ Result<Outputs> Run::download() {
     VKF_TRY(sizes, sizes_of(output.type.shape));
     VKF_TRY(count, byte_count(output.type.dtype, sizes));
     std::vector<std::byte> bytes(static_cast<std::size_t>(count));
-    if (count > 0) VKF_CHECK_OK(state_.buffers.at(output.value).read(bytes));
+    if (count > 0) VKF_CHECK_OK(state_.last->results.at(output.value).read(bytes));
     outputs[output.name] = {output.type.dtype, std::move(sizes), std::move(bytes)};
   }
   return outputs;

@@ -21,6 +21,13 @@ struct Counter {
   std::uint64_t value = 0;
 };
 
+/// What is left of a run.
+struct LastRun {
+  SymbolValues symbols;
+  /// What outputs are in, by the values that they are. An output may be an input: later ones lie elsewhere.
+  std::map<std::string, Buffer, std::less<>> results;
+};
+
 }  // namespace parallel
 
 struct ParallelProgram::State {
@@ -48,8 +55,7 @@ struct ParallelProgram::State {
   // --- between runs ---
   std::map<std::string, Buffer, std::less<>> buffers;  ///< of values
   parallel::WholeSizes placed;                         ///< inputs that later runs have, too
-  SymbolValues symbols;                                ///< of the last run
-  bool has_run = false;
+  std::optional<parallel::LastRun> last;               ///< that has ended
 };
 
 namespace parallel {

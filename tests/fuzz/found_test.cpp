@@ -613,6 +613,20 @@ TEST(FoundByFuzzing, NothingOfTheLargestSize) {
                            fmt::format("{}, {}", n, m));
 }
 
+// Positions are not divided by what is left of 2^40 in 32 bits, which is 0.
+TEST(FoundByFuzzing, NothingOfASizeThat32BitsDoNotHold) {
+  const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), Dim::any("m"), 4});
+  const ir::Graph graph =
+      graph_of({x.permute({2, 0, 1}) + 1.0, x.reshape({Dim::any("n"), Dim::any("m"), 2, 2}).permute({2, 1, 3, 0})});
+  for (const bool fusion : {true, false}) {
+    const Executable program = compile_graph(graph, {.fusion = fusion});
+    for (const std::int64_t large : {std::int64_t{1} << 32, std::int64_t{1} << 40, (std::int64_t{1} << 40) + 3}) {
+      compare_with_reference(program, graph, data_for({graph, {{"n", large}, {"m", 0}}, 3, false}), "large n");
+      compare_with_reference(program, graph, data_for({graph, {{"n", 0}, {"m", large}}, 3, false}), "large m");
+    }
+  }
+}
+
 // Sizes of a bucket that stand for others are not larger than can be counted.
 TEST(FoundByFuzzing, NothingBesideALargeSize) {
   const Tensor x = Tensor::input("x", DType::u64, {Dim::any("n"), Dim::any("m"), Dim::any("k")});

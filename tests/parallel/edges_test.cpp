@@ -24,6 +24,29 @@ TEST(Edges, OutputsThatNoKernelComputes) {
   EXPECT_EQ(check_job(job_of(graph, 2), "outputs").collectives, 2);
 }
 
+TEST(Edges, ResultsAreThoseOfTheLastRunWhateverIsPlacedThen) {
+  on_ranks<int>(2, [](int, const std::shared_ptr<Transport>& transport) {
+    const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n")});
+    const auto program = must(compile_parallel(device(), transport, {all_reduce(x, Join::sum, kTwo), x}));
+    const std::vector<float> first(3, 1), second(3, 7), longer(5, 9);
+    const auto result = [&] {
+      const Outputs all = must(program.download());
+      const auto elements = all.at("y1").as<float>();
+      return std::vector<float>(elements.begin(), elements.end());
+    };
+    must(program.upload({{"x", HostView(first)}}));
+    must(program.execute());
+    for (const std::vector<float>& next : {second, longer, first, second}) {
+      must(program.upload({{"x", HostView(next)}}));
+      EXPECT_EQ(result(), first);
+    }
+    must(program.execute());
+    EXPECT_EQ(result(), second);
+    EXPECT_EQ(must(program.run({{"x", HostView(longer)}})).at("y1").as<float>()[4], 9);
+    return 0;
+  });
+}
+
 TEST(Edges, ACollectiveThatNothingReadsIsOfNoRank) {
   const std::string head = "graph \"dead\" {\n  %0 = input \"x\" : f32[4]\n";
   const std::string dead = "  %1 = all_reduce_sum ranks=2 stride=1 %0 : f32[4]\n";

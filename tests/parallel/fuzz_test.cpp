@@ -96,7 +96,7 @@ bool has_sizes_from_inputs(const Case& one) {
 }
 
 const std::vector<std::vector<int>>& meshes() {
-  static const std::vector<std::vector<int>> all = {{2}, {2}, {3}, {4}, {2, 2}};
+  static const std::vector<std::vector<int>> all = {{2}, {2}, {3}, {4}, {2, 2}, {5}, {6}, {3, 2}, {2, 3}, {1, 2}};
   return all;
 }
 

@@ -37,6 +37,19 @@ TEST(Numbers, WhatTwoSizesAgreeOnIsALiteral) {
   EXPECT_EQ(words->front(), 100u);
 }
 
+TEST(Numbers, DivisorsThat32BitsDoNotHoldAreAboveAllPositions) {
+  const std::int64_t large = std::int64_t{3} << 32;
+  const Text one = text_at(521), other = text_at(331), at_large = text_at(large);
+  const auto size_binding = SizeBinding::shared(one.relocations, other.relocations, 8);
+  ASSERT_TRUE(size_binding);
+  const auto words = size_binding->words_for(at_large.relocations),
+             most = size_binding->words_for(text_at(0xffffffff).relocations);
+  ASSERT_TRUE(words && most);
+  for (const std::size_t word : {1U, 2U}) EXPECT_EQ((*words)[word], (*most)[word]) << "magic number and shift";
+  const SizeBinding no_room = SizeBinding::alone(at_large.relocations, 0);
+  EXPECT_NE(printed(at_large, &no_room).find("i % 4294967295u"), std::string::npos) << printed(at_large, &no_room);
+}
+
 TEST(Numbers, ATextServesNoSizesAtWhichALiteralWouldDiffer) {
   const Text one = text_at(521), other = text_at(331);
   const auto size_binding = SizeBinding::shared(one.relocations, other.relocations, 8);
