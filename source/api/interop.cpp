@@ -87,6 +87,13 @@ Result<Buffer> Buffer::part(std::uint64_t offset, std::uint64_t bytes) const {
       return unsupported("A buffer that lies in pieces of {} bytes has no parts.", state_->buffer.piece_bytes());
     VKF_CHECK_OK(check_offset(*device, "taken", offset));
     const std::uint64_t begin = state_->offset + offset;
+    // There may be no 16 bytes to bind at its place, or something else's: it has memory that is nothing's.
+    if (bytes == 0) {
+      VKF_TRY(empty, state_->context->make_buffer(0, 0));
+      auto none = std::make_shared<State>(state_->context, std::move(empty), 0);
+      none->whole = state_;
+      return Buffer(std::move(none));
+    }
     // Kernels write whole 16 bytes, which are there: sizes of buffers are multiples of 16, as offsets are.
     VKF_TRY(buffer, vulkan::Buffer::wrap(device, state_->buffer.number(),
                                          begin + std::max<std::uint64_t>((bytes + 15) / 16 * 16, 16)));

@@ -591,6 +591,29 @@ TEST(Interop, APartOfABufferKeepsTheWhole) {
   expect_refused(outcome(Buffer().part(0, 1)), "an empty buffer");
 }
 
+TEST(Interop, APartWithoutBytesSharesNone) {
+  // In front of what lies at its place, and at the end, behind which there is nothing to bind.
+  const Device& device = test::device();
+  const Buffer whole = must(device.allocate(1024));
+  const Tensor rows = Tensor::input("x", DType::f32, {45}), more = Tensor::input("z", DType::f32, {Dim::any("n"), 45});
+  const Executable program = must(compile(device, {rows + more.sum({0}) + 1.0}));
+  const std::vector<float> x = floats(45, 1);
+  for (const std::uint64_t at : {0U, 256U, 512U, 1024U}) {
+    Bindings bindings;
+    bindings.symbols["n"] = 0;
+    bindings.inputs["x"] = must(whole.part(512, 180));
+    bindings.inputs["z"] = must(whole.part(at, 0));
+    bindings.outputs["y"] = must(whole.part(256, 180));
+    EXPECT_EQ(bindings.inputs["z"].size(), 0U);
+    EXPECT_NE(bindings.inputs["z"].vulkan_handle(), whole.vulkan_handle());
+    must(bindings.inputs["x"].write(std::as_bytes(std::span(x))));
+    must(must(program.submit(bindings)).wait());
+    std::vector<float> y(45);
+    must(bindings.outputs["y"].read(std::as_writable_bytes(std::span(y))));
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], x[i] + 1.0F) << at;
+  }
+}
+
 TEST(Interop, RunsWaitForTimelinesAndSignalThem) {
   const Device& device = test::device();
   const Timeline before = must(Timeline::create(device));
