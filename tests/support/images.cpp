@@ -179,7 +179,9 @@ class ImageNetwork {
     const std::int64_t channels = size(1);
     NormOptions options;
     if (random_.chance(70)) options.scale = of_channels(channels), options.bias = of_channels(channels);
-    switch (random_.below(6)) {
+    // Of one or two positions nothing but signs is left, which rounding decides.
+    const bool has_positions = size(2) * size(3) > 2;
+    switch (has_positions ? random_.below(6) : 2 + random_.below(3)) {
       case 0: x_ = group_norm(x_, channels % 4 == 0 ? 4 : 1, options); break;
       case 1: x_ = instance_norm(x_, options); break;
       case 2: x_ = layer_norm(x_.permute({0, 2, 3, 1}), -1, options).permute({0, 3, 1, 2}); break;
@@ -276,6 +278,7 @@ class ImageNetwork {
     if (random_.chance(30)) outputs_.push_back(x_.argmax(number({1, 2, 3})));
     if (random_.chance(40)) outputs_.push_back(x_.mean({2, 3}));
     const std::vector<std::vector<int>> axes = {{1}, {2, 3}, {3}, {1, 2, 3}};
+    if (elements() < 4) return;
     const Tensor made = x_.reduce(random_.chance(50) ? "reduce_max" : "reduce_mean", random_.pick(axes), true);
     x_ = x_ - made;
   }

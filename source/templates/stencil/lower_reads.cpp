@@ -1,6 +1,7 @@
 // The stencil template: what is read of a window, as words of memory or one by one.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "templates/stencil/lower_emitter.hpp"
 
 namespace vkfuse::lowering {
@@ -216,7 +217,7 @@ void StencilEmitter::read_vectors(Scope& scope, const Read& one, const Code& ins
   const std::int64_t count = schedule::ceil_div(std::int64_t{chunk_.elements} * size_of(type), 4);
   std::vector<Code> words = words_of(scope, one, count, 0);
   if (one.is_padded && !name.empty() && is_padded_with_zeros(graph_, loops_, loops_.values[one.value])) {
-    for (Code& word : words) word = code("mix(0u, {}, {})", word, name);
+    for (Code& word : words) word = VKF_PLANT(words_of_padding, code("mix(0u, {}, {})", word, name), word);
     name = {};
   }
   unpack_elements(one, words, {chunk_.elements, 0, first}, [&](std::int64_t) { return name; });
