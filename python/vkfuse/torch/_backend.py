@@ -54,6 +54,7 @@ def _compile(kind: str, device: Any, options: dict, seen: list | None, module: A
         module.recompile()
     if kind == "forward" and metadata is not None:
         first_saved = metadata.num_forward_returns
+        metadata.bw_donated_idxs = []  # a backward graph of ours leaves what is saved as it is, and may run again
     graph = Graph(module, device, options, kept, first_saved, kind)
     if seen is not None:
         seen.append(graph)
