@@ -367,6 +367,18 @@ def test_a_graph_that_is_kept_is_differentiated_twice():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_graph_is_kept_after_another_was_not(dynamic):
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2))
+    call, x = compiled(model, dynamic=dynamic), torch.randn(4, 6)
+    once = torch.autograd.grad(call(x).sum(), list(model.parameters()))  # compiles the backward graph
+    made = call(x).sum()
+    made.backward(retain_graph=True)
+    made.backward()
+    for parameter, one in zip(model.parameters(), once):
+        torch.testing.assert_close(parameter.grad, 2 * one)
+
+
 def test_dynamic_sizes():
     call = torch.compile(lambda x: (x * 2).softmax(-1).sum(0) * x.shape[0], backend="vkfuse", dynamic=True)
     for n in (3, 5, 8):
@@ -505,6 +517,25 @@ def test_imaginary_parts_of_conjugates():
     torch.testing.assert_close(f(z.conj().imag), -z.imag)
 
 
+def test_elements_at_other_strides_are_set():
+    def set_some(x, y):
+        return torch.as_strided_scatter(x.sin(), y, (2, 3), (5, 2), 3)
+
+    x, y = torch.randn(4, 5), torch.randn(2, 3)
+    check(set_some, x, y)
+    assert not vkfuse.torch.explain(set_some, x, y).reasons
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weight_norm(axis, memory):
+    model = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(5, 4), dim=axis)
+    x, parameters = torch.randn(3, 5), list(model.parameters())
+    expected = torch.autograd.grad(model(x).square().sum(), parameters)
+    made = torch.autograd.grad(compiled(model)(x).square().sum(), parameters)
+    torch.testing.assert_close(made, expected)
+    assert memory == "cuda" or not vkfuse.torch.explain(model, x).reasons
+
+
 def test_full_of_bools():
     x = torch.zeros(2)
     assert not compiled(lambda x: x.new_full((4,), False, dtype=torch.bool))(x).any()
@@ -520,6 +551,34 @@ def test_ranges_of_positions_end_where_a_dtype_does():
     assert last(lambda x: torch.arange(100).to(torch.int8)) == (0, 99)
     assert last(lambda x: torch.arange(300).to(torch.int8)) is None
     assert last(lambda x: torch.arange(300).to(torch.bool)) is None
+    assert last(lambda x: torch.arange(100, dtype=torch.int8) + 100) is None
+    assert last(lambda x: torch.arange(2**11).mul(torch.full((), 1.0, dtype=torch.float16)).long()) == (0, 2047)
+    assert last(lambda x: torch.arange(2**12).mul(torch.full((), 1.0, dtype=torch.float16)).long()) is None
+
+
+@pytest.mark.parametrize("how", [
+    lambda: torch.arange(10) * 1.5, lambda: torch.full((3,), 6.6) * 1.6, lambda: torch.arange(4).clamp(min=20.5),
+    lambda: torch.arange(4) * 2 - 7.9, lambda: torch.full((3,), float("inf")).clamp(max=11.0),
+    lambda: torch.arange(20).clamp(3.5, 9.5)])
+def test_positions_of_fractions_are_checked(how):
+    x = torch.randn(10, 3)
+    try:
+        expected = x[how().long()]
+    except IndexError:
+        with pytest.raises(IndexError):
+            compiled(lambda x: x[how().long()])(x)
+            vkfuse.torch.synchronize()
+    else:
+        torch.testing.assert_close(compiled(lambda x: x[how().long()])(x), expected)
+
+
+def test_positions_are_clamped_by_sizes():
+    call = compiled(lambda x, y: x[torch.arange(4).clamp(min=y.shape[0])], dynamic=True)
+    x = torch.randn(10, 3)
+    torch.testing.assert_close(call(x, torch.ones(7)), x[[7] * 4])
+    with pytest.raises(IndexError):
+        call(x, torch.ones(12))
+        vkfuse.torch.synchronize()
 
 
 def attended(attend, given, options):

@@ -3,6 +3,7 @@ not checked in every call."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ _DEPTH = 32
 
 
 def within(node: Any, sizes: Any, depth: int = 0) -> tuple[int, int] | None:
-    """The least and the largest number, or None where they are not known."""
+    """The least and the largest number, or None where they are not known. Numbers with fractions are between integers.
+    """
     if isinstance(node, (int, float)):
-        return int(node), int(node)
+        return (math.floor(node), math.ceil(node)) if math.isfinite(node) else None
     if not isinstance(node, torch.fx.Node) or node.op != "call_function" or depth > _DEPTH:
         return None
     rule = _RULES.get(node.target)
@@ -28,7 +30,18 @@ def within(node: Any, sizes: Any, depth: int = 0) -> tuple[int, int] | None:
         return None
     if node.target in _SAME:
         return within(node.args[0], sizes, depth + 1)
-    return rule(node, sizes, lambda one: within(one, sizes, depth + 1))
+    return _exact(rule(node, sizes, lambda one: within(one, sizes, depth + 1)), node.meta["val"].dtype)
+
+
+def _exact(bounds: tuple[int, int] | None, dtype: torch.dtype) -> tuple[int, int] | None:
+    """Bounds that a dtype holds: other integers wrap around, and other floats are rounded up."""
+    if bounds is None or dtype == torch.bool or dtype.is_complex:
+        return None
+    if dtype.is_floating_point:
+        most = round(2 / torch.finfo(dtype).eps)
+        return bounds if -most <= bounds[0] and bounds[1] <= most else None
+    limits = torch.iinfo(dtype)
+    return bounds if limits.min <= bounds[0] and bounds[1] <= limits.max else None
 
 
 def _arange(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
@@ -78,25 +91,22 @@ def _minimum(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
 def _clamp(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
     x = of(node.args[0])
     low, high = (*node.args[1:], None, None)[:2]
-    low, high = node.kwargs.get("min", low), node.kwargs.get("max", high)
-    known = [isinstance(one, int) for one in (low, high)]
-    if not all(known) and x is None:
+    given = node.kwargs.get("min", low), node.kwargs.get("max", high)
+    low, high = (None if one is None else of(one) for one in given)
+    if any(bound is None and one is not None for bound, one in zip((low, high), given)):
+        return None  # a size, or infinity
+    if x is None and (low is None or high is None):
         return None
-    least, most = (low, high) if x is None else x
-    if known[0]:
-        least, most = max(least, low), max(most, low)
-    if known[1]:
-        least, most = min(least, high), min(most, high)
+    least, most = (low[0], high[1]) if x is None else x
+    if low is not None:
+        least, most = max(least, low[0]), max(most, low[1])
+    if high is not None:
+        least, most = min(least, high[0]), min(most, high[1])
     return least, most
 
 
 def _converted(node: Any, sizes: Any, of: Any) -> tuple[int, int] | None:
-    """Integers that the other dtype holds; others wrap around."""
-    dtype, x = node.meta["val"].dtype, of(node.args[0])
-    if x is None or dtype == torch.bool or dtype.is_floating_point or dtype.is_complex:
-        return None
-    limits = torch.iinfo(dtype)
-    return x if limits.min <= x[0] and x[1] <= limits.max else None
+    return None if node.meta["val"].dtype.is_floating_point else of(node.args[0])
 
 
 _RULES = {
