@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._dtypes import NotCovered
+from ._layout import overlaps
 from ._sizes import Sizes, is_symbolic
 
 
@@ -38,12 +39,7 @@ class Lying:
     @property
     def repeats(self) -> bool:
         """Whether two of its elements may be one in memory."""
-        extent = 1
-        for stride, size in sorted((stride, size) for stride, size in zip(self.strides, self.shape) if size > 1):
-            if stride < extent:
-                return True
-            extent += (size - 1) * stride
-        return False
+        return overlaps(self.shape, self.strides)
 
 
 class Aliases:

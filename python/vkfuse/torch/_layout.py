@@ -52,6 +52,16 @@ def layout_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
     return Layout(sizes, strides, order, repeated, True)
 
 
+def overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements may be one in memory."""
+    extent = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes) if size > 1):
+        if stride < extent:
+            return True
+        extent += (size - 1) * stride
+    return False
+
+
 def spread(stored: torch.Tensor, layout: Layout) -> torch.Tensor:
     """A tensor with these sizes and strides and the elements of another one. Along axes of stride 0 one is written."""
     made = torch.empty_strided(layout.sizes, layout.strides, dtype=stored.dtype, device=stored.device)

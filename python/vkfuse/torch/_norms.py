@@ -99,3 +99,15 @@ def batch_norm_no_training(
 ) -> tuple:
     nothing = [full(call.shape(i), 0, call.dtype(i)) for i in range(1, len(call.value))]
     return _with_running_statistics(x, weight, bias, mean, var, epsilon), *nothing
+
+
+@rule("_weight_norm_interface_backward.default")
+def weight_norm_backward(
+    call: Call, g: v.Tensor, direction: v.Tensor, length: v.Tensor, norms: v.Tensor, axis: int
+) -> tuple:
+    """Gradients of direction * (length / norms), where norms are of the direction over all axes but one."""
+    others = [i for i in range(direction.ndim) if i != axis]
+    dtype = dtype_of(norms)
+    g, wide, factor = cast(g, dtype), cast(direction, dtype), v.div(cast(length, dtype), norms)
+    along = v.div(v.mul(g, wide).sum(others, True), norms)
+    return v.mul(factor, v.sub(g, v.mul(wide, v.div(along, norms)))), along

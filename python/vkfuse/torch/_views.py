@@ -9,6 +9,7 @@ import torch
 
 from .. import _core as v
 from ._dtypes import NotCovered, cast, dtype_of, name_of, operand, scalar
+from ._layout import overlaps
 from ._rules import Call, rule
 
 
@@ -178,6 +179,23 @@ def as_strided(call: Call, x: v.Tensor, shape: Any, strides: Any, offset: Any = 
     if not fake.is_contiguous() or fake.storage_offset() != 0:
         raise NotCovered("Its operand is a view, and what lies between its elements is read.")
     return strided(x, call.shape(), strides, offset or 0)
+
+
+@rule("as_strided_scatter.default")
+def as_strided_scatter(
+    call: Call, x: v.Tensor, source: v.Tensor, shape: Any, strides: Any, offset: Any = None
+) -> v.Tensor:
+    """x with other elements where the view is. It is dense afterwards, as eager has it."""
+    fake = call.fakes[0]
+    if not fake.is_contiguous() or fake.storage_offset() != 0:
+        raise NotCovered("Its operand is a view, and what lies between its elements is written.")
+    shape, strides, offset = tuple(source.shape), call.state.sizes.numbers(strides), call.state.sizes.number(offset or 0)
+    if 0 in shape or 0 in x.shape:
+        return x
+    if overlaps(shape, strides):
+        raise NotCovered("Elements of its view are one in memory.")
+    positions = _positions(shape, strides, offset).reshape(-1)
+    return x.reshape(-1).scatter(positions, cast(source, dtype_of(x)).reshape(-1), "set").reshape(*x.shape)
 
 
 @rule("diagonal.default")
