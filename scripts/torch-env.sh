@@ -17,7 +17,8 @@ install() {
 }
 # Without its dependencies: CUDA's libraries are 3 GB.
 install --no-deps "torch${VKFUSE_TORCH_VERSION:+==$VKFUSE_TORCH_VERSION}"
-install typing-extensions filelock sympy networkx jinja2 fsspec 'numpy<2.5' pytest expecttest hypothesis packaging
+install typing-extensions filelock sympy networkx jinja2 fsspec 'numpy<2.5' setuptools
+install pytest expecttest hypothesis packaging
 install transformers==5.24.0
 "$python" scripts/torch_stubs.py "$(echo "$folder"/lib/python3*/site-packages/torch/lib)"
 "$folder/bin/python" -c 'import torch; print("PyTorch", torch.__version__)' 2>/dev/null

@@ -189,7 +189,8 @@ def as_strided_scatter(
     fake = call.fakes[0]
     if not fake.is_contiguous() or fake.storage_offset() != 0:
         raise NotCovered("Its operand is a view, and what lies between its elements is written.")
-    shape, strides, offset = tuple(source.shape), call.state.sizes.numbers(strides), call.state.sizes.number(offset or 0)
+    shape, sizes = tuple(source.shape), call.state.sizes
+    strides, offset = sizes.numbers(strides), sizes.number(offset or 0)
     if 0 in shape or 0 in x.shape:
         return x
     if overlaps(shape, strides):
