@@ -267,8 +267,10 @@ void Program::note_constants(const plan::Plan& plan) {
 Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
   for (const ir::Node& node : plan_.graph.nodes()) VKF_CHECK_OK(resolve(node.type.shape, symbols));
   partition::Options planning = options_.planning;
+  std::size_t alone = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    alone = alone_.size();
     planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
     planning.alone = alone_;
   }
@@ -283,7 +285,9 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   if (plan_.budget) plan.budget = plan::ArenaBudget{plan_.budget->bytes};
   lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;
-  return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
+  auto planned = std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
+  planned->alone = alone;
+  return planned;
 }
 
 Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {

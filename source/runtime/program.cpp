@@ -162,10 +162,11 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
       continue;
     const std::vector<ir::NodeId>& members = plan.steps[i].segment.members;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::size_t before = alone_.size();
+    const std::size_t known = specialization.other ? specialization.other->alone : 0;
     alone_.insert(members.begin(), members.end());
-    if (alone_.size() == before) return false;
-    refused_plans_.insert(&plan);
+    if (alone_.size() == known) return false;
+    const bool is_news = refused_plans_.emplace(&plan, specialization.other).second;
+    if (!is_news) return true;
     context_->opened().log(LogLevel::warning,
                            fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
                                        "'{}', so its {} ops are planned as kernels of their own: {}",

@@ -50,6 +50,7 @@ struct Planned {
       : plan(std::move(made)), shape_buckets(plan, std::move(tuning), std::move(emitting)) {}
   plan::Plan plan;
   ShapeBuckets shape_buckets;
+  std::size_t alone = 0;  ///< ops that were to be kernels of their own when it was made
 };
 
 /// The memory of runs that inputs are given away to, planned once for as long as the same are: a training step gives
@@ -227,8 +228,8 @@ class Program {
   Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
   Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols) const;
   /// After `error` of the compiler: the ops of the kernel that it refuses have a kernel each in the next plan, and the
-  /// variant's plan is used no more. False where that is of no use, or where defects are to show
-  /// (DeviceOptions::self_check).
+  /// variant's plan is used no more. False where its plan had them alone already, or where defects are to show
+  /// (DeviceOptions::self_check). Other threads may have set them apart since its plan was made.
   bool set_apart(const Specialization& specialization, const Error& error);
   [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
@@ -248,7 +249,8 @@ class Program {
   std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step of some plan
   std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible
   std::set<ir::NodeId> alone_;                      ///< partition::Options::alone of plans that are made from now on
-  std::set<const plan::Plan*> refused_plans_;       ///< that have a kernel which the compiler refuses
+  /// Plans that have a kernel which the compiler refuses, and what holds them; null for `plan_`.
+  std::map<const plan::Plan*, std::shared_ptr<Planned>> refused_plans_;
   std::map<SymbolValues, std::shared_ptr<const Specialization>> specializations_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
   std::atomic<std::uint64_t> adoptions_ = 0;

@@ -1,7 +1,11 @@
 // What happens where the shader compiler refuses a kernel that vkfuse wrote.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "api/states.hpp"
 #include "support/device.hpp"
@@ -45,6 +49,38 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
       compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::internal);
+}
+
+/// Two threads meet it at once, in plans that were made before either knew.
+TEST(RefusedKernels, AreSetApartForAllThreads) {
+  DeviceOptions options;
+  options.store.enabled = false;
+  options.self_check = false;
+  const Device own = must(Device::open(options));
+  const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n")});
+  const Executable program = must(compile(own, {Tensor::apply("tanh", {Tensor::apply("sqrt", {x})})}, {}));
+  std::mutex mutex;
+  std::condition_variable changed;
+  int waiting = 0;
+  own.state()->context->kernels().refuse([&](const lowering::Kernel& kernel) {
+    if (kernel.glsl.find("tanh") == std::string::npos || kernel.glsl.find("sqrt") == std::string::npos) return false;
+    std::unique_lock<std::mutex> lock(mutex);
+    ++waiting;
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::seconds(5), [&] { return waiting > 1; });
+    return true;
+  });
+  // In other buckets: kernels of one bucket are compiled once.
+  const auto at = [&](std::size_t count) {
+    const std::vector<float> data(count, 4);
+    const auto outputs = program.run({{"x", HostView(data)}});
+    ASSERT_TRUE(outputs.ok()) << outputs.error().text();
+    EXPECT_NEAR(outputs->at("y").as<float>()[count - 1], std::tanh(2.0F), 1e-6);
+  };
+  std::thread other([&] { at(7); });
+  at(4099);
+  other.join();
+  EXPECT_GE(waiting, 2);
 }
 
 }  // namespace
