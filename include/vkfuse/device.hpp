@@ -127,7 +127,8 @@ class Buffer {
   Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
   /// Part of its memory, which it keeps: `bytes` from `offset`, a multiple of 256 (or of the device's
   /// minStorageBufferOffsetAlignment). Kernels write whole 16 bytes, so what the part leaves of its last 16 is
-  /// overwritten. The whole from 0 is the Buffer itself. ErrorCode::unsupported for a part of what lies in pieces.
+  /// overwritten. The whole from 0 is the Buffer itself; 0 bytes are none of it, and have another handle.
+  /// ErrorCode::unsupported for a part of what lies in pieces.
   [[nodiscard]] Result<Buffer> part(std::uint64_t offset, std::uint64_t bytes) const;
   /// The memory of a buffer that Device::allocate_shared made, as another interface of the machine takes it.
   /// ErrorCode::invalid_argument for another buffer.

@@ -159,7 +159,8 @@ class ParallelProgram {
   /// The results of the last run. ErrorCode::invalid_argument before the first.
   [[nodiscard]] Result<Outputs> download() const;
   /// Device time of each kernel of this rank on the values of the last run, as of Executable::profile(), named by its
-  /// part: "part 2, segment 0". Does not speak with other ranks. ErrorCode::invalid_argument before the first run.
+  /// part: "part 2, segment 0". Does not speak with other ranks. ErrorCode::invalid_argument before the first run, and
+  /// where inputs were placed since the last.
   [[nodiscard]] Result<std::vector<KernelTime>> profile() const;
   /// The parts with their kernels and the collectives between them, with their bytes and why each is there.
   [[nodiscard]] std::string explain() const;

@@ -23,7 +23,8 @@ struct StreamReport {
   std::uint64_t bytes = 0;        ///< that its kernels read and write
   std::uint64_t held = 0;         ///< handles that are alive, were not asked for, and have no value
   std::uint64_t recorded = 0;  ///< tensors that are recorded and have no value, those that only others need among them
-  std::uint64_t buffer_bytes = 0;  ///< device memory of values and of buffers that wait for the next ones
+  std::uint64_t buffer_bytes =
+      0;  ///< device memory of values that are alive and of buffers that wait for the next ones
 };
 
 /// Tensors whose elements are on a device, and the ops on them as they are called. An op on such a tensor is recorded:

@@ -781,7 +781,7 @@ typedef struct vkf_stream_report {
   uint64_t recorded;     /* tensors that have no value, those that only others need among them */
   uint64_t kernels;      /* of the last evaluation, as the next */
   uint64_t bytes;        /* that they read and write */
-  uint64_t buffer_bytes; /* device memory of values, and of buffers that wait for the next ones */
+  uint64_t buffer_bytes; /* device memory of values that are alive and of buffers that wait for the next ones */
 } vkf_stream_report;
 
 VKF_API vkf_status vkf_stream_status(const vkf_stream* stream, vkf_stream_report* report);

@@ -526,6 +526,38 @@ def test_elements_at_other_strides_are_set():
     assert not vkfuse.torch.explain(set_some, x, y).reasons
 
 
+@pytest.mark.parametrize(
+    "offset, axes", [(0, (0, 1)), (1, (0, 1)), (-2, (0, 1)), (1, (2, 0)), (-1, (-2, 2)), (9, (0, 1))]
+)
+def test_elements_of_a_diagonal_are_set(offset, axes):
+    def set_some(x, y):
+        return torch.diagonal_scatter(x.sin(), y.cos(), offset, *axes)
+
+    x = torch.randn(4, 5, 3, requires_grad=True)
+    y = torch.randn(torch.diagonal(x, offset, *axes).shape, requires_grad=True)
+    check(set_some, x, y)
+    assert not vkfuse.torch.explain(set_some, x, y).reasons
+    made, expected = (torch.autograd.grad(f(x, y).square().sum(), (x, y)) for f in (compiled(set_some), set_some))
+    torch.testing.assert_close(made, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool])
+def test_of_two_the_one_that_is_a_number(dtype):
+    values = [float("nan"), -0.0, 3.0, float("-inf"), float("inf"), -2.5] if dtype.is_floating_point else [0, 1, 5, -7]
+    a = torch.tensor(values, dtype=torch.float64).to(dtype).unsqueeze(1)
+    for function in (torch.fmax, torch.fmin):
+        made, expected = (f(a, a.t().clone()) for f in (compiled(function), function))
+        torch.testing.assert_close(made, expected, equal_nan=True)
+        assert not vkfuse.torch.explain(function, a, a.t().clone()).reasons
+
+
+def test_products_of_matrices_are_added_up():
+    x, a, b = torch.randn(3, 5), torch.randn(4, 3, 2), torch.randn(4, 2, 5)
+    check(lambda x, a, b: torch.addbmm(x, a, b, beta=0.5, alpha=2), x, a, b)
+    check(lambda x, a, b: torch.addbmm(x[0], a, b), x, a, b)
+    assert not vkfuse.torch.explain(torch.addbmm, x, a, b).reasons
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_weight_norm(axis, memory):
     model = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(5, 4), dim=axis)

@@ -87,7 +87,7 @@ Result<Buffer> Buffer::part(std::uint64_t offset, std::uint64_t bytes) const {
       return unsupported("A buffer that lies in pieces of {} bytes has no parts.", state_->buffer.piece_bytes());
     VKF_CHECK_OK(check_offset(*device, "taken", offset));
     const std::uint64_t begin = state_->offset + offset;
-    // There may be no 16 bytes to bind at its place, or something else's: it has memory that is nothing's.
+    // At its place there may be no 16 bytes to bind, or those of something else.
     if (bytes == 0) {
       VKF_TRY(empty, state_->context->make_buffer(0, 0));
       auto none = std::make_shared<State>(state_->context, std::move(empty), 0);
@@ -144,7 +144,12 @@ Result<Timeline> Timeline::create(const Device& device) {
 }
 
 Result<void> Timeline::signal(std::uint64_t value) const {
-  return api::guarded([&] { return state_->timeline.signal(value); });
+  return api::guarded([&]() -> Result<void> {
+    VKF_TRY(reached, state_->timeline.value());
+    if (value <= reached)
+      return invalid("The timeline has reached {} and cannot be set to {}: timelines only grow.", reached, value);
+    return state_->timeline.signal(value);
+  });
 }
 
 Result<bool> Timeline::wait(std::uint64_t value, std::chrono::nanoseconds time) const {

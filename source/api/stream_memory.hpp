@@ -14,7 +14,7 @@ struct StreamStorage {
   Buffer buffer;
   std::uint64_t used = 0;            ///< bytes that some value has; more can be appended behind them
   std::weak_ptr<StreamMemory> home;  ///< none: the buffer is somebody else's
-  bool is_handed_out = false;        ///< whoever asked for the buffer may keep it longer than tensors do
+  bool is_handed_out = false;        ///< the user has the buffer, maybe longer than tensors
 
   StreamStorage() = default;
   StreamStorage(const StreamStorage&) = delete;

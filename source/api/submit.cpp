@@ -396,9 +396,27 @@ class Recorder {
     vulkan::SubmissionPoints points;
     VKF_TRY(waits, values_of(bindings_.wait_for));
     VKF_TRY(signals, values_of(bindings_.signal));
+    VKF_CHECK_OK(check_signals());
     points.wait_for = std::move(waits);
     points.signal = std::move(signals);
     return points;
+  }
+
+  /// A value that a timeline has reached, or that it is to have twice, nobody could wait for.
+  [[nodiscard]] Result<void> check_signals() const {
+    const std::vector<TimelinePoint>& points = bindings_.signal;
+    for (auto point = points.begin(); point != points.end(); ++point) {
+      VKF_TRY(reached, point->timeline.value());
+      if (point->value <= reached)
+        return invalid("A run is to signal {} on a timeline that has reached {}, and timelines only grow.",
+                       point->value, reached);
+      const auto is_same = [&](const TimelinePoint& other) {
+        return other.timeline.state() == point->timeline.state();
+      };
+      if (std::find_if(points.begin(), point, is_same) != point)
+        return invalid("A run is to signal one timeline twice, the second time {}.", point->value);
+    }
+    return {};
   }
 
   /// The timelines of the device that these points name, which the submission keeps.

@@ -62,7 +62,7 @@
   X(lost_device_forgotten, unit, "LostTest.*")                                               \
   X(mask_bound_too_far, differential, "Attention.WalksThrough*")                             \
   X(channels_last_padding, differential, "ChannelsLast.*Images")                             \
-  X(words_of_padding, fuzz, "Fuzz.Images")                                                   \
+  X(words_of_padding, differential, "*Stencils.ChannelsLastOfImages*")                       \
   X(end_of_run_lost, differential, "*RecomputedProducts*grouped")                            \
   X(masked_rows_forgotten, differential, "*Masks.Rows*")                                     \
   X(padding_is_seen, differential, "PaddedRows.*")                                           \

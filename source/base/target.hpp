@@ -211,9 +211,10 @@ struct DriverWorkarounds {
   /// Ends the process while it compiles lanes' stores into a local array at a place that a loop's counter gives
   /// (lavapipe with LLVM 19, on processors with AVX-512; LLVM 15 does not).
   bool aborts_on_indexed_stores = false;
-  /// Leaves loops as they are that have more turns than this, all inside each other together, asked to unroll them or
-  /// not. Arrays in registers that their counters index then lie in memory: kernels up to 2.7 times as slow (NVIDIA's).
-  std::int64_t unrolled_turns = std::numeric_limits<std::int64_t>::max();
+  /// Leaves loops as they are that have more iterations than this, all inside each other together, asked to unroll them
+  /// or not. Arrays in registers that their counters index then lie in memory: kernels up to 2.7 times as slow
+  /// (NVIDIA's).
+  std::int64_t unrolled_iterations = std::numeric_limits<std::int64_t>::max();
 };
 
 struct DeviceModel;  // device_model/device_model.hpp

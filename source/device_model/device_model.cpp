@@ -64,7 +64,7 @@ std::vector<DriverEntry> driver_entries() {
                            .loses_widened_comparisons = VKF_PLANT(widened_by_a_conversion, true, false)},
            .aborts_from_llvm = 16},
           {.name = "Intel open-source Mesa driver", .workarounds = {.loses_widened_comparisons = true}},
-          {.name = "NVIDIA", .workarounds = {.unrolled_turns = 2304}},
+          {.name = "NVIDIA", .workarounds = {.unrolled_iterations = 2304}},
           {.name = "V3DV Mesa", .register_arrays = false},
           // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
           {.name = "radv", .workarounds = {.loses_widened_comparisons = true}, .shared_memory_bytes = 65536 - 256}};
@@ -156,7 +156,7 @@ void plan_as(const DeviceIdentity& identity, Target& target) {
   target.type = identity.type;
   target.model = model_of(identity);
   // Others are of bugs that the driver which runs the kernels has or has not.
-  target.workarounds.unrolled_turns = workarounds_of(identity).unrolled_turns;
+  target.workarounds.unrolled_iterations = workarounds_of(identity).unrolled_iterations;
 }
 
 void apply_driver_limits(const DeviceIdentity& identity, Caps& caps) {

@@ -121,16 +121,16 @@ struct StencilRates {
   Number loaded_weight;  ///< that is loaded for each result
   Number kept_weight;    ///< that all results of a block share
   Number result;
-  Number line;               ///< a cache line that a load touches after its first: in accesses
-  Number skipped_padding;    ///< the share of what is known to be padding that is not read
-  Number registers;          ///< of a thread: no slower up to here
-  Number threads;            ///< of a compute unit, whose blocks have results enough to hide each other's waiting
-  Number near_instructions;  ///< of a kernel, that units keep at hand
-  Number fetch_us;           ///< that each further one takes, once a launch
+  Number line;                  ///< a cache line that a load touches after its first: in accesses
+  Number skipped_padding;       ///< the share of what is known to be padding that is not read
+  Number registers;             ///< of a thread: no slower up to here
+  Number few_threads;           ///< resident threads, over those that hide waiting where each has a block
+  Number cached_instructions;   ///< of a kernel: no slower up to here
+  Number instruction_fetch_us;  ///< that each further one takes, once a launch
   // What drivers compile in seconds.
   Number unrolled_taps;
-  Number rows;            ///< of a block
-  Number apart_elements;  ///< of windows that are read one by one, each behind conditions
+  Number rows;              ///< of a block
+  Number predicated_loads;  ///< of single elements, each with conditions of its place
 };
 
 /// One vector times weights of few bits, with cooperative matrices.

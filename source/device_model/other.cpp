@@ -21,12 +21,12 @@ constexpr StencilRates kStencilOfSoftware = {.element = {2, &kDesktop},
                                              .line = {0, &kDesktop},
                                              .skipped_padding = {0, &kDesktop},
                                              .registers = {kUnknownRegistersPerThread, &kSoftware},
-                                             .threads = {0, &kDesktop},
-                                             .near_instructions = {0, &kDesktop},
-                                             .fetch_us = {0, &kDesktop},
+                                             .few_threads = {1e9, &kDesktop},
+                                             .cached_instructions = {0, &kDesktop},
+                                             .instruction_fetch_us = {0, &kDesktop},
                                              .unrolled_taps = {512, &kCompiled},
                                              .rows = {8, &kCompiled},
-                                             .apart_elements = {8, &kCompiled}};
+                                             .predicated_loads = {8, &kCompiled}};
 
 constexpr DeviceModel software(std::string_view name, double lanes) {
   DeviceModel row = row_of({.name = name,

@@ -144,9 +144,8 @@ constexpr Caches caches_of(const Stated& stated) {
           .tile_bytes = {std::clamp(tile, 4096.0, kLargestTile), &kDerived}};
 }
 
-/// Windows of images. Without blocks, a device that is as full as it can be has twelve times the threads that it takes
-/// with them.
-constexpr StencilRates stencil_of(const ComputeUnits& units) {
+/// Windows of images. Nobody has found a number of predicated loads that a GPU's compiler does not end with.
+constexpr StencilRates stencil_rates() {
   const auto of_windows = [](double value) { return Number{value, &kWindows}; };
   return {.element = of_windows(0),
           .row_element = of_windows(2),
@@ -157,12 +156,12 @@ constexpr StencilRates stencil_of(const ComputeUnits& units) {
           .line = of_windows(0.05),
           .skipped_padding = of_windows(1),
           .registers = of_windows(140),
-          .threads = {units.threads / 12, &kWindows},
-          .near_instructions = of_windows(1500),
-          .fetch_us = of_windows(0.0085),
+          .few_threads = of_windows(12),
+          .cached_instructions = of_windows(1500),
+          .instruction_fetch_us = of_windows(0.0085),
           .unrolled_taps = of_windows(3200),
           .rows = of_windows(14),
-          .apart_elements = of_windows(3200)};
+          .predicated_loads = {1e9, &kAssumed}};
 }
 
 /// A row: what is stated, and what follows.
@@ -180,7 +179,7 @@ constexpr DeviceModel row_of(const Stated& stated) {
                    .attention_registers = unhurried(units, 4),
                    .slowdown = {0.01, &kSlowdown}},
       .transposition = {.workgroup_bytes = {2560, &kTransposes}, .run_bytes = {8, &kTransposes}},
-      .stencil = stencil_of(units),
+      .stencil = stencil_rates(),
       // A kilobyte of every row side by side, where a row has so many K-slices. A thread has some 110 registers.
       .packed_gemv = {.threads = {units.registers / 128, &kDerived},
                       .subgroups = {8, &kPacked},

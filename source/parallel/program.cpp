@@ -323,6 +323,9 @@ Result<Outputs> ParallelProgram::download() const {
 Result<std::vector<KernelTime>> ParallelProgram::profile() const {
   return in_turn(*state_, [&]() -> Result<std::vector<KernelTime>> {
     if (!state_->last) return invalid("The program '{}' has no values yet: 0 runs have ended.", state_->graph.name);
+    if (state_->placed_since)
+      return invalid("Inputs of the program '{}' were placed after its last run: execute() it first.",
+                     state_->graph.name);
     return Run(*state_, state_->last->symbols).profile();
   });
 }

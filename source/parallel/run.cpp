@@ -65,10 +65,26 @@ Result<Buffer> Run::new_buffer(const std::string& name, std::int64_t bytes) {
 
 Result<void> Run::upload(std::map<std::string, std::vector<std::byte>, std::less<>> values) {
   for (const auto& [name, bytes] : values) {
-    if (state_.last && state_.last->results.contains(name)) state_.buffers.erase(name);
+    VKF_CHECK_OK(keep_result(name));
     VKF_TRY(buffer, buffer_for(name, static_cast<std::int64_t>(bytes.size())));
     if (!bytes.empty()) VKF_CHECK_OK(buffer.write(bytes));
+    state_.placed_since = true;
   }
+  return {};
+}
+
+Result<void> Run::keep_result(const std::string& name) {
+  if (!state_.last) return {};
+  const auto result = state_.last->results.find(name);
+  const auto placed = state_.buffers.find(name);
+  if (result == state_.last->results.end() || placed == state_.buffers.end() ||
+      placed->second.state() != result->second.state())
+    return {};
+  std::vector<std::byte> bytes(result->second.size());
+  VKF_CHECK_OK(result->second.read(bytes));
+  VKF_TRY(copy, state_.device.allocate(bytes.size()));
+  VKF_CHECK_OK(copy.write(bytes));
+  result->second = std::move(copy);
   return {};
 }
 
@@ -193,6 +209,7 @@ Result<void> Run::finish() {
   for (const Cut::Result& output : state_.cut.outputs)
     last.results.insert_or_assign(output.value, state_.buffers.at(output.value));
   state_.last = std::move(last);
+  state_.placed_since = false;
   return {};
 }
 

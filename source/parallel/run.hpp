@@ -24,7 +24,8 @@ struct Counter {
 /// What is left of a run.
 struct LastRun {
   SymbolValues symbols;
-  /// What outputs are in, by the values that they are. An output may be an input: later ones lie elsewhere.
+  /// What outputs are in, by the values that they are. One that is an input is copied when another is placed: what a
+  /// link exchanges stays in its place, which all ranks know.
   std::map<std::string, Buffer, std::less<>> results;
 };
 
@@ -56,6 +57,7 @@ struct ParallelProgram::State {
   std::map<std::string, Buffer, std::less<>> buffers;  ///< of values
   parallel::WholeSizes placed;                         ///< inputs that later runs have, too
   std::optional<parallel::LastRun> last;               ///< that has ended
+  bool placed_since = false;                           ///< whether inputs were placed after it
 };
 
 namespace parallel {
@@ -80,6 +82,8 @@ class Run {
   /// What a rank that fails in this collective was at.
   [[nodiscard]] std::string at(ir::NodeId collective) const;
   Result<Bindings> bindings_of(const Executable& program);
+  /// Of the last run, which an input of this name is about to be written over.
+  Result<void> keep_result(const std::string& name);
   Result<void> run_part(std::size_t part);
   Result<void> run_step(const Step& step);
   /// When the part that reads what they bring has been submitted.

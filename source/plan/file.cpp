@@ -69,7 +69,7 @@ std::string digest_of(const Target& target) {
   const DriverWorkarounds& workarounds = target.workarounds;
   std::string all = fmt::format("{} {} {} {} {} {} ", name_of(target.type), workarounds.folds_nan_away,
                                 workarounds.leaves_loops_after, workarounds.loses_widened_comparisons,
-                                workarounds.aborts_on_indexed_stores, workarounds.unrolled_turns);
+                                workarounds.aborts_on_indexed_stores, workarounds.unrolled_iterations);
   for (const bool tier : target.tiers) all += tier ? '1' : '0';
   all += ' ' + capabilities_text(target.caps);
   const DeviceModel& model = device_model(target);

@@ -286,7 +286,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   lowering::LoweringOptions emitting;
   emitting.numerics = options_.numerics;
   auto planned = std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
-  planned->alone = alone;
+  planned->alone_count = alone;
   return planned;
 }
 

@@ -162,7 +162,7 @@ bool Program::set_apart(const Specialization& specialization, const Error& error
       continue;
     const std::vector<ir::NodeId>& members = plan.steps[i].segment.members;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::size_t known = specialization.other ? specialization.other->alone : 0;
+    const std::size_t known = specialization.other ? specialization.other->alone_count : 0;
     alone_.insert(members.begin(), members.end());
     if (alone_.size() == known) return false;
     const bool is_news = refused_plans_.emplace(&plan, specialization.other).second;

@@ -23,10 +23,11 @@ struct ProgramOptions {
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
-  std::string plan;                          ///< of a file: nothing is planned, and `planning` is not looked at
-  schedule::Tuning tuning;                   ///< for sweeps and tests
-  std::optional<CostModel> costs;            ///< that planning counts with instead of the device's own: for tests
-  std::optional<DeviceIdentity> planned_as;  ///< the device that kernels are planned for instead: for tests
+  std::string plan;                ///< of a file: nothing is planned, and `planning` is not looked at
+  schedule::Tuning tuning;         ///< for sweeps and tests
+  std::optional<CostModel> costs;  ///< that planning counts with instead of the device's own: for tests
+  std::optional<DeviceIdentity>
+      planned_as;  ///< the device that kernels are planned for instead: for tests. Its texts live on
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;
 };
@@ -50,7 +51,7 @@ struct Planned {
       : plan(std::move(made)), shape_buckets(plan, std::move(tuning), std::move(emitting)) {}
   plan::Plan plan;
   ShapeBuckets shape_buckets;
-  std::size_t alone = 0;  ///< ops that were to be kernels of their own when it was made
+  std::size_t alone_count = 0;  ///< ops that were to have a kernel each when it was made
 };
 
 /// The memory of runs that inputs are given away to, planned once for as long as the same are: a training step gives

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kFirstEnd = 512;
 constexpr std::int64_t kNextEnd = 8;  // times the one before
-// A size beyond it, of values that have no elements, is a bucket by itself: no buffer has room for one more row.
+// A size beyond it is a bucket by itself: its values have no elements, or few other axes.
 constexpr std::int64_t kLastEnd = std::int64_t{1} << 33;
 
 bool is_prime(std::int64_t n) {
@@ -50,8 +50,8 @@ std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, 
                                          std::int64_t unlike, int skip) {
   const auto suits = [&](std::int64_t times) {
     const std::int64_t size = times * step;
-    return is_prime(times) && times > 2 && size >= facts.min && size <= facts.max &&
-           (unlike == 0 || size % unlike != 0);
+    return times > 2 && size >= facts.min && size <= facts.max && (unlike == 0 || size % unlike != 0) &&
+           is_prime(times);
   };
   const std::int64_t first = (least + step - 1) / step;
   int left = skip;
@@ -59,7 +59,7 @@ std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, 
     if (suits(times) && left-- == 0) return times * step;
   }
   left = skip;
-  for (std::int64_t times = std::min(first, facts.max / step); times > 2; --times) {
+  for (std::int64_t times = std::min(first, facts.max / step); times > 2 && times * step >= facts.min; --times) {
     if (suits(times) && left-- == 0) return times * step;
   }
   return std::nullopt;

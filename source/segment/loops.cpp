@@ -312,12 +312,14 @@ Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const Symbo
 Result<void> check_other_axes(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
   for (const std::vector<ir::NodeId>* ids : {&segment.members, &segment.reads}) {
     for (const ir::NodeId id : *ids) {
-      auto sizes = resolve(graph.node(id).type.shape, symbols);
+      const auto sizes = resolve(graph.node(id).type.shape, symbols);
       if (!sizes || !has_no_elements(*sizes)) continue;
-      for (std::int64_t& size : *sizes) size = std::max<std::int64_t>(size, 1);
-      if (!element_count(*sizes)) {
-        return unsupported("%{} has no elements, and its other axes, [{}], more positions than 64 bits can count.", id,
-                           fmt::join(*sizes, ", "));
+      Sizes others = *sizes;
+      std::erase(others, 0);
+      if (!element_count(others)) {
+        return unsupported(
+            "%{} of shape [{}] has no elements, and its other axes more positions than 64 bits can count.", id,
+            fmt::join(*sizes, ", "));
       }
     }
   }

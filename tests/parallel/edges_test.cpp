@@ -39,8 +39,14 @@ TEST(Edges, ResultsAreThoseOfTheLastRunWhateverIsPlacedThen) {
     for (const std::vector<float>& next : {second, longer, first, second}) {
       must(program.upload({{"x", HostView(next)}}));
       EXPECT_EQ(result(), first);
+      const auto times = program.profile();
+      EXPECT_FALSE(times.ok()) << "its inputs are another run's";
+      const std::string sentence = times.ok() ? "" : times.error().text();
+      EXPECT_NE(sentence.find("were placed after its last run"), std::string::npos) << sentence;
     }
     must(program.execute());
+    EXPECT_EQ(result(), second);
+    EXPECT_TRUE(program.profile().ok());
     EXPECT_EQ(result(), second);
     EXPECT_EQ(must(program.run({{"x", HostView(longer)}})).at("y1").as<float>()[4], 9);
     return 0;

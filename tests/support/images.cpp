@@ -19,7 +19,7 @@ class ImageNetwork {
     Dim batch = number({1, 1, 2, 3});
     if (random_.chance(25)) batch = Dim::any("b"), symbols_["b"] = 2;
     const int rows = number({1, 2, 3, 5, 7, 8, 9, 12, 16, 17});
-    x_ = input({batch, number({1, 3, 4, 6, 8, 8, 16, 16, 24, 32}), rows,
+    x_ = input({batch, number({1, 3, 4, 6, 8, 8, 8, 16, 16, 16, 24, 32}), rows,
                 random_.chance(50) ? rows : number({1, 2, 3, 5, 7, 8, 9, 12, 16, 17})});
     for (std::size_t more = 2 + random_.below(5); more > 0; --more) {
       add_layer();
@@ -143,8 +143,8 @@ class ImageNetwork {
     options.groups = groups;
     options.strides = {number({1, 2, 3}), number({1, 2})};
     if (random_.chance(40)) options.low = {0, kernel[1] - 1}, options.high = {kernel[0] - 1, -1};
-    const Tensor made = conv_transpose(
-        x_, weights({dim(1), Dim(each / (groups > 1 ? each : 1)), Dim(kernel[0]), Dim(kernel[1])}), options);
+    const Tensor made =
+        conv_transpose(x_, weights({dim(1), Dim(groups > 1 ? 1 : each), Dim(kernel[0]), Dim(kernel[1])}), options);
     if (made.valid() && !is_too_much(made, size(1) / groups * kernel[0] * kernel[1])) x_ = made * 0.25;
   }
   void pool() {

@@ -5,7 +5,7 @@
 
 namespace vkfuse::test {
 
-/// Two to six layers over images [batch, channels, rows, columns], of which the batch is a symbol or a number: what
+/// Up to six layers over images [batch, channels, rows, columns], of which the batch is a symbol or a number: what
 /// convolutional networks are made of, in sizes that few people would choose.
 Case random_images(std::uint64_t seed);
 

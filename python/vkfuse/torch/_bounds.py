@@ -34,7 +34,7 @@ def within(node: Any, sizes: Any, depth: int = 0) -> tuple[int, int] | None:
 
 
 def _exact(bounds: tuple[int, int] | None, dtype: torch.dtype) -> tuple[int, int] | None:
-    """Bounds that a dtype holds: other integers wrap around, and other floats are rounded up."""
+    """Bounds that a dtype holds: other integers wrap around, and other floats are rounded."""
     if bounds is None or dtype == torch.bool or dtype.is_complex:
         return None
     if dtype.is_floating_point:

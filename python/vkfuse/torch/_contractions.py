@@ -18,10 +18,12 @@ def _scaled(x: v.Tensor, factor: Any) -> v.Tensor:
     return x if factor == 1 else v.mul(x, scalar(factor, dtype_of(x)))
 
 
-@rule("addmm.default", "baddbmm.default", "addmv.default")
+@rule("addmm.default", "baddbmm.default", "addmv.default", "addbmm.default")
 def sum_and_product(
     call: Call, x: v.Tensor, a: v.Tensor, b: v.Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> v.Tensor:
+    if "addbmm" in str(call.node.target):  # the products of all matrices are added up
+        a, b = a.permute(1, 0, 2).reshape(a.shape[1], -1), b.reshape(-1, b.shape[2])
     made = _scaled(v.matmul(a, b), alpha)
     # x is not read where beta is 0: a NaN in it has no say.
     return made if beta == 0 else v.add(made, _scaled(x, beta)).broadcast_to(call.shape())

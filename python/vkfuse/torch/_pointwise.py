@@ -194,6 +194,20 @@ def _log10(x: v.Tensor) -> v.Tensor:
     return v.mul(v.log(x), scalar(1 / math.log(10), dtype_of(x)))
 
 
+def _larger(a: v.Tensor, b: v.Tensor) -> v.Tensor:
+    """Of integers and bools."""
+    return v.logical_or(a, b) if _is_bool(a) else v.maximum(a, b)
+
+
+def _smaller(a: v.Tensor, b: v.Tensor) -> v.Tensor:
+    return v.logical_and(a, b) if _is_bool(a) else v.minimum(a, b)
+
+
+def _unless_nan(of_numbers: Callable) -> Callable:
+    """Of two, of which one that is NaN does not count."""
+    return lambda a, b: v.where(v.is_nan(a), b, v.where(v.is_nan(b), a, of_numbers(a, b)))
+
+
 def _silu(x: v.Tensor) -> v.Tensor:
     return v.mul(x, v.sigmoid(x))
 
@@ -210,8 +224,9 @@ def _neg(x: v.Tensor) -> v.Tensor:
 ROWS: dict[str, tuple[Promotion, Callable]] = {
     "add.Tensor": (DEFAULT, add), "add.Scalar": (DEFAULT, add), "sub.Tensor": (DEFAULT, sub),
     "sub.Scalar": (DEFAULT, sub), "mul.Tensor": (DEFAULT, mul), "mul.Scalar": (DEFAULT, mul),
-    "maximum": (SAME, _of_floats(v.maximum, lambda a, b: v.logical_or(a, b) if _is_bool(a) else v.maximum(a, b))),
-    "minimum": (SAME, _of_floats(v.minimum, lambda a, b: v.logical_and(a, b) if _is_bool(a) else v.minimum(a, b))),
+    "maximum": (SAME, _of_floats(v.maximum, _larger)), "minimum": (SAME, _of_floats(v.minimum, _smaller)),
+    "fmax": (SAME, _of_floats(_unless_nan(v.maximum), _larger)),
+    "fmin": (SAME, _of_floats(_unless_nan(v.minimum), _smaller)),
     "atan2": (REAL, v.atan2),
     "eq": (TRUTH, v.equal), "ne": (TRUTH, v.not_equal),
     "neg": (SAME, _neg), "abs": (SAME, lambda x: x if _is_bool(x) else v.abs(x)), "sign": (SAME, _sign),

@@ -162,14 +162,19 @@ def _positions(shape: tuple, strides: Any, offset: int) -> v.Tensor:
     return made
 
 
-def strided(x: v.Tensor, shape: tuple, strides: Any, offset: int) -> v.Tensor:
-    """Elements of a dense tensor at other strides."""
+def _check_reach(x: v.Tensor, shape: tuple, strides: Any, offset: int) -> None:
+    """Positions are int32, and inside."""
     count = math.prod(x.shape)
-    if count == 0 or 0 in shape:
-        return scalar(0, dtype_of(x)).broadcast_to(shape)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides))
     if offset < 0 or last >= count or count >= 2**31:
-        raise NotCovered(f"Elements up to the {last}th of {count} are read.")
+        raise NotCovered(f"Its view has elements up to the {last}th of {count}.")
+
+
+def strided(x: v.Tensor, shape: tuple, strides: Any, offset: int) -> v.Tensor:
+    """Elements of a dense tensor at other strides."""
+    if 0 in x.shape or 0 in shape:
+        return scalar(0, dtype_of(x)).broadcast_to(shape)
+    _check_reach(x, shape, strides, offset)
     return x.reshape(-1).gather(_positions(shape, strides, offset), 0)
 
 
@@ -179,6 +184,27 @@ def as_strided(call: Call, x: v.Tensor, shape: Any, strides: Any, offset: Any = 
     if not fake.is_contiguous() or fake.storage_offset() != 0:
         raise NotCovered("Its operand is a view, and what lies between its elements is read.")
     return strided(x, call.shape(), strides, offset or 0)
+
+
+@rule("diagonal_scatter.default")
+def assign_diagonal(
+    call: Call, x: v.Tensor, update: v.Tensor, offset: int = 0, first: int = 0, second: int = 1
+) -> v.Tensor:
+    first, second = axis_of(first, x.ndim), axis_of(second, x.ndim)
+    strides = [math.prod(x.shape[axis + 1 :]) for axis in range(x.ndim)]
+    begin = offset * strides[second] if offset >= 0 else -offset * strides[first]
+    along = [stride for axis, stride in enumerate(strides) if axis not in (first, second)]
+    along.append(strides[first] + strides[second])
+    if 0 in update.shape or 0 in x.shape:
+        return x
+    _check_reach(x, tuple(update.shape), along, begin)
+    return _scattered(x, update, along, begin)
+
+
+def _scattered(x: v.Tensor, update: v.Tensor, strides: Any, offset: int) -> v.Tensor:
+    """x with other elements where a view of it is, no two of which are one in memory."""
+    positions = _positions(tuple(update.shape), strides, offset).reshape(-1)
+    return x.reshape(-1).scatter(positions, cast(update, dtype_of(x)).reshape(-1), "set").reshape(x.shape)
 
 
 @rule("as_strided_scatter.default")
@@ -193,10 +219,10 @@ def as_strided_scatter(
     strides, offset = sizes.numbers(strides), sizes.number(offset or 0)
     if 0 in shape or 0 in x.shape:
         return x
+    _check_reach(x, shape, strides, offset)
     if overlaps(shape, strides):
         raise NotCovered("Elements of its view are one in memory.")
-    positions = _positions(shape, strides, offset).reshape(-1)
-    return x.reshape(-1).scatter(positions, cast(source, dtype_of(x)).reshape(-1), "set").reshape(*x.shape)
+    return _scattered(x, source, strides, offset)
 
 
 @rule("diagonal.default")

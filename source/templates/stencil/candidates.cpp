@@ -127,7 +127,7 @@ void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule
 bool has_too_many_conditions(const Problem& problem, const StencilBlocks& blocks, const Schedule& schedule) {
   const auto& params = schedule.as<StencilParams>();
   if (params.along_window) return false;
-  const auto most = static_cast<std::int64_t>(device_model(problem.target).stencil.apart_elements);
+  const auto most = static_cast<std::int64_t>(device_model(problem.target).stencil.predicated_loads);
   for (std::size_t i = 0; i < params.roles.size(); ++i) {
     const bool is_read = params.roles[i] == StencilRole::window && problem.loops.values[i].kind == Value::Kind::load;
     if (is_read && schedule.loads[i].kind == AccessKind::element)

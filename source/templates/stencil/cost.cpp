@@ -1,6 +1,7 @@
 #include "templates/stencil/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "device_model/device_model.hpp"
@@ -115,8 +116,9 @@ std::int64_t instructions_of_stores(const Problem& problem, const Schedule& sche
 /// What arithmetic and accesses take longer where threads are too few to hide each other's waiting.
 double slowness_of_few_threads(const Target& target, const Schedule& schedule) {
   const StencilRates& rates = rates_of(target);
+  const ComputeUnits& units = device_model(target).units;
   const double threads = static_cast<double>(schedule.launch.workgroups) * schedule.workgroup;
-  return std::max(1.0, device_model(target).units.count * rates.threads / threads) *
+  return std::max(1.0, units.count * units.threads / rates.few_threads / threads) *
          std::max(1.0, schedule.cost.registers / rates.registers);
 }
 
@@ -130,7 +132,7 @@ double share_inside(const Target& target, const StencilBlocks& blocks, const Ste
     if (blocks.axis(window.position).blocks == 1 && blocks.extent(window.position) > 1)
       share *= std::min(1.0, positions / static_cast<double>(blocks.window_extent(w)));
   }
-  return 1 - rates_of(target).skipped_padding * (1 - share);
+  return std::lerp(1.0, share, rates_of(target).skipped_padding.value);
 }
 
 /// What launches take to fetch the instructions of unrolled loops.
@@ -146,7 +148,7 @@ double fetching_us(const Problem& problem, const StencilBlocks& blocks, const Sc
   const double instructions = static_cast<double>(counts.unrolled) +
                               elements * (params.along_window ? kOfRow : kOfChunk) +
                               (params.keeps_weights ? kOfWeight * static_cast<double>(counts.weights) : 0);
-  return rates.fetch_us * std::max(0.0, instructions - rates.near_instructions);
+  return rates.instruction_fetch_us * std::max(0.0, instructions - rates.cached_instructions);
 }
 
 /// What reading an element of the windows takes beside its load. Where a block has all positions along an axis, its

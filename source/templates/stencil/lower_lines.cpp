@@ -241,15 +241,15 @@ Result<void> StencilEmitter::kept_weights(const Scope& scope) {
   return {};
 }
 
-/// Whether lines are written one after the other, as a driver does not unroll loops of so many turns and weights in
-/// registers would be indexed by the number of a line.
+/// Whether lines are written one after the other, as a driver does not unroll loops of so many iterations and weights
+/// in registers would be indexed by the number of a line.
 bool StencilEmitter::writes_lines_out() const {
-  std::int64_t turns = count_;
+  std::int64_t iterations = count_;
   for (std::size_t w = 0; w < params_.windows.size(); ++w) {
     const bool is_row = params_.has_row && w + 1 == params_.windows.size();
-    turns *= is_row || block_extent(w) == 1 ? blocks_.taps(w) : blocks_.window_extent(w);
+    iterations *= is_row || block_extent(w) == 1 ? blocks_.taps(w) : blocks_.window_extent(w);
   }
-  return params_.keeps_weights && turns > target_.workarounds.unrolled_turns;
+  return params_.keeps_weights && iterations > target_.workarounds.unrolled_iterations;
 }
 
 /// The loops over lines of the window: those that taps are along where a block has one result, and of all that a block

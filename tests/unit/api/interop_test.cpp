@@ -660,6 +660,25 @@ TEST(Interop, PartsOfARunWaitAndSignalOnce) {
   EXPECT_EQ(must(after.value()), 1u);
 }
 
+TEST(Interop, TimelinesOnlyGrow) {
+  const Device& device = test::device();
+  const Timeline timeline = must(Timeline::create(device));
+  const Buffer memory = must(device.allocate(180)), output = must(device.allocate(180));
+  const Executable program = must(program_on(device, 45));
+  Bindings bindings{.inputs = {{"x", memory}}, .outputs = {{"y", output}}, .symbols = {}, .donated = {}};
+  must(timeline.signal(3));
+  expect_refused(outcome(timeline.signal(3)), "has reached 3 and cannot be set to 3");
+  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{3}}) {
+    bindings.signal = {{timeline, value}};
+    expect_refused(outcome(program.submit(bindings)), "a timeline that has reached 3, and timelines only grow");
+  }
+  bindings.signal = {{timeline, 4}, {timeline, 5}};
+  expect_refused(outcome(program.submit(bindings)), "signal one timeline twice");
+  bindings.signal = {{timeline, 4}};
+  must(must(program.submit(bindings)).wait());
+  EXPECT_EQ(must(timeline.value()), 4u);
+}
+
 TEST(Interop, TimelinesOfAnotherDeviceAreRefused) {
   Host host;
   const Device adopted = must(Device::adopt(host.lend(), no_store()));
