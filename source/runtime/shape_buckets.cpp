@@ -133,6 +133,19 @@ std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std:
   return key;
 }
 
+/// Whether 64 bits count the positions of what a segment touches, sizes of 0 as 1: of values without elements the other
+/// axes may be of any size.
+bool are_counted(const ir::Graph& graph, const segment::Segment& segment, const SymbolValues& symbols) {
+  const auto is_counted = [&](ir::NodeId id) {
+    auto sizes = resolve(graph.node(id).type.shape, symbols);
+    if (!sizes) return false;
+    for (std::int64_t& size : *sizes) size = std::max<std::int64_t>(size, 1);
+    return byte_count(graph.node(id).type.dtype, *sizes).ok();
+  };
+  return std::all_of(segment.members.begin(), segment.members.end(), is_counted) &&
+         std::all_of(segment.reads.begin(), segment.reads.end(), is_counted);
+}
+
 }  // namespace
 
 Launch Launch::of(lowering::Kernel kernel) {
@@ -224,6 +237,7 @@ std::optional<ShapeBuckets::BucketKernels> ShapeBuckets::bucket_kernels_at(std::
                                                                            const SymbolValues& other,
                                                                            const schedule::Tuning& tuning) const {
   const segment::Segment& segment = plan_.steps[step].segment;
+  if (!are_counted(plan_.graph, segment, one) || !are_counted(plan_.graph, segment, other)) return std::nullopt;
   auto loops = segment::build_loops(plan_.graph, segment, one);
   auto other_loops = segment::build_loops(plan_.graph, segment, other);
   if (!loops || !other_loops) return std::nullopt;

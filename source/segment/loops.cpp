@@ -308,24 +308,6 @@ Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const Symbo
   return loops;
 }
 
-/// Positions are computed with sizes of 0 as 1, so that the other axes of a value of no elements have to be counted.
-Result<void> check_other_axes(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
-  for (const std::vector<ir::NodeId>* ids : {&segment.members, &segment.reads}) {
-    for (const ir::NodeId id : *ids) {
-      const auto sizes = resolve(graph.node(id).type.shape, symbols);
-      if (!sizes || !has_no_elements(*sizes)) continue;
-      Sizes others = *sizes;
-      std::erase(others, 0);
-      if (!element_count(others)) {
-        return unsupported(
-            "%{} of shape [{}] has no elements, and its other axes more positions than 64 bits can count.", id,
-            fmt::join(*sizes, ", "));
-      }
-    }
-  }
-  return {};
-}
-
 /// An update writes to memory that something else has filled, and what reads its result reads that memory.
 Result<void> check_update_members(const ir::Graph& graph, const Segment& segment) {
   const auto is_member = [&](ir::NodeId id) {
@@ -356,7 +338,6 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
                        std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
   VKF_CHECK_OK(check_update_members(graph, segment));
-  VKF_CHECK_OK(check_other_axes(graph, segment, symbols));
   VKF_TRY(base, choose_base(graph, segment, symbols));
   const auto reduction = base.reduction;
   auto loops = position_stores(graph, segment, symbols, base);

@@ -644,13 +644,6 @@ TEST(FoundByFuzzing, NothingBesideALargeSize) {
   for (const std::int64_t n : {std::int64_t{1} << 54, std::int64_t{1} << 33, std::int64_t{1} << 30, std::int64_t{5}})
     compare_with_reference(program, graph, data_for({graph, {{"n", n}, {"m", 2}, {"k", 0}}, 3, false}),
                            fmt::format("n = {}", n));
-  try {
-    run_guarded(program, graph, data_for({graph, {{"n", std::int64_t{1} << 62}, {"m", 2}, {"k", 0}}, 3, false}));
-    FAIL() << "positions that 64 bits do not count";
-  } catch (const std::exception& error) {
-    const std::string sentence = "of shape [4611686018427387904, 2, 0] has no elements, and its other axes more";
-    EXPECT_NE(std::string_view(error.what()).find(sentence), std::string_view::npos) << error.what();
-  }
 }
 
 class FoundGraphs : public testing::TestWithParam<Found> {};
