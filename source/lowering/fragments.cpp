@@ -32,8 +32,12 @@ Code whole_number_function(const Code& name, const MatrixShape& mma) {
       fragment(mma.a, mma.m, mma.k, "A"), name);
 }
 
+/// Exponent and fraction where those of an f16 end.
+std::uint32_t magnitude_mask(const ops::FloatFormatRow& format) {
+  return ((1u << format.magnitude_bits()) - 1) << (kFractionBitsOfHalf - format.fraction_bits);
+}
+
 Code float_function(const Code& name, const MatrixShape& mma, const ops::FloatFormatRow& format) {
-  const std::uint32_t size = ((1u << format.magnitude_bits()) - 1) << (kFractionBitsOfHalf - format.fraction_bits);
   const int power = 15 - format.bias;
   return code(
       R"(// Codes of {2} as f16: the sign, and exponent and fraction where those of an f16 end{3}.
@@ -49,10 +53,15 @@ Code float_function(const Code& name, const MatrixShape& mma, const ops::FloatFo
 }}
 )",
       fragment(mma.a, mma.m, mma.k, "A"), name, name_of(format.format),
-      power == 0 ? Code() : code(", 1 / 2^{} of the number", power), in_both_halves(size));
+      power == 0 ? Code() : code(", 1 / 2^{} of the number", power), in_both_halves(magnitude_mask(format)));
 }
 
-/// The numbers of a fragment's elements that are bits from `place` on.
+}  // namespace
+
+Code fragment_function(const Code& name, const MatrixShape& mma, const PackedCode& packed) {
+  return packed.format ? float_function(name, mma, ops::row_of(*packed.format)) : whole_number_function(name, mma);
+}
+
 Code numbers_at(const PackedCode& packed, const FragmentProducts& of, int place) {
   if (packed.format) {
     const ops::FloatFormatRow& format = ops::row_of(*packed.format);
@@ -67,10 +76,27 @@ Code numbers_at(const PackedCode& packed, const FragmentProducts& of, int place)
               code("{}.0", (above ? 64 : 1024) - packed.offset));
 }
 
-}  // namespace
-
-Code fragment_function(const Code& name, const MatrixShape& mma, const PackedCode& packed) {
-  return packed.format ? float_function(name, mma, ops::row_of(*packed.format)) : whole_number_function(name, mma);
+Code pair_function(const Code& name, const PackedCode& packed) {
+  if (!packed.format)
+    return code(
+        R"(// Some bits of each half of a word as two numbers: among the low bits of a power of 2, which is then taken
+// away. The driver is not to know the power: with two constants that it knows, an `and` and an `xor` are two
+// instructions.
+uint {0}(uint word, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {{
+  return packFloat2x16(fma(unpackFloat2x16(((word >> shift) & mask) ^ power), scale, -less));
+}}
+)",
+        name);
+  const ops::FloatFormatRow& format = ops::row_of(*packed.format);
+  const int power = 15 - format.bias;
+  return code(
+      R"(// Two codes of {1} as f16: the sign, and exponent and fraction where those of an f16 end{2}.
+uint {0}(uint word, uint sign_left, uint left, uint right) {{
+  return ((word << sign_left) & 0x80008000u) | ((word << left >> right) & 0x{3:08x}u);
+}}
+)",
+      name, name_of(format.format), power == 0 ? Code() : code(", 1 / 2^{} of the number", power),
+      in_both_halves(magnitude_mask(format)));
 }
 
 Code mask_function(const Code& name, const MatrixShape& mma) {

@@ -28,13 +28,19 @@ Code mask_function(const Code& name, const MatrixShape& mma);
 
 /// What fragment_products() multiplies, as the text names it.
 struct FragmentProducts {
-  Code function;    ///< see fragment_function()
-  Code bits;        ///< the fragment of weights
+  Code function;    ///< see fragment_function() and pair_function()
+  Code bits;        ///< the fragment of weights, or the word
   Code vector, at;  ///< the shared array of uvec4, and where the vector's part begins
   Code low, high;   ///< of whole numbers: sub_byte_powers() of bits at 0 and at 4
-  Code sum;
+  Code sum = {};
   Code mask_function = {}, mask = {};  ///< see mask_function(); empty: columns are all the same
 };
+
+/// The function `name` of a 32-bit word, which gives two of its numbers as f16, 16 bits apart.
+Code pair_function(const Code& name, const ops::PackedCode& packed);
+
+/// Those that are bits of both halves from `place` on: a call of the function on the bits.
+Code numbers_at(const ops::PackedCode& packed, const FragmentProducts& of, int place);
 
 /// Multiplies the numbers of a fragment with a vector, of which all the first of each two or four elements come first:
 /// declares `factors`, the operands B.

@@ -226,9 +226,10 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
       prepared, device_model(context.opened().base_target()), options.tuning.cooperative_matrix.value_or(false));
   // Not where a weight times its scale is rounded, and sums are of that.
   const bool sub_byte = options.numerics != lowering::Numerics::strict && has_sub_byte(prepared);
-  VKF_TRY(target, context.tiers().target(tiers_for(prepared), {.workgroup_tiles = workgroup_tiles,
-                                                               .sub_byte = sub_byte,
-                                                               .lane_fragments = multiplies_few_rows(prepared)}));
+  VKF_TRY(target,
+          context.tiers().target(tiers_for(prepared), {.workgroup_tiles = workgroup_tiles,
+                                                       .sub_byte = sub_byte,
+                                                       .lane_fragments = sub_byte || multiplies_few_rows(prepared)}));
   if (options.costs) target.costs = options.costs;
   if (options.planned_as) plan_as(*options.planned_as, target);
   VKF_CHECK_OK(check_dtypes(prepared, target));

@@ -7,9 +7,35 @@ namespace vkfuse::schedule {
 using segment::Value;
 using segment::ValueId;
 
+namespace {
+
+/// So many f16 of one value are a sum that an f32 holds.
+constexpr std::int64_t kExactTerms = 4096;
+
+/// Whether a mean is that of few elements of 16 bits, and 16 bits of it are all that anything sees: the sum of equal
+/// ones is exact in one part, and what the quotient rounds is lost when it is stored.
+bool is_of_few_halves(const ir::Graph& graph, const segment::Loops& loops, ValueId reduction) {
+  const ir::Node& node = graph.node(loops.values[reduction].node);
+  const ir::Node& operand = graph.node(node.operands[0]);
+  if (size_of(node.type.dtype) != 2 || size_of(operand.type.dtype) != 2) return false;
+  std::int64_t terms = 1;
+  for (const int axis : std::get<ir::AxesPayload>(node.payload).axes) {
+    const Dim& dim = operand.type.shape[static_cast<std::size_t>(axis)];
+    if (dim.is_symbol() || dim.size() > kExactTerms) return false;
+    terms *= std::max<std::int64_t>(dim.size(), 1);
+    if (terms > kExactTerms) return false;
+  }
+  return std::none_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return std::find(value.operands.begin(), value.operands.end(), reduction) != value.operands.end();
+  });
+}
+
+}  // namespace
+
 bool sums_in_two_parts(const ir::Graph& graph, const segment::Loops& loops, ValueId reduction) {
   const Value& mean = loops.values[reduction];
   if (graph.node(mean.node).op->reduction.kind != ops::Reduction::Kind::mean) return false;
+  if (is_of_few_halves(graph, loops, reduction)) return false;
   const auto is_op = [&](const Value& value, ops::Role role) {
     return value.kind == Value::Kind::compute && graph.node(value.node).op->role == role;
   };

@@ -27,7 +27,8 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_min(float x, float y) {
-  return y < x || f32_is_nan(y) ? y : x;  // no order has x NaN
+  float lesser = y < x ? y : x;  // no order has x NaN
+  return f32_is_nan(y) ? y : lesser;
 }
 
 // f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which
@@ -38,7 +39,8 @@ float f32_min_bits(float x, float y) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+  float larger = x < y ? y : x;  // no order has x NaN
+  return f32_is_nan(y) ? y : larger;
 }
 
 float f32_max_bits(float x, float y) {

@@ -428,11 +428,22 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens), [](const 
 // --- cooperative matrices: their text needs a newer shaderc than Debian 12's, and a device to run
 // ---------------------
 
+/// Where it is not known which elements of a fragment a lane has.
+Target gpu_with_opaque_fragments() {
+  Target target = discrete_gpu_with_measured_costs();
+  target.caps.matrix.lane_fragments.reset();
+  return target;
+}
+
 const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"int4_gate", "measured", discrete_gpu_with_measured_costs, 1},
                                {"int4_projections", "measured", discrete_gpu_with_measured_costs, 1},
                                {"mxfp4_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"float8_packed", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"int4_packed", "opaque", gpu_with_opaque_fragments, 1},
+                               {"int4_gate", "opaque", gpu_with_opaque_fragments, 1},
+                               {"mxfp4_packed", "opaque", gpu_with_opaque_fragments, 1},
+                               {"float8_packed", "opaque", gpu_with_opaque_fragments, 1},
                                {"few_rows", "measured", discrete_gpu_with_measured_costs, 1},
                                {"few_rows_int4", "measured", discrete_gpu_with_measured_costs, 1},
                                {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},

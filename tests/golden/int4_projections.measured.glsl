@@ -8,7 +8,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "a norm, and two matrices of int4 weights one below the other": cast, mul, reduce_mean, add, rsqrt, reshape, mul, cast, ... 30 ops in all
-// 16 rows per workgroup, 1 tile one after another; 4 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
+// 16 rows per workgroup, 1 tile one after another, whose fragments lanes make; 16 subgroups share the columns, 256 at a time, in products of 16 x 8 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -73,23 +73,47 @@ float f32_rsqrt(float x) {
   return magnitude == 0x7f800000u ? 0.0 : inversesqrt(x);
 }
 
-shared uvec4 words[576];
-shared float row_parts[64];
-shared float scales[128];
-shared float v3_shared[4];
+shared float row_parts[256];
+shared float v3_shared[16];
 shared uvec4 vector_halves[512];
 
-// Some bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
-// not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
-coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers_of(coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {
-  coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers;
-  [[unroll]] for (int i = 0; i < bits.length() / 2; ++i) {
-    uint word = packFloat2x16(f16vec2(bits[2 * i], bits[2 * i + 1]));
-    f16vec2 pair = fma(unpackFloat2x16(((word >> shift) & mask) ^ power), scale, -less);
-    numbers[2 * i] = pair.x;
-    numbers[2 * i + 1] = pair.y;
+// Some bits of each half of a word as two numbers: among the low bits of a power of 2, which is then taken
+// away. The driver is not to know the power: with two constants that it knows, an `and` and an `xor` are two
+// instructions.
+uint numbers_of(uint word, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {
+  return packFloat2x16(fma(unpackFloat2x16(((word >> shift) & mask) ^ power), scale, -less));
+}
+
+// A lane's part of two rows, of each four elements along the sum.
+coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> rows_of(uint first_low, uint first_high, uint second_low, uint second_high) {
+  uint words[4] = uint[4](first_low, first_high, second_low, second_high);
+  coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> rows;
+  [[unroll]] for (int i = 0; i < 4; ++i) {
+    f16vec2 pair = unpackFloat2x16(words[i]);
+    rows[2 * i] = pair.x;
+    rows[2 * i + 1] = pair.y;
   }
-  return numbers;
+  return rows;
+}
+
+// The same of one column.
+coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> column_of(uint low, uint high) {
+  uint words[2] = uint[2](low, high);
+  coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> column;
+  [[unroll]] for (int i = 0; i < 2; ++i) {
+    f16vec2 pair = unpackFloat2x16(words[i]);
+    column[2 * i] = pair.x;
+    column[2 * i + 1] = pair.y;
+  }
+  return column;
+}
+
+// Of a word of each of two rows the numbers from a bit on, and those four bits above.
+coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> rows_of_words(uint first, uint second, uint shift, uint low, uint high) {
+  first >>= shift;
+  second >>= shift;
+  return rows_of(numbers_of(first, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), numbers_of(first, 0u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)),
+                 numbers_of(second, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), numbers_of(second, 0u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)));
 }
 
 void v3_join(inout float a, float b) {
@@ -117,49 +141,50 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint subgroup = gl_SubgroupID;
-  uint own_lane = gl_SubgroupInvocationID;
-  uint own_words = subgroup * 144u;
+  uint lane_row = gl_SubgroupInvocationID / 4u, lane_part = gl_SubgroupInvocationID % 4u;
   uint low = 0x64006400u + (p.chunks & 0x80000000u);
   uint high = 0x64006400u + (p.chunks & 0x80000000u);
   uint first_row = workgroup * 16u;
   uvec4 in_queries_w0[4];
-  uint own_scales = subgroup * 32u;
   uint next_scales[1];
   uint next_shifts[1];
-  if (first_row < 4096u) {
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-      uint column = subgroup * 8u + own_lane % 8u;
-      in_queries_w0[u] = in_queries.w[row * 128u + column];
-    }
-    [[unroll]] for (uint u = 0u; u < 1u; ++u) {
-      uint i = u * 32u + own_lane;
-      uint row = min(first_row + i / 2u, p.chunks - 1u);
-      uint column = subgroup * 8u + i % 2u * 4u;
-      uint q = column / 4u;
-      uint in_queries_scale_i = row * 32u + q;
-      next_scales[u] = in_queries_scale.w[in_queries_scale_i >> 1];
-      next_shifts[u] = (in_queries_scale_i & 1u) * 16u;
-    }
-  } else {
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = min(first_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-      uint column = subgroup * 8u + own_lane % 8u;
-      in_queries_w0[u] = in_keys.w[row * 128u + column - 524288u];
-    }
-    [[unroll]] for (uint u = 0u; u < 1u; ++u) {
-      uint i = u * 32u + own_lane;
-      uint row = min(first_row + i / 2u, p.chunks - 1u);
-      uint column = subgroup * 8u + i % 2u * 4u;
-      uint q = column / 4u;
-      uint in_keys_scale_i = row * 32u + q - 131072u;
-      next_scales[u] = in_keys_scale.w[in_keys_scale_i >> 1];
-      next_shifts[u] = (in_keys_scale_i & 1u) * 16u;
+  {
+    uint k_slice = subgroup * 2u;
+    if (first_row < 4096u) {
+      [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+        uint row = first_row + u % 2u * 8u + lane_row;
+        uint column = (k_slice + u / 2u) * 4u + lane_part;
+        in_queries_w0[u] = in_queries.w[row * 128u + column];
+      }
+      [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+        uint i = u * 4u + lane_part;  // of groups, rows and steps
+        uint row = first_row + i % 2u * 8u + lane_row;
+        uint column = (k_slice + i / 2u) * 4u;
+        uint q = column / 4u;
+        uint in_queries_scale_i = row * 32u + q;
+        next_scales[u] = in_queries_scale.w[in_queries_scale_i >> 1];
+        next_shifts[u] = (in_queries_scale_i & 1u) * 16u;
+      }
+    } else {
+      [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+        uint row = first_row + u % 2u * 8u + lane_row;
+        uint column = (k_slice + u / 2u) * 4u + lane_part;
+        in_queries_w0[u] = in_keys.w[row * 128u + column - 524288u];
+      }
+      [[unroll]] for (uint u = 0u; u < 1u; ++u) {
+        uint i = u * 4u + lane_part;  // of groups, rows and steps
+        uint row = first_row + i % 2u * 8u + lane_row;
+        uint column = (k_slice + i / 2u) * 4u;
+        uint q = column / 4u;
+        uint in_keys_scale_i = row * 32u + q - 131072u;
+        next_scales[u] = in_keys_scale.w[in_keys_scale_i >> 1];
+        next_shifts[u] = (in_keys_scale_i & 1u) * 16u;
+      }
     }
   }
   uint reduction_thread = thread;
   float v3 = 0.0;
-  for (uint column = reduction_thread; column < 128u; column += 128u) {
+  for (uint column = reduction_thread; column < 128u; column += 512u) {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
@@ -212,15 +237,15 @@ void main() {
     v3_shared[gl_SubgroupID] = v3;
   }
   barrier();
-  v3 = v3_shared[gl_SubgroupInvocationID % 4u];
-  for (uint mask = 2u; mask > 0u; mask >>= 1) {
+  v3 = v3_shared[gl_SubgroupInvocationID % 16u];
+  for (uint mask = 8u; mask > 0u; mask >>= 1) {
     v3_join(v3, subgroupShuffleXor(v3, mask));
   }
   v3 = v3 / float(4096u);
   precise float v5 = v3 + 1e-05;
   precise float v6 = f32_rsqrt(v5);
-  // The vector, of which fragments meet every fourth element.
-  [[unroll]] for (uint column = thread; column < 128u; column += 128u) {
+  // The vector, of which words meet every fourth element.
+  [[unroll]] for (uint column = thread; column < 128u; column += 512u) {
     uvec4 in_a_w0 = in_a.w[column * 4u];
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
@@ -229,7 +254,7 @@ void main() {
     uvec4 in_g_w1 = in_g.w[column * 4u + 1u];
     uvec4 in_g_w2 = in_g.w[column * 4u + 2u];
     uvec4 in_g_w3 = in_g.w[column * 4u + 3u];
-    uint at = column / 2u * 8u + column % 2u;
+    uint at = column * 4u;
     vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0.x), f16x2_values_native(in_a_w0.y));
     vec4 in_g_0 = vec4(f16x2_values_native(in_g_w0.x), f16x2_values_native(in_g_w0.y));
     vec4 in_a_1 = vec4(f16x2_values_native(in_a_w0.z), f16x2_values_native(in_a_w0.w));
@@ -246,10 +271,10 @@ void main() {
     vec4 in_g_6 = vec4(f16x2_values_native(in_g_w3.x), f16x2_values_native(in_g_w3.y));
     vec4 in_a_7 = vec4(f16x2_values_native(in_a_w3.z), f16x2_values_native(in_a_w3.w));
     vec4 in_g_7 = vec4(f16x2_values_native(in_g_w3.z), f16x2_values_native(in_g_w3.w));
-    vector_halves[at] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_0[0], v6, in_g_0[0]), vector_element(in_a_1[0], v6, in_g_1[0]))), packFloat2x16(f16vec2(vector_element(in_a_2[0], v6, in_g_2[0]), vector_element(in_a_3[0], v6, in_g_3[0]))), packFloat2x16(f16vec2(vector_element(in_a_4[0], v6, in_g_4[0]), vector_element(in_a_5[0], v6, in_g_5[0]))), packFloat2x16(f16vec2(vector_element(in_a_6[0], v6, in_g_6[0]), vector_element(in_a_7[0], v6, in_g_7[0]))));
-    vector_halves[at + 2u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_0[1], v6, in_g_0[1]), vector_element(in_a_1[1], v6, in_g_1[1]))), packFloat2x16(f16vec2(vector_element(in_a_2[1], v6, in_g_2[1]), vector_element(in_a_3[1], v6, in_g_3[1]))), packFloat2x16(f16vec2(vector_element(in_a_4[1], v6, in_g_4[1]), vector_element(in_a_5[1], v6, in_g_5[1]))), packFloat2x16(f16vec2(vector_element(in_a_6[1], v6, in_g_6[1]), vector_element(in_a_7[1], v6, in_g_7[1]))));
-    vector_halves[at + 4u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_0[2], v6, in_g_0[2]), vector_element(in_a_1[2], v6, in_g_1[2]))), packFloat2x16(f16vec2(vector_element(in_a_2[2], v6, in_g_2[2]), vector_element(in_a_3[2], v6, in_g_3[2]))), packFloat2x16(f16vec2(vector_element(in_a_4[2], v6, in_g_4[2]), vector_element(in_a_5[2], v6, in_g_5[2]))), packFloat2x16(f16vec2(vector_element(in_a_6[2], v6, in_g_6[2]), vector_element(in_a_7[2], v6, in_g_7[2]))));
-    vector_halves[at + 6u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_0[3], v6, in_g_0[3]), vector_element(in_a_1[3], v6, in_g_1[3]))), packFloat2x16(f16vec2(vector_element(in_a_2[3], v6, in_g_2[3]), vector_element(in_a_3[3], v6, in_g_3[3]))), packFloat2x16(f16vec2(vector_element(in_a_4[3], v6, in_g_4[3]), vector_element(in_a_5[3], v6, in_g_5[3]))), packFloat2x16(f16vec2(vector_element(in_a_6[3], v6, in_g_6[3]), vector_element(in_a_7[3], v6, in_g_7[3]))));
+    vector_halves[at] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_0[0], v6, in_g_0[0]), vector_element(in_a_1[0], v6, in_g_1[0]))), packFloat2x16(f16vec2(vector_element(in_a_0[1], v6, in_g_0[1]), vector_element(in_a_1[1], v6, in_g_1[1]))), packFloat2x16(f16vec2(vector_element(in_a_0[2], v6, in_g_0[2]), vector_element(in_a_1[2], v6, in_g_1[2]))), packFloat2x16(f16vec2(vector_element(in_a_0[3], v6, in_g_0[3]), vector_element(in_a_1[3], v6, in_g_1[3]))));
+    vector_halves[at + 1u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_2[0], v6, in_g_2[0]), vector_element(in_a_3[0], v6, in_g_3[0]))), packFloat2x16(f16vec2(vector_element(in_a_2[1], v6, in_g_2[1]), vector_element(in_a_3[1], v6, in_g_3[1]))), packFloat2x16(f16vec2(vector_element(in_a_2[2], v6, in_g_2[2]), vector_element(in_a_3[2], v6, in_g_3[2]))), packFloat2x16(f16vec2(vector_element(in_a_2[3], v6, in_g_2[3]), vector_element(in_a_3[3], v6, in_g_3[3]))));
+    vector_halves[at + 2u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_4[0], v6, in_g_4[0]), vector_element(in_a_5[0], v6, in_g_5[0]))), packFloat2x16(f16vec2(vector_element(in_a_4[1], v6, in_g_4[1]), vector_element(in_a_5[1], v6, in_g_5[1]))), packFloat2x16(f16vec2(vector_element(in_a_4[2], v6, in_g_4[2]), vector_element(in_a_5[2], v6, in_g_5[2]))), packFloat2x16(f16vec2(vector_element(in_a_4[3], v6, in_g_4[3]), vector_element(in_a_5[3], v6, in_g_5[3]))));
+    vector_halves[at + 3u] = uvec4(packFloat2x16(f16vec2(vector_element(in_a_6[0], v6, in_g_6[0]), vector_element(in_a_7[0], v6, in_g_7[0]))), packFloat2x16(f16vec2(vector_element(in_a_6[1], v6, in_g_6[1]), vector_element(in_a_7[1], v6, in_g_7[1]))), packFloat2x16(f16vec2(vector_element(in_a_6[2], v6, in_g_6[2]), vector_element(in_a_7[2], v6, in_g_7[2]))), packFloat2x16(f16vec2(vector_element(in_a_6[3], v6, in_g_6[3]), vector_element(in_a_7[3], v6, in_g_7[3]))));
   }
   barrier();
   uint own_row = workgroup * 16u + thread;
@@ -257,83 +282,47 @@ void main() {
   own_row = min(min(own_row, workgroup * 16u + 15u), p.chunks - 1u);
   for (uint tile = 0u; tile < 1u; ++tile) {
     coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-    for (uint round = 0u; round < 4u; ++round) {
-      uint k_slice = round * 4u + subgroup;
-      [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-        words[own_words + (u * 4u + own_lane / 8u) * 9u + own_lane % 8u] = in_queries_w0[u];
-      }
+    for (uint round = 0u; round < 1u; ++round) {
+      uint k_slice = (round * 16u + subgroup) * 2u;
+      float own_scales[1];
       [[unroll]] for (uint u = 0u; u < 1u; ++u) {
-        uint i = u * 32u + own_lane;
         float in_queries_scale_e = f16x2_values_native(next_scales[u] >> next_shifts[u])[0];
-        scales[own_scales + i % 2u * 16u + i / 2u] = in_queries_scale_e;
+        own_scales[u] = in_queries_scale_e;
       }
-      controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-      bool ends = round + 1u == 4u;
-      uint next_row = first_row;
-      uint next_k_slice = ends ? subgroup : k_slice + 4u;
-      if (next_row < 4096u) {
-        [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-          uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + own_lane % 8u;
-          in_queries_w0[u] = in_queries.w[row * 128u + column];
-        }
-        [[unroll]] for (uint u = 0u; u < 1u; ++u) {
-          uint i = u * 32u + own_lane;
-          uint row = min(next_row + i / 2u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + i % 2u * 4u;
-          uint q = column / 4u;
-          uint in_queries_scale_i = row * 32u + q;
-          next_scales[u] = in_queries_scale.w[in_queries_scale_i >> 1];
-          next_shifts[u] = (in_queries_scale_i & 1u) * 16u;
-        }
-      } else {
-        [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-          uint row = min(next_row + u * 4u + own_lane / 8u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + own_lane % 8u;
-          in_queries_w0[u] = in_keys.w[row * 128u + column - 524288u];
-        }
-        [[unroll]] for (uint u = 0u; u < 1u; ++u) {
-          uint i = u * 32u + own_lane;
-          uint row = min(next_row + i / 2u, p.chunks - 1u);
-          uint column = next_k_slice * 8u + i % 2u * 4u;
-          uint q = column / 4u;
-          uint in_keys_scale_i = row * 32u + q - 131072u;
-          next_scales[u] = in_keys_scale.w[in_keys_scale_i >> 1];
-          next_shifts[u] = (in_keys_scale_i & 1u) * 16u;
-        }
-      }
-      [[unroll]] for (uint part = 0u; part < 2u; ++part) {
+      [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+        uint column = (k_slice + u) * 4u + lane_part;
         coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> part_sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-          uint fragment = part * 2u + i;
-          coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits;
-          coopMatLoad(bits, words, own_words + fragment * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-          uint at = (k_slice * 4u + fragment) * 8u;
-          coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> factors[4];
-          [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 2u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
-          part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[0], part_sums);
-          part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[1], part_sums);
-          part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[2], part_sums);
-          part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[3], part_sums);
-        }
-        coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> scale;
-        coopMatLoad(scale, scales, own_scales + part * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
-        sums = sums + part_sums * scale;
+        uvec4 pairs_0 = vector_halves[column * 4u + 0u];
+        uvec4 pairs_1 = vector_halves[column * 4u + 1u];
+        uvec4 pairs_2 = vector_halves[column * 4u + 2u];
+        uvec4 pairs_3 = vector_halves[column * 4u + 3u];
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].x, in_queries_w0[u * 2u + 1u].x, 0u, low, high), column_of(pairs_0.x, pairs_0.y), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].x, in_queries_w0[u * 2u + 1u].x, 8u, low, high), column_of(pairs_0.z, pairs_0.w), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].y, in_queries_w0[u * 2u + 1u].y, 0u, low, high), column_of(pairs_1.x, pairs_1.y), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].y, in_queries_w0[u * 2u + 1u].y, 8u, low, high), column_of(pairs_1.z, pairs_1.w), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].z, in_queries_w0[u * 2u + 1u].z, 0u, low, high), column_of(pairs_2.x, pairs_2.y), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].z, in_queries_w0[u * 2u + 1u].z, 8u, low, high), column_of(pairs_2.z, pairs_2.w), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].w, in_queries_w0[u * 2u + 1u].w, 0u, low, high), column_of(pairs_3.x, pairs_3.y), part_sums);
+        part_sums = coopMatMulAdd(rows_of_words(in_queries_w0[u * 2u].w, in_queries_w0[u * 2u + 1u].w, 8u, low, high), column_of(pairs_3.z, pairs_3.w), part_sums);
+        float scale_0 = subgroupShuffle(own_scales[0u], lane_row * 4u + u * 2u);
+        sums[0] = fma(part_sums[0], scale_0, sums[0]);
+        sums[1] = fma(part_sums[1], scale_0, sums[1]);
+        float scale_2 = subgroupShuffle(own_scales[0u], lane_row * 4u + u * 2u + 1u);
+        sums[2] = fma(part_sums[2], scale_2, sums[2]);
+        sums[3] = fma(part_sums[3], scale_2, sums[3]);
       }
-      controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     }
-    coopMatStore(sums, words, own_words, 4u, gl_CooperativeMatrixLayoutColumnMajor);
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    for (uint i = own_lane; i < 16u; i += 32u) {
-      row_parts[subgroup * 16u + tile * 16u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);
+    if (lane_part == 0u) {
+      uint at = subgroup * 16u + tile * 16u + lane_row;
+      row_parts[at] = sums[0];
+      row_parts[at + 8u] = sums[2];
     }
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     first_row += 16u;
   }
   barrier();
   float out_y_v = 0.0;
   if (thread < 16u) {
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) out_y_v += row_parts[i * 16u + thread];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) out_y_v += row_parts[i * 16u + thread];
   }
   if (inside) {
     out_y.w[own_row] = uint16_t(f16x2_bits_native(vec2(out_y_v)));

@@ -25,7 +25,8 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+  float larger = x < y ? y : x;  // no order has x NaN
+  return f32_is_nan(y) ? y : larger;
 }
 
 float f32_max_bits(float x, float y) {

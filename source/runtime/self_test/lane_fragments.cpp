@@ -10,7 +10,7 @@ namespace vkfuse::runtime {
 
 namespace {
 
-/// Each lane reads its elements of both fragments where lane_fragments_of() says they are.
+/// Each lane has its elements of both operands, and of the sums, where lane_fragments_of() says they are.
 constexpr const char* kLaneProduct = R"(#version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -20,7 +20,6 @@ constexpr const char* kLaneProduct = R"(#version 450
 layout(local_size_x_id = 0) in;
 layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
 layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
-shared float sums[{results}];
 {functions}
 // To numbers of few bits: what is small is not taken for zero.
 uint scaled(uint pair) {{ return packFloat2x16(unpackFloat2x16(pair) * unpackFloat2x16({scale}u)); }}
@@ -34,9 +33,10 @@ void main() {{
   sum = coopMatMulAdd(rows_of(scaled(x.w[row]), scaled(x.w[row + {lanes_of_row}u]),
                               scaled(x.w[far]), scaled(x.w[far + {lanes_of_row}u])),
                       column_of(x.w[column], x.w[column + {lanes_of_row}u]), sum);
-  coopMatStore(sum, sums, 0u, {m}u, gl_CooperativeMatrixLayoutColumnMajor);
-  barrier();
-  for (uint i = lane; i < {results}u; i += gl_SubgroupSize) y.w[i] = floatBitsToUint(sums[i]);
+  for (uint i = 0u; i < {results}u / gl_SubgroupSize; ++i) {{
+    uint of_row = lane / {lanes_of_row}u + i / 2u * {half}u, of_column = lane % {lanes_of_row}u * 2u + i % 2u;
+    y.w[of_column * {m}u + of_row] = floatBitsToUint(sum[i]);
+  }}
 }}
 )";
 

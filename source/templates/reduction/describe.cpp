@@ -21,10 +21,13 @@ void describe_reduction(const Schedule& schedule, Description& description) {
   if (const auto& packed = params.packed) {
     choices["packed_gemv"] = {packed->mma.m,     packed->mma.n, packed->mma.k,
                               packed->subgroups, packed->tiles, packed->k_slice};
+    if (packed->lane_fragments()) choices["lane_fragments"] = {packed->lane_steps, packed->keeps_vector};
     description.launch = fmt::format(
-        "{} workgroups of {}, {} rows each, {} at a time; {} subgroups share the columns, in products of {} x {} x {}",
-        schedule.launch.workgroups, schedule.workgroup, packed->rows(), packed->mma.m, packed->subgroups, packed->mma.m,
-        packed->mma.n, packed->mma.k);
+        "{} workgroups of {}, {} rows each, {} at a time{}; {} subgroups share the columns, in products of {} x {} x "
+        "{}",
+        schedule.launch.workgroups, schedule.workgroup, packed->rows(), packed->mma.m,
+        packed->lane_fragments() ? ", whose fragments lanes make" : "", packed->subgroups, packed->mma.m, packed->mma.n,
+        packed->mma.k);
     return;
   }
   description.launch = fmt::format("{} workgroups of {} threads per row x {} rows, {} pass{} over the columns{}",

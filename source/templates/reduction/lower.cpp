@@ -57,11 +57,13 @@ Result<RelocatableKernel> ReductionEmitter::run() {
   if (params_.packed) {
     const schedule::PackedGemvTile& packed = *params_.packed;
     VKF_CHECK_OK(packed_gemv_main());
-    return finish(code("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} "
-                       "at a time, in products of {} x {} x {}",
-                       packed.rows(), packed.tiles, packed.tiles == 1 ? "" : "s", packed.subgroups,
-                       packed.k_slice_columns(), packed.mma.m, packed.mma.n, packed.mma.k),
-                  workgroups(), workgroups_x());
+    return finish(
+        code("{} rows per workgroup, {} tile{} one after another{}; {} subgroups share the columns, {} "
+             "at a time, in products of {} x {} x {}",
+             packed.rows(), packed.tiles, packed.tiles == 1 ? "" : "s",
+             packed.lane_fragments() ? ", whose fragments lanes make" : "", packed.subgroups,
+             packed.k_slice_columns() * std::max(1, packed.lane_steps), packed.mma.m, packed.mma.n, packed.mma.k),
+        workgroups(), workgroups_x());
   }
   VKF_CHECK_OK(main_function());
   Code summary = code("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",

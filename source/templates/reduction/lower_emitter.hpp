@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lowering/emitter.hpp"
+#include "lowering/fragments.hpp"
 #include "templates/reduction/lower_combine.hpp"
 #include "templates/reduction/lower_scan.hpp"
 
@@ -185,6 +186,11 @@ class ReductionEmitter : public Emitter {
   /// "if (...) " where not every element, or not every chunk, exists.
   [[nodiscard]] Code element_condition(const Pass& pass, int element);
 
+  /// See lowering/fragments.hpp.
+  struct PackedFunctions {
+    Code numbers, mask;
+  };
+
   // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp) -------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
@@ -208,27 +214,44 @@ class ReductionEmitter : public Emitter {
                                const Code& first, const Code& k_slice);
   Result<void> load_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
                             const Code& first, const Code& k_slice);
+  Result<void> load_scale(const schedule::PackedGemvTile& packed, ValueId scale, const Code& column, const Code& index);
+  Result<Code> loaded_scale(const schedule::PackedGemvTile& packed, ValueId scale, const Code& index);
   static Code times_unit(const schedule::PackedGemvTile& packed);
   [[nodiscard]] std::optional<ValueId> only_load_of(ValueId scale) const;
   [[nodiscard]] bool are_alike(ValueId a, ValueId b) const;
   [[nodiscard]] bool finds_scales_in_words(const schedule::PackedGemvTile& packed) const;
-  void look_for_nan(const schedule::PackedGemvTile& packed, const Code& loaded);
+  void look_for_nan(const schedule::PackedGemvTile& packed, const Code& loaded, const Code& row);
   void note_nan(const schedule::PackedGemvTile& packed, std::size_t sum);
   Result<void> stage_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
   Result<void> stage_scales(const schedule::PackedGemvTile& packed, ValueId scale);
   void declare_powers(const schedule::PackedGemvTile& packed);
   void prepare_shared(const schedule::PackedGemvTile& packed);
+  PackedFunctions packed_functions(const schedule::PackedGemvTile& packed);
+  Result<void> packed_sum(const schedule::PackedGemvTile& packed, std::size_t sum, const PackedFunctions& functions);
   Result<void> load_next_k_slice(const schedule::PackedGemvTile& packed, std::size_t sum);
-  /// See lowering/fragments.hpp.
-  struct PackedFunctions {
-    Code numbers, mask;
-  };
   void multiply_k_slice(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights,
                         const PackedFunctions& functions);
   void store_halves(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
-  Result<void> begin_packed_gemv(const schedule::PackedGemvTile& packed);
+  void begin_packed_gemv(const schedule::PackedGemvTile& packed);
+  void declare_loads(const schedule::PackedGemvTile& packed);
+  Result<void> load_first(const schedule::PackedGemvTile& packed);
   Result<void> multiply_tile(const schedule::PackedGemvTile& packed, std::size_t sum, const PackedFunctions& functions);
   void store_sums_of_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
+  // With fragments that lanes make (lower_lane_gemv.cpp).
+  void store_pairs(const schedule::PackedGemvTile& packed, const VectorElement& element, const Scope& scope);
+  Result<void> load_lane_steps(const schedule::PackedGemvTile& packed, const schedule::PackedWeights& weights);
+  Result<void> load_lane_steps_of(const schedule::PackedGemvTile& packed, const schedule::PackedMatrix& matrix);
+  [[nodiscard]] std::vector<Code> pairs_of_vector(const schedule::PackedGemvTile& packed);
+  Result<void> multiply_lane_steps(const schedule::PackedGemvTile& packed, std::size_t sum);
+  void write_rows_of_words(const schedule::PackedGemvTile& packed, const Code& numbers);
+  void multiply_words(const schedule::PackedGemvTile& packed, std::size_t sum, const Code& sums);
+  Result<void> decode_lane_scales(const schedule::PackedGemvTile& packed, ValueId scale);
+  void scale_lane_sums(const schedule::PackedGemvTile& packed);
+  static int scales_of_lane(const schedule::PackedGemvTile& packed);
+  Code lane_step(const schedule::PackedGemvTile& packed, const Code& i);
+  Code lane_row(const schedule::PackedGemvTile& packed, const Code& i);
+  Result<void> multiply_lane_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
+  void store_lane_sums(const schedule::PackedGemvTile& packed, std::size_t sum);
   Result<void> load_beside_sums(const schedule::PackedGemvTile& packed);
   Result<void> finish_packed_rows(const schedule::PackedGemvTile& packed);
   Result<void> packed_gemv_main();
@@ -240,7 +263,8 @@ class ReductionEmitter : public Emitter {
     ValueId scaled = 0, left = 0, other = 0, scale = 0;
   };
 
-  std::vector<Code> word_names_;  ///< of each sum of a packed GEMV: where the words of its matrices are
+  std::vector<Code> word_functions_;  ///< of each sum of a packed GEMV with fragments that lanes make
+  std::vector<Code> word_names_;      ///< of each sum of a packed GEMV: where the words of its matrices are
   const schedule::ReductionParams& params_;
   int dispatch_;
   bool split_;

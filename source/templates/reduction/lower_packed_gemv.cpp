@@ -169,7 +169,8 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   const auto chunks = static_cast<int>(packed.mma.k) / 8;  // of a fragment
   shared_.line("shared uvec4 vector_halves[{}];", loops_.reduction_count() / 8);
   const int parts = packed.code().per_half();
-  main_.line("// The vector, of which fragments meet every {} element.", parts == 4 ? "fourth" : "second");
+  main_.line("// The vector, of which {} meet every {} element.", packed.lane_fragments() ? "words" : "fragments",
+             parts == 4 ? "fourth" : "second");
   // Few rounds are in flight together.
   const bool few = schedule::ceil_div(schedule_.launch.reduction_chunks, schedule_.workgroup) <= kRoundsInFlight;
   main_.open("{}for (uint column = thread; column < {}; column += {}u) {{", few ? "[[unroll]] " : "",
@@ -181,17 +182,20 @@ Result<void> ReductionEmitter::keep_vector(const PackedGemvTile& packed) {
   VKF_CHECK_OK(emit_values(scope, per_chunk));
   load_chunk_vectors(scope, vectors, true);
   // A fragment is made of so many chunks; each has its position in all parts of it.
-  main_.line("uint at = {};", chunks == 1 ? code("column * {}u", parts)
-                                          : code("column / {0}u * {1}u + column % {0}u", chunks, parts * chunks));
+  main_.line("uint at = {};", chunks == 1 || packed.lane_fragments()
+                                  ? code("column * {}u", parts)
+                                  : code("column / {0}u * {1}u + column % {0}u", chunks, parts * chunks));
   for (int g = 0; g < chunk_.groups; ++g) {
     for (ValueId id : element.function_inputs) {
       if (is_vector(id))
         main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
     }
   }
-  store_halves(packed, element, scope);
+  if (packed.lane_fragments())
+    store_pairs(packed, element, scope);
+  else
+    store_halves(packed, element, scope);
   main_.close();
-  main_.line("barrier();");
   return {};
 }
 
@@ -228,11 +232,11 @@ Result<void> ReductionEmitter::load_k_slice(const PackedGemvTile& packed, const 
 }
 
 /// Collects what a carry leaves above a magnitude of all ones, which is NaN: as an f16 it would be a number.
-void ReductionEmitter::look_for_nan(const PackedGemvTile& packed, const Code& loaded) {
+void ReductionEmitter::look_for_nan(const PackedGemvTile& packed, const Code& loaded, const Code& row) {
   if (!packed.code().hides_nan()) return;
   const std::uint32_t magnitude = (1u << ops::row_of(*packed.code().format).magnitude_bits()) - 1;
   main_.line("uvec4 carried = ({} & 0x{:08x}u) + 0x01010101u;", loaded, magnitude * 0x01010101u);
-  main_.line("carries[u] |= carried.x | carried.y | carried.z | carried.w;");
+  main_.line("carries[{}] |= carried.x | carried.y | carried.z | carried.w;", row);
 }
 
 /// Notes the rows of a tile with such a code.
@@ -241,9 +245,10 @@ void ReductionEmitter::note_nan(const PackedGemvTile& packed, std::size_t sum) {
   const int bit = ops::row_of(*packed.code().format).magnitude_bits();
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{",
              static_cast<int>(packed.mma.m) * packed.k_slice / schedule_.subgroup);
-  main_.line("if ((carries[u] & 0x{:08x}u) != 0u) atomicOr(nan_rows[{}tile * {}u + u * {}u + own_lane / {}u], 1u);",
+  const Code row = packed.lane_fragments() ? Code("lane_row") : code("own_lane / {}u", packed.k_slice);
+  main_.line("if ((carries[u] & 0x{:08x}u) != 0u) atomicOr(nan_rows[{}tile * {}u + u * {}u + {}], 1u);",
              (1u << bit) * 0x01010101u, sum == 0 ? "" : code("{}u + ", static_cast<int>(sum) * packed.rows()),
-             packed.mma.m, schedule_.subgroup / packed.k_slice, packed.k_slice);
+             packed.mma.m, schedule_.subgroup / packed.k_slice, row);
   main_.close();
 }
 
@@ -257,7 +262,7 @@ Result<void> ReductionEmitter::stage_k_slice(const PackedGemvTile& packed, std::
   const Code loaded = code("{}[u]", raw_names(weights.first().load).front());
   main_.line("words[own_words + ({0}) * {1}u + own_lane % {2}u] = {3};", row, packed.k_slice + 1, packed.k_slice,
              loaded);
-  look_for_nan(packed, loaded);
+  look_for_nan(packed, loaded, "u");
   main_.close();
   if (!weights.first().scale) return {};
   return stage_scales(packed, *weights.first().scale);
@@ -317,7 +322,13 @@ void ReductionEmitter::prepare_shared(const PackedGemvTile& packed) {
     shared_.line("shared uint nan_rows[{}];", rows);
     main_.line("for (uint i = thread; i < {}u; i += {}u) nan_rows[i] = 0u;", rows, schedule_.workgroup);
   }
-  if (packed.groups() > 1) {
+  if (packed.lane_fragments()) {
+    if (packed.groups() > 1) {
+      main_.line("// Each column has the elements of the vector that share a scale.");
+      main_.line("uint of_group = lane_row % {0}u == lane_part / {1}u ? 0xffffffffu : 0u;", packed.groups(),
+                 kLanesOfRow / packed.groups());
+    }
+  } else if (packed.groups() > 1) {
     const auto words = static_cast<int>(packed.mma.n * packed.mma.k / 8);
     shared_.line("shared uvec4 masks[{}];", words);
     main_.line("// Each column has the elements of the vector that share a scale.");
@@ -327,37 +338,53 @@ void ReductionEmitter::prepare_shared(const PackedGemvTile& packed) {
 }
 
 /// What subgroups share, and what each of them knows before its first tile.
-Result<void> ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
-  const auto rows = static_cast<int>(packed.mma.m);
-  const int pitch = packed.k_slice + 1;
-  shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
+void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
+  const int words = static_cast<int>(packed.mma.m) * (packed.k_slice + 1);  // of a subgroup
+  if (!packed.lane_fragments()) shared_.line("shared uvec4 words[{}];", packed.subgroups * words);
   shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows() * static_cast<int>(packed.sums.size()));
-  if (packed.has_scales()) shared_.line("shared float scales[{}];", packed.scale_slots());
+  if (packed.has_scales() && !packed.lane_fragments()) shared_.line("shared float scales[{}];", packed.scale_slots());
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   main_.line("uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
   main_.line("uint subgroup = gl_SubgroupID;");
-  main_.line("uint own_lane = gl_SubgroupInvocationID;");
-  main_.line("uint own_words = subgroup * {}u;", rows * pitch);
+  if (packed.lane_fragments()) {
+    main_.line("uint lane_row = gl_SubgroupInvocationID / {0}u, lane_part = gl_SubgroupInvocationID % {0}u;",
+               kLanesOfRow);
+  } else {
+    main_.line("uint own_lane = gl_SubgroupInvocationID;");
+    main_.line("uint own_words = subgroup * {}u;", words);
+  }
   declare_powers(packed);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
+}
+
+/// What a lane has in flight.
+void ReductionEmitter::declare_loads(const PackedGemvTile& packed) {
   std::set<ValueId> loads;
   for (const PackedWeights& weights : packed.sums) {
     const ValueId load = weights.first().load;
     word_names_.push_back(names_.values[load]);
     if (!loads.insert(load).second) continue;
     for (const Code& name : raw_names(load))
-      main_.line("uvec4 {}[{}];", name, rows * packed.k_slice / schedule_.subgroup);
+      main_.line("uvec4 {}[{}];", name, packed.loads_of_lane(schedule_.subgroup));
   }
-  if (packed.has_scales()) {
-    main_.line("uint own_scales = subgroup * {}u;", packed.scales_of_k_slice());
-    const std::int64_t of_thread = schedule::ceil_div(packed.scales_of_k_slice(), schedule_.subgroup);
-    const bool in_words = finds_scales_in_words(packed);
-    main_.line("{} next_scales[{}];", in_words ? "uint" : "float", of_thread);
-    if (in_words) main_.line("uint next_shifts[{}];", of_thread);
-  }
-  VKF_CHECK_OK(load_k_slice(packed, packed.sums[0], "first_row", "subgroup"));
-  prepare_shared(packed);
+  if (!packed.has_scales()) return;
+  if (!packed.lane_fragments()) main_.line("uint own_scales = subgroup * {}u;", packed.scales_of_k_slice());
+  const std::int64_t of_thread = packed.lane_fragments()
+                                     ? scales_of_lane(packed)
+                                     : schedule::ceil_div(packed.scales_of_k_slice(), schedule_.subgroup);
+  const bool in_words = finds_scales_in_words(packed);
+  main_.line("{} next_scales[{}];", in_words ? "uint" : "float", of_thread);
+  if (in_words) main_.line("uint next_shifts[{}];", of_thread);
+}
+
+/// Brings the first words of a subgroup on their way.
+Result<void> ReductionEmitter::load_first(const PackedGemvTile& packed) {
+  if (!packed.lane_fragments()) return load_k_slice(packed, packed.sums[0], "first_row", "subgroup");
+  main_.open("{{");
+  main_.line("uint k_slice = subgroup * {}u;", packed.lane_steps);
+  VKF_CHECK_OK(load_lane_steps(packed, packed.sums[0]));
+  main_.close();
   return {};
 }
 
@@ -471,37 +498,62 @@ Result<void> ReductionEmitter::finish_packed_rows(const PackedGemvTile& packed) 
   return {};
 }
 
-Result<void> ReductionEmitter::packed_gemv_main() {
-  const PackedGemvTile& packed = *params_.packed;
-  const PackedFunctions functions{unique("numbers_of"), packed.groups() > 1 ? unique("of_group") : Code()};
-  functions_.raw(fragment_function(functions.numbers, packed.mma, packed.code()));
+/// The sums of a tile, from zeros to shared memory.
+Result<void> ReductionEmitter::packed_sum(const PackedGemvTile& packed, std::size_t sum,
+                                          const PackedFunctions& functions) {
+  if (packed.sums.size() > 1) main_.open("{{");
+  main_.line("{0} sums = {0}(0.0);", fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator"));
+  if (packed.code().hides_nan()) {
+    const int loads = static_cast<int>(packed.mma.m) * packed.k_slice / schedule_.subgroup;
+    main_.line("uint carries[{}];", loads);
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) carries[u] = 0u;", loads);
+  }
+  if (packed.lane_fragments()) {
+    VKF_CHECK_OK(multiply_lane_tile(packed, sum));
+    store_lane_sums(packed, sum);
+  } else {
+    VKF_CHECK_OK(multiply_tile(packed, sum, functions));
+    store_sums_of_tile(packed, sum);
+  }
+  if (packed.sums.size() > 1) main_.close();
+  return {};
+}
+
+ReductionEmitter::PackedFunctions ReductionEmitter::packed_functions(const PackedGemvTile& packed) {
+  const bool masks = packed.groups() > 1 && !packed.lane_fragments();
+  PackedFunctions functions{unique("numbers_of"), masks ? unique("of_group") : Code()};
+  if (packed.lane_fragments()) {
+    functions_.raw(pair_function(functions.numbers, packed.code()));
+    functions_.blank();
+    write_rows_of_words(packed, functions.numbers);
+  } else {
+    functions_.raw(fragment_function(functions.numbers, packed.mma, packed.code()));
+  }
   functions_.blank();
-  if (packed.groups() > 1) {
+  if (masks) {
     functions_.raw(mask_function(functions.mask, packed.mma));
     functions_.blank();
   }
-  VKF_CHECK_OK(begin_packed_gemv(packed));
+  return functions;
+}
+
+Result<void> ReductionEmitter::packed_gemv_main() {
+  const PackedGemvTile& packed = *params_.packed;
+  const PackedFunctions functions = packed_functions(packed);
+  begin_packed_gemv(packed);
+  declare_loads(packed);
+  VKF_CHECK_OK(load_first(packed));
+  prepare_shared(packed);
   VKF_CHECK_OK(find_statistics(packed));
-  VKF_CHECK_OK(keep_vector(packed));
+  if (packed.keeps_vector) VKF_CHECK_OK(keep_vector(packed));
+  if (packed.keeps_vector || packed.code().hides_nan()) main_.line("barrier();");
   VKF_CHECK_OK(load_beside_sums(packed));
-  if (packed.groups() > 1) {
+  if (!functions.mask.empty()) {
     main_.line("{} mask;", fragment(packed.mma.b, packed.mma.k, packed.mma.n, "B"));
     main_.line("coopMatLoad(mask, masks, 0u, {}u, gl_CooperativeMatrixLayoutColumnMajor);", packed.mma.k / 8);
   }
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
-  const Code sum_type = fragment(packed.mma.c, packed.mma.m, packed.mma.n, "Accumulator");
-  for (std::size_t sum = 0; sum < packed.sums.size(); ++sum) {
-    if (packed.sums.size() > 1) main_.open("{{");
-    main_.line("{0} sums = {0}(0.0);", sum_type);
-    if (packed.code().hides_nan()) {
-      const int loads = static_cast<int>(packed.mma.m) * packed.k_slice / schedule_.subgroup;
-      main_.line("uint carries[{}];", loads);
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) carries[u] = 0u;", loads);
-    }
-    VKF_CHECK_OK(multiply_tile(packed, sum, functions));
-    store_sums_of_tile(packed, sum);
-    if (packed.sums.size() > 1) main_.close();
-  }
+  for (std::size_t sum = 0; sum < packed.sums.size(); ++sum) VKF_CHECK_OK(packed_sum(packed, sum, functions));
   main_.line("first_row += {}u;", packed.mma.m);
   main_.close();
   main_.line("barrier();");

@@ -73,24 +73,47 @@ Result<void> ReductionEmitter::load_scales(const PackedGemvTile& packed, const P
   main_.line("uint row = min({} + {}, {} - 1u);", first, row, rows_);
   main_.line("uint column = {} * {}u{};", k_slice, packed.k_slice,
              of_row == 1 ? Code() : code(" + i % {}u * {}u", of_row, packed.scale_columns / packed.code().per_chunk()));
+  VKF_CHECK_OK(load_scale(packed, *matrix.scale, "column", "u"));
+  main_.close();
+  return {};
+}
+
+/// The scale of `row` and the chunk `column`, to the one of those in flight that has this index.
+Result<void> ReductionEmitter::load_scale(const PackedGemvTile& packed, ValueId scale, const Code& column,
+                                          const Code& index) {
   Scope scope;
   scope.out = &main_;
-  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
+  scope.axis_names = {{kRow, "row"}, {kColumn, column}};
   set_parallel_axes(scope, false);
   set_reduction_axes(scope, false);
   if (finds_scales_in_words(packed)) {
-    const ValueId load = *only_load_of(*matrix.scale);
+    const ValueId load = *only_load_of(scale);
     const ir::NodeId node = loops_.values[load].node;
     const Code at = index_of_load(scope, load);
     const ElementInWord element = element_in_word(size_of(dtype(node)), names_.nodes.at(node), buffer_bytes(node), at);
-    main_.line("next_scales[u] = {};", element.word);
-    main_.line("next_shifts[u] = {};", element.shift.empty() ? Code("0u") : element.shift);
+    main_.line("next_scales[{}] = {};", index, element.word);
+    main_.line("next_shifts[{}] = {};", index, element.shift.empty() ? Code("0u") : element.shift);
   } else {
-    VKF_CHECK_OK(emit_backward_slice(scope, *matrix.scale));
-    main_.line("next_scales[u] = {}{};", use(scope, *matrix.scale), times_unit(packed));
+    VKF_CHECK_OK(emit_backward_slice(scope, scale));
+    main_.line("next_scales[{}] = {}{};", index, use(scope, scale), times_unit(packed));
   }
-  main_.close();
   return {};
+}
+
+/// A scale that was in flight, as a number.
+Result<Code> ReductionEmitter::loaded_scale(const PackedGemvTile& packed, ValueId scale, const Code& index) {
+  const Code number = code("next_scales[{}]", index);
+  if (!finds_scales_in_words(packed)) return number;
+  const ValueId load = *only_load_of(scale);
+  const ir::NodeId node = loops_.values[load].node;
+  const Code word = size_of(dtype(node)) == 4 ? number : code("{} >> next_shifts[{}]", number, index);
+  Scope scope;
+  scope.out = &main_;
+  scope.names[load] = unique(names_.nodes.at(node) + "_e");
+  main_.line("{} {} = {};", scalar_type(node), scope.names[load],
+             decoded(load, lowest_element(dtype(node), word, dialect_)));
+  VKF_CHECK_OK(emit_backward_slice(scope, scale));
+  return code("{}{}", use(scope, scale), times_unit(packed));
 }
 
 /// The scales of a K-slice to shared memory, those of all rows side by side.
@@ -99,19 +122,7 @@ Result<void> ReductionEmitter::stage_scales(const PackedGemvTile& packed, ValueI
   const int all = packed.scales_of_k_slice(), of_row = all / rows;
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule::ceil_div(all, schedule_.subgroup));
   main_.line("uint i = u * {}u + own_lane;", schedule_.subgroup);
-  Code number = "next_scales[u]";
-  if (finds_scales_in_words(packed)) {
-    const ValueId load = *only_load_of(scale);
-    const ir::NodeId node = loops_.values[load].node;
-    const Code word = size_of(dtype(node)) == 4 ? number : code("{} >> next_shifts[u]", number);
-    Scope scope;
-    scope.out = &main_;
-    scope.names[load] = unique(names_.nodes.at(node) + "_e");
-    main_.line("{} {} = {};", scalar_type(node), scope.names[load],
-               decoded(load, lowest_element(dtype(node), word, dialect_)));
-    VKF_CHECK_OK(emit_backward_slice(scope, scale));
-    number = code("{}{}", use(scope, scale), times_unit(packed));
-  }
+  VKF_TRY(number, loaded_scale(packed, scale, "u"));
   main_.line("{}scales[own_scales + {}] = {};", all < schedule_.subgroup ? code("if (i < {}u) ", all) : Code(),
              of_row == 1 ? Code("i") : code("i % {}u * {}u + i / {}u", of_row, rows, of_row), number);
   main_.close();

@@ -20,6 +20,9 @@ using segment::ValueId;
 constexpr int kBytesOfChunk = 16;  // of a row
 constexpr int kMostTiles = 16;
 constexpr int kFewestSubgroups = 4;
+constexpr int kLaneSteps = 2;
+// Eight tiles of bytes took a thread 74 registers in place of 59 on an H200, and 82 us in place of 64.
+constexpr int kMostLaneTilesOfBytes = 4;
 constexpr std::int64_t kSlicesOfSubgroup = 4;
 
 /// Whether it asks for something that only kernels of threads have.
@@ -259,15 +262,19 @@ std::optional<PackedGemvTile> match(const ir::Graph& graph, const Loops& loops, 
   return std::nullopt;
 }
 
-std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
-  const std::int64_t rows = tile.mma.m;
-  const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.k_slice + 1) * 16;
+/// Words of weights, their scales, and which elements of the vector are of a column's group.
+std::int64_t staged_bytes(const PackedGemvTile& tile) {
+  if (tile.lane_fragments()) return 0;
+  const std::int64_t words = std::int64_t{tile.subgroups} * tile.mma.m * (tile.k_slice + 1) * 16;
   const std::int64_t scales = tile.has_scales() ? std::int64_t{tile.scale_slots()} * 4 : 0;
-  const std::int64_t parts = std::int64_t{tile.subgroups} * tile.rows() * static_cast<std::int64_t>(tile.sums.size());
-  const std::int64_t nan_rows = tile.code().hides_nan() ? tile.rows() * static_cast<std::int64_t>(tile.sums.size()) : 0;
-  const std::int64_t masks = tile.groups() > 1 ? std::int64_t{tile.mma.k} * tile.mma.n * 2 : 0;
+  return words + scales + (tile.groups() > 1 ? std::int64_t{tile.mma.k} * tile.mma.n * 2 : 0);
+}
+
+std::int64_t shared_bytes(const PackedGemvTile& tile, std::int64_t row_elements) {
+  const std::int64_t rows = tile.rows() * static_cast<std::int64_t>(tile.sums.size());
+  const std::int64_t nan_rows = tile.code().hides_nan() ? rows : 0;
   constexpr int kOfStatistic = 16;  // at most so many bytes of each subgroup
-  return row_elements * 2 + words + scales + (parts + nan_rows) * 4 + masks +
+  return (tile.keeps_vector ? row_elements * 2 : 0) + staged_bytes(tile) + (tile.subgroups * rows + nan_rows) * 4 +
          std::int64_t{tile.subgroups} * tile.statistics * kOfStatistic;
 }
 
@@ -298,24 +305,28 @@ bool scales_differ_along_rows(const PackedGemvTile& tile, const Loops& loops) {
   });
 }
 
-/// Takes K-slices that divide a row, and as many elements for each scale as these may share; false where the tile
-/// cannot be of these loops.
-bool take_k_slices(PackedGemvTile& tile, const Loops& loops, const Target& target, int axis) {
-  const std::int64_t row_elements = loops.reduction_count();
+/// Takes as many elements for each scale as those of a K-slice may share; false where scales do not fit columns of
+/// sums.
+bool take_scale_columns(PackedGemvTile& tile, const Loops& loops, int axis) {
   const std::int64_t innermost = loops.axes[static_cast<std::size_t>(axis)].size;
-  const int chunk = tile.code().per_chunk();
-  tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
-  while (tile.k_slice > tile.fragment_columns() / chunk && row_elements % tile.k_slice_columns() != 0)
-    tile.k_slice /= 2;
   tile.scale_columns = tile.k_slice_columns();
-  while (tile.has_scales() && tile.scale_columns > chunk && innermost % tile.scale_columns != 0)
+  while (tile.has_scales() && tile.scale_columns > tile.code().per_chunk() && innermost % tile.scale_columns != 0)
     tile.scale_columns /= 2;
   if (scales_differ_along_rows(tile, loops) && innermost % tile.scale_columns != 0) return false;
   // Zeros in place of another group's elements are no numbers times infinity.
   const bool may_be_infinite = tile.code().format && ops::row_of(*tile.code().format).infinity >= 0;
-  if (tile.groups() > 1 && may_be_infinite) return false;
-  return tile.groups() <= static_cast<int>(tile.mma.n) &&
-         tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) == 0;
+  return tile.groups() == 1 || (!may_be_infinite && tile.groups() <= static_cast<int>(tile.mma.n));
+}
+
+/// Takes K-slices that divide a row, and as many elements for each scale as these may share; false where the tile
+/// cannot be of these loops.
+bool take_k_slices(PackedGemvTile& tile, const Loops& loops, const Target& target, int axis) {
+  const std::int64_t row_elements = loops.reduction_count();
+  const int chunk = tile.code().per_chunk();
+  tile.k_slice = target.caps.subgroup.size >= 8 ? 8 : 4;
+  while (tile.k_slice > tile.fragment_columns() / chunk && row_elements % tile.k_slice_columns() != 0)
+    tile.k_slice /= 2;
+  return take_scale_columns(tile, loops, axis) && tile.mma.k / 8 % static_cast<std::uint32_t>(tile.groups()) == 0;
 }
 
 /// Leaves as many subgroups as have K-slices and room in shared memory; false where there is none for one.
@@ -341,22 +352,97 @@ std::optional<PackedGemvTile> tile_of(const PackedGemvTile& matched, int count, 
   return fits && divides_work(tile, target, row_elements) ? std::optional(tile) : std::nullopt;
 }
 
+/// Whether lanes may load the vector as it lies in memory, 16 bytes at a time.
+bool may_load_vector(const PackedGemvTile& tile, const Loops& loops, const Schedule& rows) {
+  const Value& vector = loops.values[tile.vector];
+  const AccessPlan& load = rows.loads[tile.vector];
+  return vector.kind == Value::Kind::load && vector.data.empty() && vector.predicates.empty() &&
+         load.kind == AccessKind::vector && load.vector_bytes == kBytesOfChunk && load.step == 1 && load.repeat == 1;
+}
+
+/// Of lanes: as many subgroups as have K-slices, and so many that each has as many as others, if such a number is near.
+int subgroups_of_lanes(const PackedGemvTile& tile, std::int64_t k_slices, int most) {
+  while (most > kFewestSubgroups && k_slices < std::int64_t{tile.lane_steps} * most) most /= 2;
+  if (tile.statistics > 0) return most;  // which share them as a power of 2
+  for (int count = most; count > most / 2; --count) {
+    if (k_slices % (std::int64_t{tile.lane_steps} * count) == 0) return count;
+  }
+  return most;
+}
+
+/// What is matched as so many tiles of a workgroup whose lanes make the fragments; nothing where they cannot.
+std::optional<PackedGemvTile> lane_tile_of(const PackedGemvTile& matched, int count, const Problem& problem,
+                                           const Loops& loops, const Schedule& rows) {
+  const Target& target = problem.target;
+  const std::optional<MatrixShape>& fragments = target.caps.matrix.lane_fragments;
+  if (!fragments || fragments->m != matched.mma.m || fragments->n != matched.mma.n || fragments->k != matched.mma.k)
+    return std::nullopt;
+  PackedGemvTile tile = matched;
+  tile.tiles = count;
+  tile.lane_steps = kLaneSteps;
+  tile.k_slice = kLanesOfRow;
+  const std::int64_t row_elements = loops.reduction_count(), k_slices = row_elements / tile.k_slice_columns();
+  if (row_elements % tile.k_slice_columns() != 0 || !take_scale_columns(tile, loops, rows.vector_axis) ||
+      (tile.code().bits == 8 && count > kMostLaneTilesOfBytes))
+    return std::nullopt;
+  const int threads = static_cast<int>(target.caps.subgroup.size);
+  const int most = static_cast<int>(usable_invocations(target.caps)) / threads;
+  tile.subgroups = subgroups_of_lanes(tile, k_slices,
+                                      std::min(most, static_cast<int>(device_model(target).lane_gemv.subgroups.value)));
+  // A tile alone reads the vector once, wherever it is.
+  tile.keeps_vector = count > 1 || !may_load_vector(tile, loops, rows);
+  const bool fits = tile.rows() <= tile.subgroups * threads && k_slices >= tile.subgroups &&
+                    shared_bytes(tile, row_elements) <= target.caps.workgroup.shared_memory_bytes;
+  return fits ? std::optional(tile) : std::nullopt;
+}
+
 /// Whether threads are likely to be faster, whatever is modelled. Of whole numbers whose scales are for fewer elements
 /// than a fragment has, they took 45 us of 8192 x 28672 on an H200, and fragments 63 of 28672 x 8192; codes of floats
 /// take threads more than twice as long as fragments.
 bool is_for_threads(const PackedGemvTile& tile) { return tile.groups() > 1 && !tile.code().format; }
 
+/// About one for each compute unit, more where the matrix is long and much has to be in flight.
+double fewest_workgroups(const Target& target, double bytes) {
+  constexpr double kOfShort = 0.95, kOfLong = 1.6;
+  const DeviceModel& model = device_model(target);
+  return (bytes > model.caches.bytes ? kOfLong : kOfShort) * model.units.count;
+}
+
+/// What each workgroup waits for beside its weights: what elements of the vector have in common.
+double statistics_us(const PackedGemvTile& tile, const Target& target) {
+  const DeviceModel& model = device_model(target);
+  const double cycle_us = model.units.count * model.units.multiply_adds / (costs_of(target).gflops * 1e3);
+  return tile.statistics > 0 ? 2 * model.latencies.memory * cycle_us : 0;
+}
+
+/// Waves of workgroups whose lanes wait for nothing but memory.
+double lanes_us_of(const PackedGemvTile& tile, const Target& target, double tiles, double bytes) {
+  constexpr int kRegisters = 64;       // of a thread, about
+  constexpr double kWorkgroups = 1.6;  // of each compute unit: fewer do not keep memory busy
+  const CostModel costs = costs_of(target);
+  const DeviceModel& model = device_model(target);
+  const LaneGemv& fit = model.lane_gemv;
+  const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup.size);
+  const double slots =
+      model.units.count * std::max(1, static_cast<int>(model.units.registers) / kRegisters / workgroup);
+  const double waves = std::ceil(std::ceil(tiles / tile.tiles) / slots);
+  const double idle =
+      std::max(1.0, kWorkgroups * model.units.count * tile.tiles / std::max(tiles, kWorkgroups * model.units.count));
+  const double share = tile.code().bits == 4 ? fit.copy_share_of_fours : fit.copy_share_of_eights;
+  return costs.launch_us + statistics_us(tile, target) + fit.start_us +
+         waves * (fit.wave_us + (tile.keeps_vector ? fit.vector_us.value : 0)) +
+         idle * bytes / (share * costs.copy_gb_per_s * 1e3);
+}
+
 /// Waves of workgroups, each as long as memory takes to bring their bytes, or a subgroup to wait for its own.
 double modelled_us_of(const PackedGemvTile& tile, const Target& target, double tiles, double bytes) {
+  if (tile.lane_fragments()) return lanes_us_of(tile, target, tiles, bytes);
   const CostModel costs = costs_of(target);
   const DeviceModel& model = device_model(target);
   const int workgroup = tile.subgroups * static_cast<int>(target.caps.subgroup.size);
   const double slots = model.units.count * std::max(1, static_cast<int>(model.packed_gemv.threads.value) / workgroup);
   const double tile_bytes = bytes / tiles;
-  const double cycle_us = model.units.count * model.units.multiply_adds / (costs.gflops * 1e3);
-  // What each workgroup waits for beside its weights: the vector, and what they have in common of it.
-  const double statistics_us = tile.statistics > 0 ? 2 * model.latencies.memory * cycle_us : 0;
-  double us = costs.launch_us + statistics_us;
+  double us = costs.launch_us + statistics_us(tile, target);
   for (double left = std::ceil(tiles / tile.tiles); left > 0; left -= slots) {
     us += model.packed_gemv.first_us +
           tile.tiles *
@@ -364,13 +450,6 @@ double modelled_us_of(const PackedGemvTile& tile, const Target& target, double t
                        tile_bytes / (tile.subgroups * model.packed_gemv.bytes_per_us_and_subgroup));
   }
   return us;
-}
-
-/// About one for each compute unit, more where the matrix is long and much has to be in flight.
-double fewest_workgroups(const Target& target, double bytes) {
-  constexpr double kOfShort = 0.95, kOfLong = 1.6;
-  const DeviceModel& model = device_model(target);
-  return (bytes > model.caches.bytes ? kOfLong : kOfShort) * model.units.count;
 }
 
 /// The schedule of threads with this tile instead.
@@ -394,6 +473,29 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
   return schedule;
 }
 
+/// Of tiles of some rows and bytes the one that is modelled fastest; of as fast ones that with the fewest workgroups,
+/// as long as these keep the device busy.
+class FastestTile {
+ public:
+  FastestTile(const Target& target, double tiles, double bytes) : target_(target), tiles_(tiles), bytes_(bytes) {}
+
+  void take(const std::optional<PackedGemvTile>& one) {
+    if (!one) return;
+    const double own = modelled_us_of(*one, target_, tiles_, bytes_);
+    const bool busy = std::ceil(tiles_ / one->tiles) >= fewest_workgroups(target_, bytes_);
+    if (tile && (own > us || (own == us && !busy))) return;
+    tile = one;
+    us = own;
+  }
+
+  std::optional<PackedGemvTile> tile;
+  double us = 0;
+
+ private:
+  const Target& target_;
+  double tiles_, bytes_;
+};
+
 }  // namespace
 
 std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule& rows) {
@@ -404,23 +506,19 @@ std::optional<Schedule> best_packed_gemv(const Problem& problem, const Schedule&
                           : problem.loops;
   const auto matched = match(problem.graph, loops, rows, *target.caps.matrix.sub_byte);
   if (!matched) return std::nullopt;
-  const auto tiles = static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m));
   const bool forced = problem.tuning.cooperative_matrix.value_or(false);
-  std::optional<PackedGemvTile> best;
-  double least = 0;
-  for (int count = 1; count <= kMostTiles; ++count) {
-    const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
-    if (!tile || (is_for_threads(*tile) && !forced)) continue;
-    const auto bytes = static_cast<double>(rows.cost.bytes_read);
-    const double us = modelled_us_of(*tile, target, tiles, bytes);
-    // Of as fast ones that with the fewest workgroups, as long as these keep the device busy.
-    if (best && (us > least || (us == least && std::ceil(tiles / count) < fewest_workgroups(target, bytes)))) continue;
-    best = tile;
-    least = us;
+  FastestTile fastest(target, static_cast<double>(ceil_div(loops.parallel_count(), matched->mma.m)),
+                      static_cast<double>(rows.cost.bytes_read));
+  for (int count = 1; count <= kMostTiles; ++count) fastest.take(lane_tile_of(*matched, count, problem, loops, rows));
+  if (!fastest.tile) {
+    for (int count = 1; count <= kMostTiles; ++count) {
+      const auto tile = tile_of(*matched, count, loops, target, rows.vector_axis);
+      if (tile && (forced || !is_for_threads(*tile))) fastest.take(tile);
+    }
   }
-  if (!best || (!forced && least >= rows.cost.modelled_us)) return std::nullopt;
-  Schedule schedule = schedule_of(*best, loops, target, rows);
-  schedule.cost.modelled_us = least;
+  if (!fastest.tile || (!forced && fastest.us >= rows.cost.modelled_us)) return std::nullopt;
+  Schedule schedule = schedule_of(*fastest.tile, loops, target, rows);
+  schedule.cost.modelled_us = fastest.us;
   return schedule;
 }
 

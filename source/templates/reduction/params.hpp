@@ -36,10 +36,17 @@ struct PackedWeights {
 /// A fragment has the bits of `fragment_columns()` elements of a row. Where fewer share a scale, the columns of the
 /// vector's fragments are not alike: each is zero but where one group of elements is, so that the columns of the sums
 /// are those of the groups.
+///
+/// Where it is known which elements of a fragment a lane has, lanes load their own: four of them 64 bytes of a row side
+/// by side, and each the same 16 of the row 8 further. Then nothing waits for shared memory, and a K-slice, which is as
+/// long as these 64 bytes, takes the place of a fragment.
 struct PackedGemvTile {
   MatrixShape mma;
   int subgroups = 8, tiles = 1;
   int k_slice = 8;                  ///< runs of 16 bytes of every row that a subgroup takes at a time
+  int lane_steps = 0;               ///< K-slices that a lane loads at a time, with fragments that lanes make; 0: words
+                                    ///< reach fragments through shared memory
+  bool keeps_vector = true;         ///< in shared memory, in the order of the weights; else lanes load it as it is
   int scale_columns = 0;            ///< elements of a K-slice that share a scale
   segment::ValueId vector = 0;      ///< what the weights are multiplied with, of f16
   int statistics = 0;               ///< reductions that the vector is computed from, as in a norm: every workgroup has
@@ -54,8 +61,15 @@ struct PackedGemvTile {
     return std::any_of(sums.begin(), sums.end(),
                        [](const PackedWeights& one) { return one.first().scale.has_value(); });
   }
-  /// Groups of elements in a fragment that each have a scale.
-  [[nodiscard]] int groups() const { return has_scales() ? std::max(1, fragment_columns() / scale_columns) : 1; }
+  [[nodiscard]] bool lane_fragments() const { return lane_steps > 0; }
+  /// Runs of 16 bytes that a lane of so many has in flight.
+  [[nodiscard]] int loads_of_lane(int lanes) const {
+    return static_cast<int>(mma.m) * k_slice / lanes * std::max(1, lane_steps);
+  }
+  /// Groups of elements in a fragment, or in a K-slice of lanes, that each have a scale.
+  [[nodiscard]] int groups() const {
+    return has_scales() ? std::max(1, (lane_fragments() ? k_slice_columns() : fragment_columns()) / scale_columns) : 1;
+  }
   /// Scales in shared memory. Fragments of them reach beyond those of the last subgroup's groups.
   [[nodiscard]] int scale_slots() const {
     const int beyond = groups() > 1 ? (static_cast<int>(mma.n) - groups()) * static_cast<int>(mma.m) : 0;

@@ -40,19 +40,57 @@ std::optional<schedule::PackedGemvTile> packed_of(const ir::Graph& graph, const 
   return packed;
 }
 
+/// Where it is not known which elements of a fragment a lane has.
+Target opaque_fragments() {
+  Target target = discrete_gpu_with_measured_costs();
+  target.caps.matrix.lane_fragments.reset();
+  return target;
+}
+
 TEST(Packed, AllWorkgroupsRunAtATime) {
-  const auto large = packed_of(weights_times_vector(28672, 8192, 128), discrete_gpu_with_measured_costs());
-  ASSERT_TRUE(large);
-  EXPECT_EQ(large->tiles, 8);  // 224 workgroups of eight subgroups, of which an H200 runs 264
-  EXPECT_EQ(large->scale_columns, 128);
-  const auto small = packed_of(weights_times_vector(4096, 4096, 128), discrete_gpu_with_measured_costs());
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->tiles, 1);
+  for (const Target& target : {opaque_fragments(), discrete_gpu_with_measured_costs()}) {
+    const auto large = packed_of(weights_times_vector(28672, 8192, 128), target);
+    ASSERT_TRUE(large);
+    EXPECT_EQ(large->tiles, 8);  // 224 workgroups, of which an H200 runs 264
+    EXPECT_EQ(large->scale_columns, 128);
+    const auto small = packed_of(weights_times_vector(4096, 4096, 128), target);
+    ASSERT_TRUE(small);
+    EXPECT_EQ(small->tiles, 1);
+  }
+}
+
+/// Where the device's fragments are known, lanes load weights straight into them, whatever scales are for.
+TEST(Packed, LanesMakeFragmentsWhereTheirOrderIsKnown) {
+  const Target target = discrete_gpu_with_measured_costs();
+  const auto large = packed_of(weights_times_vector(28672, 8192, 128), target);
+  ASSERT_TRUE(large && large->lane_fragments());
+  EXPECT_TRUE(large->keeps_vector) << "several tiles read it";
+  EXPECT_EQ(large->subgroups, 16);
+  const auto small = packed_of(weights_times_vector(4096, 4096, 128), target);
+  ASSERT_TRUE(small && small->lane_fragments());
+  EXPECT_FALSE(small->keeps_vector) << "one tile reads it once";
+  const auto divided = packed_of(weights_times_vector(4096, 14336, 128), target);
+  ASSERT_TRUE(divided && divided->lane_fragments());
+  EXPECT_EQ(divided->subgroups, 14) << "each has four times two K-slices of 128";
+  const auto short_rows = packed_of(weights_times_vector(65536, 512, 128), target);
+  ASSERT_TRUE(short_rows && short_rows->lane_fragments());
+  EXPECT_EQ(short_rows->subgroups, 4);
+  for (const auto& [group, groups] : {std::pair{64, 2}, std::pair{32, 4}}) {
+    const auto grouped = packed_of(weights_times_vector(28672, 8192, group), target);
+    ASSERT_TRUE(grouped && grouped->lane_fragments()) << group;
+    EXPECT_EQ(grouped->groups(), groups);
+  }
+  schedule::Tuning forced;
+  forced.cooperative_matrix = true;
+  const auto odd = packed_of(weights_times_vector(1024, 2112, 64), target, forced);
+  ASSERT_TRUE(odd) << "through shared memory, in pieces of 64";
+  EXPECT_FALSE(odd->lane_fragments());
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128), opaque_fragments())->lane_fragments());
 }
 
 /// Statistics of the vector come first; of matrices one below the other, each tile of rows has one.
 TEST(Packed, ANormAndMatricesOneBelowTheOtherArePartOfIt) {
-  const Target target = discrete_gpu_with_measured_costs();
+  const Target target = opaque_fragments();
   const auto weights = [](const char* name, std::int64_t rows) {
     const Tensor numbers = unpack_int4(Tensor::input(name, DType::u8, {rows, 2048}), true);
     const Tensor scale = Tensor::input(std::string(name) + " scale", DType::f16, {rows, 32});
@@ -78,9 +116,9 @@ TEST(Packed, SmallGroupsAreColumnsOfTheSums) {
   const ir::Graph graph = weights_times_vector(28672, 8192, 32);
   schedule::Tuning forced;
   forced.cooperative_matrix = true;
-  const auto tile = packed_of(graph, discrete_gpu_with_measured_costs(), forced);
+  const auto tile = packed_of(graph, opaque_fragments(), forced);
   ASSERT_TRUE(tile);
-  EXPECT_FALSE(packed_of(graph, discrete_gpu_with_measured_costs())) << "of whole numbers threads are faster";
+  EXPECT_FALSE(packed_of(graph, opaque_fragments())) << "of whole numbers threads are faster";
   EXPECT_EQ(tile->scale_columns, 32);
   EXPECT_EQ(tile->groups(), 2);
   EXPECT_EQ(tile->scale_slots(), tile->subgroups * 16 * 8 + 16 * 6)
@@ -134,10 +172,10 @@ TEST(Packed, LanesDoTheRest) {
   Target without = discrete_gpu_with_measured_costs();
   without.caps.matrix.sub_byte.reset();
   EXPECT_FALSE(packed_of(graph, without)) << "what no test has shown";
-  Target small = discrete_gpu_with_measured_costs();
+  Target small = opaque_fragments();
   small.caps.workgroup.shared_memory_bytes = 16384;
   EXPECT_FALSE(packed_of(graph, small)) << "the vector alone is as large as shared memory";
-  Target few = discrete_gpu_with_measured_costs();
+  Target few = opaque_fragments();
   few.caps.workgroup.max_invocations = few.caps.workgroup.max_x = 128;
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
@@ -184,13 +222,13 @@ TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
 
 /// Sums cross shared memory where the words of a strip were: of 16 columns they are more than those of a short strip.
 TEST(Packed, SumsFitWhereWordsWere) {
-  Target wide = discrete_gpu_with_measured_costs();
+  Target wide = opaque_fragments();
   wide.caps.matrix.sub_byte->n = 16;
   schedule::Tuning forced;
   forced.cooperative_matrix = true;
   EXPECT_TRUE(packed_of(weights_times_vector(1024, 4096, 64), wide, forced));
   EXPECT_FALSE(packed_of(weights_times_vector(1024, 2112, 64), wide, forced));
-  EXPECT_TRUE(packed_of(weights_times_vector(1024, 2112, 64), discrete_gpu_with_measured_costs(), forced));
+  EXPECT_TRUE(packed_of(weights_times_vector(1024, 2112, 64), opaque_fragments(), forced));
 }
 
 /// A search for faster schedules tries what lanes make of it, and not the same kernel again.
