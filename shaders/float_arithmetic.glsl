@@ -1,6 +1,6 @@
-// Division, roots, minimum and remainder of floats. What kernels call most selects instead of branching, and `||`
-// and `&&` branch: a driver that compiles for a CPU needs minutes for a hundred branches in a row, and a maximum over
-// windows of 3 x 3 took 153 us on an H200, and takes 42.
+// Division, roots, minimum and remainder of floats. What kernels call most selects instead of branching, and `||` with
+// a function after it is a branch: a driver that compiles for a CPU needs minutes for a hundred of them in a row, and
+// with 288 in a thread a pool takes an H200 3.6 times as long (bench/results/h200-pools.txt).
 
 // Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
 float f32_div(float x, float y) {

@@ -12,12 +12,22 @@ namespace {
 /// So many f16 of one value are a sum that an f32 holds.
 constexpr std::int64_t kExactTerms = 4096;
 
+/// Whether a value has 16 bits as it is in memory: what is computed may have more in a kernel.
+bool is_moved_half(const ir::Graph& graph, const segment::Loops& loops, ValueId id) {
+  const Value& value = loops.values[id];
+  if (value.kind == Value::Kind::choose)
+    return std::all_of(value.operands.begin(), value.operands.end(),
+                       [&](ValueId operand) { return is_moved_half(graph, loops, operand); });
+  return value.kind == Value::Kind::literal ||
+         (value.kind == Value::Kind::load && size_of(graph.node(value.node).type.dtype) == 2);
+}
+
 /// Whether a mean is that of few elements of 16 bits, and 16 bits of it are all that anything sees: the sum of equal
 /// ones is exact in one part, and what the quotient rounds is lost when it is stored.
 bool is_of_few_halves(const ir::Graph& graph, const segment::Loops& loops, ValueId reduction) {
   const ir::Node& node = graph.node(loops.values[reduction].node);
   const ir::Node& operand = graph.node(node.operands[0]);
-  if (size_of(node.type.dtype) != 2 || size_of(operand.type.dtype) != 2) return false;
+  if (size_of(node.type.dtype) != 2 || !is_moved_half(graph, loops, loops.values[reduction].operands[0])) return false;
   std::int64_t terms = 1;
   for (const int axis : std::get<ir::AxesPayload>(node.payload).axes) {
     const Dim& dim = operand.type.shape[static_cast<std::size_t>(axis)];

@@ -34,6 +34,17 @@ bool is_packed(const Executable& program) {
   return must(program.explain(Stage::glsl)).find("numbers_of(") != std::string::npos;
 }
 
+/// Whether lanes make its fragments, as where it is known which elements of one a lane has.
+bool has_lane_fragments(const Executable& program) {
+  return must(program.explain(Stage::glsl)).find("rows_of_words(") != std::string::npos;
+}
+
+bool are_lane_fragments_known() {
+  constexpr FeatureTier kTiers[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
+  return must(device().state()->context->tiers().target(kTiers, {.lane_fragments = true}))
+      .caps.matrix.lane_fragments.has_value();
+}
+
 struct Form {
   std::int64_t rows, columns;
   std::int64_t group = 0;  ///< of columns that share a scale; 0: there is none
@@ -95,6 +106,7 @@ TEST(PackedRows, AreTheirSums) {
          {graph_of({product}), graph_of({relu(product * 0.25) + residual, product.cast(DType::f32)})}) {
       const Executable program = compile_graph(graph, with_units());
       EXPECT_TRUE(is_packed(program)) << text_of(form);
+      EXPECT_EQ(has_lane_fragments(program), are_lane_fragments_known()) << text_of(form);
       compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
     }
   }

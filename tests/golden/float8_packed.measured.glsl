@@ -76,7 +76,7 @@ void main() {
   uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint subgroup = gl_SubgroupID;
   uint lane_row = gl_SubgroupInvocationID / 4u, lane_part = gl_SubgroupInvocationID % 4u;
-  uint first_row = workgroup * 64u;
+  uint first_row = min(workgroup * 64u, p.chunks - 64u);
   uvec4 in_weights_w0[4];
   uint next_scales[1];
   uint next_shifts[1];
@@ -140,7 +140,7 @@ void main() {
       [[unroll]] for (uint u = 0u; u < 2u; ++u) {
         uint column = (k_slice + u) * 4u + lane_part;
         coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> part_sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-        uvec4 pairs_0 = vector_halves[column * 2u + 0u];
+        uvec4 pairs_0 = vector_halves[column * 2u];
         uvec4 pairs_1 = vector_halves[column * 2u + 1u];
         part_sums = coopMatMulAdd(rows_of_words(in_weights_w0[u * 2u].x, in_weights_w0[u * 2u + 1u].x, 0u), column_of(pairs_0.x, pairs_0.y), part_sums);
         part_sums = coopMatMulAdd(rows_of_words(in_weights_w0[u * 2u].y, in_weights_w0[u * 2u + 1u].y, 0u), column_of(pairs_0.z, pairs_0.w), part_sums);

@@ -442,6 +442,7 @@ const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_mea
                                {"float8_packed", "measured", discrete_gpu_with_measured_costs, 1},
                                {"int4_packed", "opaque", gpu_with_opaque_fragments, 1},
                                {"int4_gate", "opaque", gpu_with_opaque_fragments, 1},
+                               {"int4_projections", "opaque", gpu_with_opaque_fragments, 1},
                                {"mxfp4_packed", "opaque", gpu_with_opaque_fragments, 1},
                                {"float8_packed", "opaque", gpu_with_opaque_fragments, 1},
                                {"few_rows", "measured", discrete_gpu_with_measured_costs, 1},

@@ -94,7 +94,7 @@ void main() {
   uint lane_row = gl_SubgroupInvocationID / 4u, lane_part = gl_SubgroupInvocationID % 4u;
   uint low = 0x64086408u + (p.chunks & 0x80000000u);
   uint high = 0x64806480u + (p.chunks & 0x80000000u);
-  uint first_row = workgroup * 16u;
+  uint first_row = min(workgroup * 16u, p.chunks - 16u);
   uvec4 in_weights_w0[4];
   uint next_scales[1];
   uint next_shifts[1];

@@ -144,7 +144,7 @@ void main() {
   uint lane_row = gl_SubgroupInvocationID / 4u, lane_part = gl_SubgroupInvocationID % 4u;
   uint low = 0x64006400u + (p.chunks & 0x80000000u);
   uint high = 0x64006400u + (p.chunks & 0x80000000u);
-  uint first_row = workgroup * 16u;
+  uint first_row = min(workgroup * 16u, p.chunks - 16u);
   uvec4 in_queries_w0[4];
   uint next_scales[1];
   uint next_shifts[1];
@@ -292,7 +292,7 @@ void main() {
       [[unroll]] for (uint u = 0u; u < 2u; ++u) {
         uint column = (k_slice + u) * 4u + lane_part;
         coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> part_sums = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-        uvec4 pairs_0 = vector_halves[column * 4u + 0u];
+        uvec4 pairs_0 = vector_halves[column * 4u];
         uvec4 pairs_1 = vector_halves[column * 4u + 1u];
         uvec4 pairs_2 = vector_halves[column * 4u + 2u];
         uvec4 pairs_3 = vector_halves[column * 4u + 3u];

@@ -92,7 +92,7 @@ void main() {
   uint thread = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
   uint subgroup = gl_SubgroupID;
   uint lane_row = gl_SubgroupInvocationID / 4u, lane_part = gl_SubgroupInvocationID % 4u;
-  uint first_row = workgroup * 16u;
+  uint first_row = min(workgroup * 16u, p.chunks - 16u);
   uvec4 in_weights_w0[4];
   uint next_scales[4];
   uint next_shifts[4];
@@ -106,14 +106,14 @@ void main() {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint i = u * 4u + lane_part;  // of groups, rows and steps
       uint row = first_row + i / 4u % 2u * 8u + lane_row;
-      uint column = (k_slice + i / 8u) * 4u + i % 4u * 1u;
+      uint column = (k_slice + i / 8u) * 4u + i % 4u;
       uint in_powers_i = row * 128u + column;
       next_scales[u] = in_powers.w[in_powers_i >> 2];
       next_shifts[u] = (in_powers_i & 3u) * 8u;
     }
   }
   // Each column has the elements of the vector that share a scale.
-  uint of_group = lane_row % 4u == lane_part / 1u ? 0xffffffffu : 0u;
+  uint of_group = lane_row % 4u == lane_part ? 0xffffffffu : 0u;
   uint own_row = workgroup * 16u + thread;
   bool inside = thread < 16u && own_row < p.chunks;
   own_row = min(min(own_row, workgroup * 16u + 15u), p.chunks - 1u);
@@ -149,11 +149,11 @@ void main() {
         part_sums = coopMatMulAdd(rows_of_words(in_weights_w0[u * 2u].z, in_weights_w0[u * 2u + 1u].z, 8u), column_of(pairs_2.z, pairs_2.w), part_sums);
         part_sums = coopMatMulAdd(rows_of_words(in_weights_w0[u * 2u].w, in_weights_w0[u * 2u + 1u].w, 0u), column_of(pairs_3.x, pairs_3.y), part_sums);
         part_sums = coopMatMulAdd(rows_of_words(in_weights_w0[u * 2u].w, in_weights_w0[u * 2u + 1u].w, 8u), column_of(pairs_3.z, pairs_3.w), part_sums);
-        float scale_0 = subgroupShuffle(own_scales[u * 2u], lane_row * 4u + (lane_part * 2u + 0u) % 4u);
+        float scale_0 = subgroupShuffle(own_scales[u * 2u], lane_row * 4u + lane_part * 2u % 4u);
         sums[0] = fma(part_sums[0], scale_0, sums[0]);
         float scale_1 = subgroupShuffle(own_scales[u * 2u], lane_row * 4u + (lane_part * 2u + 1u) % 4u);
         sums[1] = fma(part_sums[1], scale_1, sums[1]);
-        float scale_2 = subgroupShuffle(own_scales[u * 2u + 1u], lane_row * 4u + (lane_part * 2u + 0u) % 4u);
+        float scale_2 = subgroupShuffle(own_scales[u * 2u + 1u], lane_row * 4u + lane_part * 2u % 4u);
         sums[2] = fma(part_sums[2], scale_2, sums[2]);
         float scale_3 = subgroupShuffle(own_scales[u * 2u + 1u], lane_row * 4u + (lane_part * 2u + 1u) % 4u);
         sums[3] = fma(part_sums[3], scale_3, sums[3]);

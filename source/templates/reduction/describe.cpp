@@ -21,7 +21,7 @@ void describe_reduction(const Schedule& schedule, Description& description) {
   if (const auto& packed = params.packed) {
     choices["packed_gemv"] = {packed->mma.m,     packed->mma.n, packed->mma.k,
                               packed->subgroups, packed->tiles, packed->k_slice};
-    if (packed->lane_fragments()) choices["lane_fragments"] = {packed->lane_steps, packed->keeps_vector};
+    if (packed->lane_fragments()) choices["lane_steps"] = {packed->lane_steps, packed->keeps_vector};
     description.launch = fmt::format(
         "{} workgroups of {}, {} rows each, {} at a time{}; {} subgroups share the columns, in products of {} x {} x "
         "{}",

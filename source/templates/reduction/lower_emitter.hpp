@@ -191,7 +191,7 @@ class ReductionEmitter : public Emitter {
     Code numbers, mask;
   };
 
-  // --- weights of four bits, with cooperative matrices (lower_packed_gemv.cpp) -------------------------------
+  // --- weights of few bits, with cooperative matrices (lower_packed_gemv.cpp) -------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedGemvTile& packed);
   /// The element of the vector at `column` and `j`, as a function; without one the element is what one load gives.
@@ -249,6 +249,7 @@ class ReductionEmitter : public Emitter {
   void scale_lane_sums(const schedule::PackedGemvTile& packed);
   static int scales_of_lane(const schedule::PackedGemvTile& packed);
   Code lane_step(const schedule::PackedGemvTile& packed, const Code& i);
+  [[nodiscard]] bool fills_its_tiles(const schedule::PackedGemvTile& packed);
   Code lane_row(const schedule::PackedGemvTile& packed, const Code& i);
   Result<void> multiply_lane_tile(const schedule::PackedGemvTile& packed, std::size_t sum);
   void store_lane_sums(const schedule::PackedGemvTile& packed, std::size_t sum);

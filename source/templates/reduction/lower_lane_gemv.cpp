@@ -39,7 +39,7 @@ void ReductionEmitter::store_pairs(const PackedGemvTile& packed, const VectorEle
   }
 }
 
-/// Of those of a row, a K-slice and a group each, which the four lanes of a row share.
+/// How many scales each of the four lanes of a row loads: of two rows, some K-slices and their groups.
 int ReductionEmitter::scales_of_lane(const PackedGemvTile& packed) {
   return static_cast<int>(schedule::ceil_div(packed.lane_steps * 2 * packed.groups(), kLanesOfRow));
 }
@@ -51,11 +51,15 @@ Code ReductionEmitter::lane_step(const PackedGemvTile& packed, const Code& i) {
   return whole ? code("k_slice + {}", i) : code("min(k_slice + {}, {} - 1u)", i, numbers_.size(k_slices));
 }
 
+/// Whether each workgroup has rows for all of its tiles, at every size that the text serves.
+bool ReductionEmitter::fills_its_tiles(const PackedGemvTile& packed) {
+  return divides(packed.rows(), {schedule_.launch.parallel_chunks, reference_sizes_.schedule->launch.parallel_chunks});
+}
+
 /// Row `i` of the two of a lane.
 Code ReductionEmitter::lane_row(const PackedGemvTile& packed, const Code& i) {
   const Code row = code("first_row + {} * {}u + lane_row", i, packed.mma.m / 2);
-  const Extent rows{schedule_.launch.parallel_chunks, reference_sizes_.schedule->launch.parallel_chunks};
-  return divides(packed.rows(), rows) ? row : code("min({}, {} - 1u)", row, rows_);
+  return fills_its_tiles(packed) ? row : code("min({}, {} - 1u)", row, rows_);
 }
 
 /// The words of a lane from `k_slice` on, of two rows each, and its part of their scales.
@@ -76,7 +80,9 @@ Result<void> ReductionEmitter::load_lane_steps_of(const PackedGemvTile& packed, 
   main_.line("uint i = u * {}u + lane_part;  // of groups, rows and steps", kLanesOfRow);
   main_.line("uint row = {};", lane_row(packed, groups == 1 ? "i % 2u" : code("i / {}u % 2u", groups)));
   main_.line("uint column = ({}) * {}u{};", lane_step(packed, code("i / {}u", 2 * groups)), kLanesOfRow,
-             groups == 1 ? Code() : code(" + i % {}u * {}u", groups, kLanesOfRow / groups));
+             groups == 1             ? Code()
+             : groups == kLanesOfRow ? code(" + i % {}u", groups)
+                                     : code(" + i % {}u * {}u", groups, kLanesOfRow / groups));
   VKF_CHECK_OK(load_scale(packed, *matrix.scale, "column", "u"));
   main_.close();
   return {};
@@ -102,7 +108,8 @@ std::vector<Code> ReductionEmitter::pairs_of_vector(const PackedGemvTile& packed
   std::vector<Code> pairs;
   if (packed.keeps_vector) {
     for (int i = 0; i < parts; ++i) {
-      main_.line("uvec4 pairs_{0} = vector_halves[column * {1}u + {0}u]{2};", i, parts, group);
+      main_.line("uvec4 pairs_{} = vector_halves[column * {}u{}]{};", i, parts, i == 0 ? Code() : code(" + {}u", i),
+                 group);
       for (int word = 0; word < kWords; ++word) pairs.push_back(component(code("pairs_{}", i), word));
     }
     return pairs;
@@ -194,7 +201,8 @@ void ReductionEmitter::scale_lane_sums(const PackedGemvTile& packed) {
   for (int sum = 0; sum < 4; ++sum) {
     const int row = sum / 2, column = sum % 2;
     const Code of_step = row == 0 ? Code("u * 2u") : code("u * 2u + {}u", row);
-    Code own = of_step, lane = code("(lane_part * 2u + {}u) % {}u", column, kLanesOfRow);
+    Code own = of_step;
+    Code lane = code("{} % {}u", column == 0 ? Code("lane_part * 2u") : Code("(lane_part * 2u + 1u)"), kLanesOfRow);
     if (packed.groups() == 1) {
       own = "0u";
       lane = of_step;

@@ -325,8 +325,9 @@ void ReductionEmitter::prepare_shared(const PackedGemvTile& packed) {
   if (packed.lane_fragments()) {
     if (packed.groups() > 1) {
       main_.line("// Each column has the elements of the vector that share a scale.");
-      main_.line("uint of_group = lane_row % {0}u == lane_part / {1}u ? 0xffffffffu : 0u;", packed.groups(),
-                 kLanesOfRow / packed.groups());
+      const int parts = kLanesOfRow / packed.groups();
+      main_.line("uint of_group = lane_row % {}u == lane_part{} ? 0xffffffffu : 0u;", packed.groups(),
+                 parts == 1 ? Code() : code(" / {}u", parts));
     }
   } else if (packed.groups() > 1) {
     const auto words = static_cast<int>(packed.mma.n * packed.mma.k / 8);
@@ -355,7 +356,11 @@ void ReductionEmitter::begin_packed_gemv(const PackedGemvTile& packed) {
     main_.line("uint own_words = subgroup * {}u;", words);
   }
   declare_powers(packed);
-  main_.line("uint first_row = workgroup * {}u;", packed.rows());
+  const Code first_row = code("workgroup * {}u", packed.rows());
+  // The last row of a dispatch may have workgroups beyond the rows.
+  main_.line("uint first_row = {};", packed.lane_fragments() && fills_its_tiles(packed)
+                                         ? code("min({}, {} - {}u)", first_row, rows_, packed.rows())
+                                         : first_row);
 }
 
 /// What a lane has in flight.

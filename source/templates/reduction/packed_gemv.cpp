@@ -374,6 +374,7 @@ int subgroups_of_lanes(const PackedGemvTile& tile, std::int64_t k_slices, int mo
 std::optional<PackedGemvTile> lane_tile_of(const PackedGemvTile& matched, int count, const Problem& problem,
                                            const Loops& loops, const Schedule& rows) {
   const Target& target = problem.target;
+  // 16 x 8 x 16 and 32 lanes, each with elements of two rows (lane_fragments_of).
   const std::optional<MatrixShape>& fragments = target.caps.matrix.lane_fragments;
   if (!fragments || fragments->m != matched.mma.m || fragments->n != matched.mma.n || fragments->k != matched.mma.k)
     return std::nullopt;

@@ -90,25 +90,27 @@ TEST(Packed, LanesMakeFragmentsWhereTheirOrderIsKnown) {
 
 /// Statistics of the vector come first; of matrices one below the other, each tile of rows has one.
 TEST(Packed, ANormAndMatricesOneBelowTheOtherArePartOfIt) {
-  const Target target = opaque_fragments();
   const auto weights = [](const char* name, std::int64_t rows) {
     const Tensor numbers = unpack_int4(Tensor::input(name, DType::u8, {rows, 2048}), true);
     const Tensor scale = Tensor::input(std::string(name) + " scale", DType::f16, {rows, 32});
     return dequantize(numbers, {.scale = scale, .axis = 1, .group = 128});
   };
   const Tensor x = Tensor::input("x", DType::f16, {4096});
-  const auto normed = packed_of(graph_of({matmul(weights("w", 4096), rms_norm(x))}), target);
-  ASSERT_TRUE(normed);
-  EXPECT_EQ(normed->statistics, 1);
-  EXPECT_EQ(normed->subgroups, 4) << "each has four K-slices";
-  const auto two = packed_of(graph_of({matmul(concat({weights("a", 4096), weights("b", 1024)}, 0), x)}), target);
-  ASSERT_TRUE(two);
-  ASSERT_EQ(two->sums[0].matrices.size(), 2U);
-  EXPECT_EQ(two->sums[0].matrices[0].end, 4096);
-  EXPECT_EQ(two->sums[0].matrices[1].end, 5120);
-  EXPECT_EQ(two->statistics, 0);
-  EXPECT_FALSE(packed_of(graph_of({matmul(concat({weights("a", 4100), weights("b", 1024)}, 0), x)}), target))
-      << "a tile has rows of both";
+  for (const Target& target : {opaque_fragments(), discrete_gpu_with_measured_costs()}) {
+    const auto normed = packed_of(graph_of({matmul(weights("w", 4096), rms_norm(x))}), target);
+    ASSERT_TRUE(normed);
+    EXPECT_EQ(normed->statistics, 1);
+    EXPECT_EQ(normed->subgroups, normed->lane_fragments() ? 16 : 4) << "each has two or four K-slices";
+    EXPECT_TRUE(normed->keeps_vector);
+    const auto two = packed_of(graph_of({matmul(concat({weights("a", 4096), weights("b", 1024)}, 0), x)}), target);
+    ASSERT_TRUE(two);
+    ASSERT_EQ(two->sums[0].matrices.size(), 2U);
+    EXPECT_EQ(two->sums[0].matrices[0].end, 4096);
+    EXPECT_EQ(two->sums[0].matrices[1].end, 5120);
+    EXPECT_EQ(two->statistics, 0);
+    EXPECT_FALSE(packed_of(graph_of({matmul(concat({weights("a", 4100), weights("b", 1024)}, 0), x)}), target))
+        << "a tile has rows of both";
+  }
 }
 
 /// Of scales for fewer elements than a fragment has, each column of the sums has those of one group.
