@@ -242,10 +242,25 @@ Result<GraphRewrite> rewrite_in(const Json& object) {
   return rewrite;
 }
 
+/// The JSON of a file that anyone may have written. To print it takes a frame of the stack for each level, so it is no
+/// deeper than plans are, with some to spare; and no text comes after a byte of zero, which a parser takes for its end.
+Result<Json> json_of(std::string_view text) {
+  constexpr int kMostLevels = 64;
+  int deepest = 0;
+  const auto is_read = [&](int level, Json::parse_event_t, const Json&) {
+    deepest = std::max(deepest, level);
+    return level <= kMostLevels;
+  };
+  Json json =
+      text.find('\0') == std::string_view::npos ? Json::parse(text, is_read, false) : Json(Json::value_t::discarded);
+  if (deepest > kMostLevels) return broken(fmt::format("its JSON is more than {} levels deep", kMostLevels));
+  if (json.is_discarded()) return broken("it is not JSON");
+  return json;
+}
+
 /// The content of a plan of this format whose digest is right.
 Result<Json> content_of(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return broken("it is not JSON");
+  VKF_TRY(json, json_of(text));
   if (!json.is_object() || !json.contains("vkfuse_plan")) return broken("it has no 'vkfuse_plan'");
   VKF_TRY(format, member<int>(json, "vkfuse_plan"));
   if (format != kFormat)

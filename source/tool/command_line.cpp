@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,17 @@ void add_common(CLI::App& command, Common& common) {
       .add_flag("--f16-accumulation,--half-sums", common.f16_accumulation,
                 "Accumulate products of f16 in f16 where cooperative matrices do")
       ->excludes(strict);
+}
+
+/// Of an option: numbers above 0, or 0 as well. Those that CLI11 brings along take NaN for one.
+CLI::Validator finite_number(bool or_zero) {
+  return {[or_zero](const std::string& text) -> std::string {
+            double number = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
+            if (is_number && (or_zero ? number >= 0 : number > 0)) return {};
+            return fmt::format("'{}' is not a finite number {}", text, or_zero ? "of at least 0" : "above 0");
+          },
+          "NUMBER"};
 }
 
 int finish(const Result<int>& status) {
@@ -120,7 +132,7 @@ void CommandLine::add_run() {
   command
       ->add_option("--tune", run.tune_ms,
                    "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")
-      ->check(CLI::NonNegativeNumber);
+      ->check(finite_number(true));
   command->callback([this] {
     status = run_distinct({{"model", run.model}, {"file of --plan", run.plan}, {"file of --trace", run.trace}},
                           [this] { return run_model(common, run); });
@@ -178,7 +190,7 @@ void CommandLine::add_validate() {
   command
       ->add_option("--time-limit", validate.time_limit_s,
                    "Seconds for a case: the reference samples outputs, and stops, to keep them")
-      ->check(CLI::PositiveNumber);
+      ->check(finite_number(false));
   command->add_option("--outputs", validate.outputs,
                       "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
   command->callback([this] {

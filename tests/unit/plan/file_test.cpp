@@ -109,6 +109,10 @@ TEST(PlanFile, TheProgramIsTheSameAndNothingIsPlanned) {
 TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
   const std::string file = must(plan::to_file(must(plan::make_plan(prepared(), discrete_gpu()))));
   EXPECT_EQ(error_of(""), "This is not a plan that vkfuse has saved: it is not JSON.");
+  EXPECT_EQ(error_of(std::string("{}\0{}", 5)), "This is not a plan that vkfuse has saved: it is not JSON.");
+  // Printed, each level takes a frame of the stack.
+  const std::string deep = "{\"vkfuse_plan\":2,\"a\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  EXPECT_EQ(error_of(deep), "This is not a plan that vkfuse has saved: its JSON is more than 64 levels deep.");
   EXPECT_EQ(error_of("[1, 2]"), "This is not a plan that vkfuse has saved: it has no 'vkfuse_plan'.");
   EXPECT_EQ(error_of(forged(file, [](Json& json) { json["vkfuse_plan"] = 1; })),
             "The plan has the format 1; this version of vkfuse reads 2.");
