@@ -3,6 +3,7 @@
 #include <cmath>
 #include <compare>
 #include <cstring>
+#include <tuple>
 
 #include "graph_analysis.hpp"
 
@@ -22,7 +23,8 @@ struct Kind {
   bool positive = false;
   bool small = false;      ///< floats are a 32nd of others
   std::int64_t whole = 0;  ///< floats are whole numbers up to this; 0: they are not
-  std::int64_t below = 4;  ///< integers are less
+  std::int64_t first = 0;  ///< integers are this at least
+  std::int64_t below = 4;  ///< and are less than that and this
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -35,6 +37,9 @@ Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, co
   // Bytes are weights as integers: every value of a byte is one, or two.
   if (kind.dtype == DType::u8) kind.below = 256;
   if (kind.dtype == DType::i8) kind.below = 128;
+  const auto has = [&](std::string_view prefix) { return !prefix.empty() && name.starts_with(prefix); };
+  if (has(traits.codes)) kind.below = 0x70;  // less than infinity is in any format of 8 bits
+  if (has(traits.powers)) std::tie(kind.first, kind.below) = std::pair(118, 4);
   if (!is_float(kind.dtype)) kind.below = std::max<std::int64_t>(1, positions_of(graph, input).value_or(kind.below));
   return kind;
 }
@@ -46,7 +51,7 @@ class Source {
 
   void append(std::vector<std::byte>& bytes) {
     if (!is_float(kind_.dtype)) {
-      ir::encode_int(kind_.dtype, static_cast<std::int64_t>(word()) % kind_.below, bytes);
+      ir::encode_int(kind_.dtype, kind_.first + static_cast<std::int64_t>(word()) % kind_.below, bytes);
       return;
     }
     const double value = (kind_.whole > 0 ? whole() : normal()) * (kind_.small ? 0x1p-5 : 1);

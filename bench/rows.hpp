@@ -26,7 +26,9 @@ struct Traits {
   bool sweep = false;                     ///< part of --sweep
   bool quick = false;                     ///< part of the quick suite when no row is asked for by name
   bool named = false;                     ///< part of no suite: measured where its name, group or case is asked for
-  std::string_view small;  ///< inputs whose name starts so have a deviation of 1/32: weights of long sums
+  std::string_view small;        ///< inputs whose name starts so have a deviation of 1/32: weights of long sums
+  std::string_view codes = {};   ///< bytes whose name starts so are codes of floats of 8 bits, none of them NaN
+  std::string_view powers = {};  ///< bytes whose name starts so are exponents of scales, of 2^-9 to 2^-6
   /// The reference's bounds say little or nothing of the outputs, so that these are held to what one kernel per op is
   /// off by, too: by the rule of reference/output_comparison.hpp, as those of whole models.
   bool wide_bounds = false;

@@ -2,6 +2,7 @@
 #include "row_groups.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/float_codes.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::bench {
@@ -57,6 +58,25 @@ Built quantized(DType dtype, const Shape& shape, bool four_bits) {
 }
 Built quantized_int4(DType dtype, const Shape& shape) { return quantized(dtype, shape, true); }
 Built quantized_int8(DType dtype, const Shape& shape) { return quantized(dtype, shape, false); }
+
+/// float8_e4m3fn with a scale for each row.
+Built float8_weights(DType dtype, const Shape& shape) {
+  const Tensor codes = Tensor::input("codes", DType::u8, {shape[2], shape[1]});
+  const Tensor scale = Tensor::input("scale", dtype, {shape[2], 1}) * 0x1p-5;
+  const Tensor real = decode_float(codes, FloatFormat::float8_e4m3fn, dtype) * scale;
+  return framework_ops({matmul(Tensor::input("a", dtype, {shape[0], shape[1]}), real.transpose())}, {real});
+}
+
+/// MXFP4: floats of 4 bits in groups of 32 along k, each with a power of two.
+Built mxfp4_weights(DType dtype, const Shape& shape) {
+  constexpr std::int64_t kGroup = 32;
+  const Tensor stored = Tensor::input("weights", DType::u8, {shape[2], shape[1].size() / 2});
+  const Tensor powers = Tensor::input("powers", DType::u8, {shape[2], shape[1].size() / kGroup});
+  const Tensor real =
+      dequantize(decode_float(unpack_int4(stored, false), FloatFormat::float4_e2m1fn, dtype),
+                 {.scale = decode_float(powers, FloatFormat::float8_e8m0fnu, dtype), .axis = 1, .group = kGroup});
+  return framework_ops({matmul(Tensor::input("a", dtype, {shape[0], shape[1]}), real.transpose())}, {real});
+}
 
 /// Signed bytes with a scale for each row of one factor and each column of the other.
 Built bytes(DType, const Shape& shape) {
@@ -153,9 +173,13 @@ std::vector<Row> matmul_rows() {
       {"attention bf16", "attention", DType::bf16, {4, 32, 4096, 128}, attention_plain, {.divide = {0, 1, 2}}});
   all.push_back(
       {"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
-  add("int4 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int4);
-  add("int4 matvec large f16", DType::f16, {1, 8192, 28672}, quantized_int4);
-  add("int8 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int8);
+  const std::pair<const char*, Built (*)(DType, const Shape&)> formats[] = {
+      {"int4", quantized_int4}, {"int8", quantized_int8}, {"float8", float8_weights}, {"mxfp4", mxfp4_weights}};
+  for (const auto& [name, build] : formats) {
+    const Traits traits{.divide = {0, 2, 1}, .sweep = true, .codes = "codes", .powers = "powers"};
+    all.push_back({fmt::format("{} matvec f16", name), "matmul", DType::f16, {1, 4096, 14336}, build, traits});
+    all.push_back({fmt::format("{} matvec large f16", name), "matmul", DType::f16, {1, 8192, 28672}, build, traits});
+  }
   add("int4 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int4);
   add("int8 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int8);
   return all;

@@ -3,7 +3,7 @@
 #   usage: scripts/deep.sh [TIER...]
 #     TIER: sanitizers threads layers limits sweep scale faults graphs gradients fuzzers mutations exits files
 #       portability matrices windows onnxruntime torch devices slow, all without one; or sanitizers-quick, the part of
-#       the first that CI runs
+#       the first that CI runs, or hardware, where the machine has a GPU
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -251,6 +251,9 @@ onnxruntime() {
   on swiftshader "${cases[@]}" --least 1500  # it has no 64-bit floats
 }
 
+# On this machine's GPU.
+hardware() { release && scripts/test-device.sh || failed+=("scripts/test-device.sh"); }
+
 # PyTorch on the package: its tests, PyTorch's own cases of all ops of core ATen, and networks that are trained beside
 # eager. The environment has 1.3 GB (scripts/torch-env.sh).
 torch() {
@@ -277,7 +280,7 @@ for tier in "$@"; do
   case $tier in
     sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults) "$tier" ;;
     graphs | gradients | fuzzers | mutations | exits | files | portability | matrices | windows) "$tier" ;;
-    onnxruntime | torch | devices | slow) "$tier" ;;
+    onnxruntime | torch | devices | slow | hardware) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -9,26 +9,32 @@ float f32_div(float x, float y) {
   return quotient;
 }
 
-// NaN if either operand is.
+// NaN if either operand is, where an execution mode keeps NaN: no order has x NaN.
 float f32_min(float x, float y) {
-  float lesser = y < x ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : lesser;
+  bool is_less = y < x;
+  bool is_nan = y != y;
+  return is_less || is_nan ? y : x;
 }
 
-// NaN if either operand is.
+// NaN if either operand is, where an execution mode keeps NaN: no order has x NaN.
 float f32_max(float x, float y) {
-  float larger = x < y ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : larger;
+  bool is_larger = x < y;
+  bool is_nan = y != y;
+  return is_larger || is_nan ? y : x;
 }
 
 // f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which
-// gives the operand that is a number, but not of this one of bits.
+// gives the operand that is a number, but not of these of bits. An H200 does.
 float f32_min_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_min(x, y);
+  float lesser = y < x ? y : x;
+  lesser = f32_is_nan(y) ? y : lesser;
+  return f32_is_nan(x) ? x : lesser;
 }
 
 float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
+  float larger = x < y ? y : x;
+  larger = f32_is_nan(y) ? y : larger;
+  return f32_is_nan(x) ? x : larger;
 }
 
 // -1, 0 or 1; NaN for NaN.

@@ -10,21 +10,27 @@ void f32_add_term(inout float high, inout float low, float x) {
   low = lost;
 }
 
-// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what
-// rounding that has lost. Of a sum that is no number, that.
-void f32_mean_parts(inout float high, inout float low, uint count) {
+// What count * x leaves of a sum of two parts: exactly nothing where the sum is that.
+float f32_left_of_sum(float high, float low, float x, uint count) {
   float thousands = float(count & 0xfffff000u);  // exact, as the rest is
   float ones = float(count & 0xfffu);
+  precise float large = x * thousands;
+  precise float small = x * ones;
+  precise float lost = f32_product_rest(x, thousands, large) + f32_product_rest(x, ones, small);
+  precise float left = ((high - large) - small) + (low - lost);
+  return left;
+}
+
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what the
+// sum has beyond that mean. Devices divide within 2.5 ulp: a rest that was found from the first quotient would be what
+// rounding the correction has lost, where there is one. Of a sum that is no number, that.
+void f32_mean_parts(inout float high, inout float low, uint count) {
   precise float quotient = high / float(count);
-  precise float large = quotient * thousands;
-  precise float small = quotient * ones;
-  precise float lost = f32_product_rest(quotient, thousands, large) + f32_product_rest(quotient, ones, small);
-  precise float left = (((high - large) - small) + (low - lost)) / float(count);
-  precise float mean = quotient + left;
-  precise float rest = left - (mean - quotient);
+  precise float mean = quotient + f32_left_of_sum(high, low, quotient, count) / float(count);
+  precise float rest = f32_left_of_sum(high, low, mean, count) / float(count);
   bool is_number = f32_is_finite(mean);
   high = is_number ? mean : quotient;
-  low = is_number ? rest : 0.0;
+  low = f32_is_finite(rest) ? rest : 0.0;  // count times the mean may be infinite where the sum is not
 }
 
 // The first part of that alone.

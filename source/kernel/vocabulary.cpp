@@ -48,18 +48,19 @@ constexpr WordRow kWords[] = {
 
 /// Names of variables that templates give. A name that is made of a value's is none of those that a kernel has.
 constexpr std::string_view kLocals[] = {
-    "added",       "base",       "batch",      "begin",    "block",       "chunk",     "column",       "count",
-    "d",           "element",    "end",        "fallen",   "first",       "first_k",   "first_m",      "first_n",
-    "four",        "g",          "highest",    "i",        "in_swizzle",  "in_tile",   "inside",       "j",
-    "k",           "kept",       "keys",       "larger",   "larger_of",   "last",      "lowest",       "m",
-    "n",           "nearest",    "next",       "order",    "own",         "p",         "part",         "part_of_row",
-    "place",       "position",   "power",      "power_of", "prefetched",  "product",   "reduced",      "result_at",
-    "row",         "scale",      "score",      "score_at", "second",      "start",     "step",         "steps",
-    "subgroup",    "subgroup_m", "subgroup_n", "subtile",  "swizzle",     "t",         "third",        "thread",
-    "thread_k",    "thread_m",   "thread_n",   "tile",     "tile_m",      "tile_n",    "tile_operand", "top",
-    "turned",      "u",          "unit",       "weight",   "weight_at",   "whole",     "workgroup",    "first_row",
-    "first_plane", "plane",      "line",       "line_tap", "sheet",       "sheet_tap", "serial",       "tap",
-    "low",         "turn",       "visited",    "depth",    "partial_rows"};
+    "added",       "base",       "batch",      "begin",    "block",        "chunk",     "column",       "count",
+    "d",           "element",    "end",        "fallen",   "first",        "first_k",   "first_m",      "first_n",
+    "four",        "g",          "highest",    "i",        "in_swizzle",   "in_tile",   "inside",       "j",
+    "k",           "kept",       "keys",       "larger",   "larger_of",    "last",      "lowest",       "m",
+    "n",           "nearest",    "next",       "order",    "own",          "p",         "part",         "part_of_row",
+    "place",       "position",   "power",      "power_of", "prefetched",   "product",   "reduced",      "result_at",
+    "row",         "scale",      "score",      "score_at", "second",       "start",     "step",         "steps",
+    "subgroup",    "subgroup_m", "subgroup_n", "subtile",  "swizzle",      "t",         "third",        "thread",
+    "thread_k",    "thread_m",   "thread_n",   "tile",     "tile_m",       "tile_n",    "tile_operand", "top",
+    "turned",      "u",          "unit",       "weight",   "weight_at",    "whole",     "workgroup",    "first_row",
+    "first_plane", "plane",      "line",       "line_tap", "sheet",        "sheet_tap", "serial",       "tap",
+    "low",         "turn",       "visited",    "depth",    "partial_rows", "block0",    "block1",       "block2",
+    "block3",      "block4",     "block5",     "block6",   "block7",       "outer"};
 
 struct Vocabulary {
   std::vector<WordRow> rows;

@@ -104,10 +104,17 @@ double share_of_step(const Specialization& specialization, std::size_t step, std
   return dispatch == 0 ? kOfSums : 1 - kOfSums;
 }
 
+/// Of the workgroups of a dispatch, those of a part; all of none.
+double share_of(const Unit& part, const Unit& all) {
+  const double groups = static_cast<double>(all.groups_x) * all.groups_y;
+  return groups == 0 ? 1 : static_cast<double>(part.groups_x) * part.groups_y / groups;
+}
+
 /// A dispatch that takes `us`, in rectangles that take about `room` at most.
 std::vector<Unit> cut_to_fit(const Unit& all, double us, double room) {
   const double groups = static_cast<double>(all.groups_x) * all.groups_y;
-  const double pieces = std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
+  const double of_piece = std::max(1.0, std::floor(groups * room / us));  // whole workgroups
+  const double pieces = std::clamp(std::ceil(groups / of_piece), 1.0, std::max(1.0, std::min(groups, 65536.0)));
   return pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
 }
 
@@ -314,7 +321,7 @@ std::vector<Part> Program::parts(const Specialization& specialization) const {
       const bool stays_whole = !lowering::has_parts(*specialization.kernels[step][k].kernel, plan_.target);
       const std::vector<Unit> units = stays_whole ? std::vector<Unit>{all} : cut_to_fit(all, us, room);
       for (const Unit& unit : units) {
-        const double own = us / static_cast<double>(units.size());
+        const double own = us * share_of(unit, all);
         if (filled > 0 && filled + own > room) {
           parts.emplace_back();
           filled = 0;

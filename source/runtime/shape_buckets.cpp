@@ -133,6 +133,15 @@ std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std:
   return key;
 }
 
+/// The axes that two sets of loops of one segment have at unlike sizes.
+segment::AxisSet unlike_axes(const segment::Loops& one, const segment::Loops& other) {
+  segment::AxisSet axes = 0;
+  for (std::size_t i = 0; i < std::min(one.axes.size(), other.axes.size()); ++i) {
+    if (one.axes[i].size != other.axes[i].size) axes |= segment::AxisSet{1} << i;
+  }
+  return axes;
+}
+
 /// Whether 64 bits count the positions of what a segment touches, sizes of 0 as 1: of values without elements the other
 /// axes may be of any size.
 bool are_counted(const ir::Graph& graph, const segment::Segment& segment, const SymbolValues& symbols) {
@@ -241,7 +250,7 @@ std::optional<ShapeBuckets::BucketKernels> ShapeBuckets::bucket_kernels_at(std::
   auto loops = segment::build_loops(plan_.graph, segment, one);
   auto other_loops = segment::build_loops(plan_.graph, segment, other);
   if (!loops || !other_loops) return std::nullopt;
-  auto schedule = schedule::best(plan_.graph, *loops, plan_.target, tuning);
+  auto schedule = schedule::best(plan_.graph, *loops, plan_.target, tuning, unlike_axes(*loops, *other_loops));
   if (!schedule) return std::nullopt;
   BucketKernels bucket_kernels;
   bucket_kernels.model.loops = schedule::scheduled_loops(plan_.graph, *loops, *schedule);

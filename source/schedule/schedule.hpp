@@ -145,9 +145,12 @@ struct Problem {
   const segment::Loops& loops;
   const Target& target;
   const Tuning& tuning;
+  segment::AxisSet varying = 0;  ///< axes that have other sizes where the same text runs
 
   /// The same for loops that these have been transformed into.
-  [[nodiscard]] Problem with(const segment::Loops& transformed) const { return {graph, transformed, target, tuning}; }
+  [[nodiscard]] Problem with(const segment::Loops& transformed) const {
+    return {graph, transformed, target, tuning, varying};
+  }
 };
 
 /// Whether products are made by cooperative matrices, where they suit.

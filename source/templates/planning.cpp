@@ -92,6 +92,7 @@ constexpr std::array kTemplates = {
     TemplateRow{.kind = Template::sort,
                 .match = sorts,
                 .best = [](const Problem& problem) -> Found { return best_sort(problem); },
+                .at_other_sizes = sort_at_other_sizes,
                 .tunings = sort_tunings},
     TemplateRow{.kind = Template::pointwise,
                 .match = maps,
@@ -105,6 +106,7 @@ constexpr std::array kTemplates = {
                     },
                 .best = [](const Problem& problem) { return found(best_transpose(problem)); },
                 .is_asked_for = asks_for_transpose,
+                .at_other_sizes = transpose_at_other_sizes,
                 .tunings = pointwise_tunings,
                 .describe = describe_transpose},
     TemplateRow{.kind = Template::reduction,
@@ -121,6 +123,7 @@ constexpr std::array kTemplates = {
                 .match = [](const Problem& problem) { return reduces(problem) && !has_fewer_rows(problem.loops); },
                 .best = [](const Problem& problem) { return found(best_stencil(problem)); },
                 .is_asked_for = asks_for_stencil,
+                .at_other_sizes = stencil_at_other_sizes,
                 .tunings = stencil_tunings,
                 .describe = describe_stencil},
     TemplateRow{.kind = Template::matmul,
@@ -159,8 +162,9 @@ bool is_better(const Schedule& one, const Schedule& best, const Tuning& tuning) 
 
 }  // namespace
 
-Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
-  const Problem problem{graph, loops, target, tuning};
+Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning,
+                      segment::AxisSet varying) {
+  const Problem problem{graph, loops, target, tuning, varying};
   Found chosen;
   std::optional<Template> last;  // that had a schedule
   for (const TemplateRow& row : kTemplates) {

@@ -8,9 +8,9 @@
 namespace vkfuse::schedule {
 
 /// The best schedule of these loops, or the reason why they cannot be one kernel on this target (a full
-/// sentence naming the limit).
+/// sentence naming the limit). At other sizes, which at_other_sizes() is asked for, the `varying` axes have others.
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                      const Tuning& tuning = {});
+                      const Tuning& tuning = {}, segment::AxisSet varying = 0);
 
 /// The same choices at other sizes: `loops` are scheduled_loops(..., model), and launch and costs are theirs. Nothing
 /// where the choices do not fit them, so that best() has to choose again.

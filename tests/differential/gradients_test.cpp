@@ -62,7 +62,10 @@ INSTANTIATE_TEST_SUITE_P(All, GradientFamilies,
 /// How many kernels the gradients of y take, without y itself.
 int kernels_of(const Tensor& y, const std::vector<Tensor>& wrt) {
   const Tensor g = Tensor::input("g", y.dtype(), y.shape());
-  return must(compile(device(), gradients(std::span(&y, 1), wrt, std::span(&g, 1)))).kernel_count();
+  const Executable program = must(compile(device(), gradients(std::span(&y, 1), wrt, std::span(&g, 1))));
+  // Workgroups of a GPU share rows, whose parts another dispatch joins.
+  if (target(false).type == DeviceType::cpu) return program.kernel_count();
+  return static_cast<int>(program.state()->program->plan().steps.size());
 }
 
 Tensor f32(const char* name, Shape shape) { return Tensor::input(name, DType::f32, std::move(shape)); }

@@ -44,10 +44,10 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
 }
 
 void expect_fits(const Chosen& chosen) {
-  EXPECT_LE(chosen.low_register.cost.registers, kLaneRegisters - 4);
+  const bool is_gpu = target(false).type != DeviceType::cpu;  // some are estimated to want a few more for addresses
+  EXPECT_LE(chosen.low_register.cost.registers, is_gpu ? kLaneRegisters : kLaneRegisters - 4);
   if (target(false).caps.registers.per_thread == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
-  if (target(false).type != DeviceType::cpu)
-    return;  // what a GPU chooses otherwise is decided by what was measured there
+  if (is_gpu) return;  // what a GPU chooses otherwise is decided by what was measured there
   EXPECT_GT(chosen.otherwise, kLaneRegisters - 4) << "the case shows nothing";
 }
 

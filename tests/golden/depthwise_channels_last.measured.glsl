@@ -25,26 +25,18 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// NaN if either operand is.
-float f32_min(float x, float y) {
-  float lesser = y < x ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : lesser;
-}
-
 // f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which
-// gives the operand that is a number, but not of this one of bits.
+// gives the operand that is a number, but not of these of bits. An H200 does.
 float f32_min_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_min(x, y);
-}
-
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  float larger = x < y ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : larger;
+  float lesser = y < x ? y : x;
+  lesser = f32_is_nan(y) ? y : lesser;
+  return f32_is_nan(x) ? x : lesser;
 }
 
 float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
+  float larger = x < y ? y : x;
+  larger = f32_is_nan(y) ? y : larger;
+  return f32_is_nan(x) ? x : larger;
 }
 
 // With the device's own conversions (feature tier T2); its self-test has shown them to round to nearest even.

@@ -47,6 +47,17 @@ float f32_product_rest(float a, float b, float p) {
   return rest;
 }
 
+// What count * x leaves of a sum of two parts: exactly nothing where the sum is that.
+float f32_left_of_sum(float high, float low, float x, uint count) {
+  float thousands = float(count & 0xfffff000u);  // exact, as the rest is
+  float ones = float(count & 0xfffu);
+  precise float large = x * thousands;
+  precise float small = x * ones;
+  precise float lost = f32_product_rest(x, thousands, large) + f32_product_rest(x, ones, small);
+  precise float left = ((high - large) - small) + (low - lost);
+  return left;
+}
+
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
   return floatBitsToUint(x) & 0x7fffffffu;
@@ -56,21 +67,16 @@ bool f32_is_finite(float x) {
   return f32_magnitude_bits(x) < 0x7f800000u;
 }
 
-// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what
-// rounding that has lost. Of a sum that is no number, that.
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what the
+// sum has beyond that mean. Devices divide within 2.5 ulp: a rest that was found from the first quotient would be what
+// rounding the correction has lost, where there is one. Of a sum that is no number, that.
 void f32_mean_parts(inout float high, inout float low, uint count) {
-  float thousands = float(count & 0xfffff000u);  // exact, as the rest is
-  float ones = float(count & 0xfffu);
   precise float quotient = high / float(count);
-  precise float large = quotient * thousands;
-  precise float small = quotient * ones;
-  precise float lost = f32_product_rest(quotient, thousands, large) + f32_product_rest(quotient, ones, small);
-  precise float left = (((high - large) - small) + (low - lost)) / float(count);
-  precise float mean = quotient + left;
-  precise float rest = left - (mean - quotient);
+  precise float mean = quotient + f32_left_of_sum(high, low, quotient, count) / float(count);
+  precise float rest = f32_left_of_sum(high, low, mean, count) / float(count);
   bool is_number = f32_is_finite(mean);
   high = is_number ? mean : quotient;
-  low = is_number ? rest : 0.0;
+  low = f32_is_finite(rest) ? rest : 0.0;  // count times the mean may be infinite where the sum is not
 }
 
 bool f32_is_negative(float x) {

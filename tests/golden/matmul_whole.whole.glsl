@@ -26,19 +26,11 @@ vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
 
-// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
-uint f32_magnitude_bits(float x) {
-  return floatBitsToUint(x) & 0x7fffffffu;
-}
-
-bool f32_is_nan(float x) {
-  return f32_magnitude_bits(x) > 0x7f800000u;
-}
-
-// NaN if either operand is.
+// NaN if either operand is, where an execution mode keeps NaN: no order has x NaN.
 float f32_max(float x, float y) {
-  float larger = x < y ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : larger;
+  bool is_larger = x < y;
+  bool is_nan = y != y;
+  return is_larger || is_nan ? y : x;
 }
 
 // One element of the results.

@@ -23,14 +23,10 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  float larger = x < y ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : larger;
-}
-
 float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
+  float larger = x < y ? y : x;
+  larger = f32_is_nan(y) ? y : larger;
+  return f32_is_nan(x) ? x : larger;
 }
 
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.

@@ -29,14 +29,10 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  float larger = x < y ? y : x;  // no order has x NaN
-  return f32_is_nan(y) ? y : larger;
-}
-
 float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
+  float larger = x < y ? y : x;
+  larger = f32_is_nan(y) ? y : larger;
+  return f32_is_nan(x) ? x : larger;
 }
 
 // Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.

@@ -39,22 +39,22 @@ void main() {
   uint tile = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (tile >= p.chunks) return;
   uint thread = gl_LocalInvocationID.x;
-  uint q = tile / 64u;
-  uint r = tile % 64u;
+  uint block1 = tile % 64u;
+  uint block0 = tile / 64u;
   // Vectors along the axes of memory.
-  uint q1 = thread / 128u;
-  uint r1 = thread % 4u;
-  uint q2 = thread / 4u;
-  uint r2 = q2 % 32u;
-  uvec4 in_x_r0 = in_x.w[q * 8u + q1 * 4u + r1 + r2 * p.size0 + r * p.size1];
-  uvec4 in_x_r1 = in_x.w[q * 8u + q1 * 4u + r1 + r2 * p.size0 + r * p.size1 + p.size2];
+  uint q = thread / 128u;
+  uint r = thread % 4u;
+  uint q1 = thread / 4u;
+  uint r1 = q1 % 32u;
+  uvec4 in_x_r0 = in_x.w[block0 * 8u + block1 * p.size0 + q * 4u + r + r1 * p.size1];
+  uvec4 in_x_r1 = in_x.w[block0 * 8u + block1 * p.size0 + q * 4u + r + r1 * p.size1 + p.size2];
   uvec4 in_b_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint chunk = u * gl_WorkGroupSize.x + thread;
-    uint r3 = chunk % 8u;
-    in_b_w0[u] = in_b.w[r3 + r * 8u];
+    uint r2 = chunk % 8u;
+    in_b_w0[u] = in_b.w[block1 * 8u + r2];
   }
-  uint in_x_to = q1 * 1056u + r1 * 264u + r2;
+  uint in_x_to = q * 1056u + r * 264u + r1;
   in_x_tile[in_x_to] = (in_x_r0.x & 0x0000ffffu) | (in_x_r1.x << 16);
   in_x_tile[in_x_to + 33u] = (in_x_r0.x >> 16) | (in_x_r1.x & 0xffff0000u);
   in_x_tile[in_x_to + 66u] = (in_x_r0.y & 0x0000ffffu) | (in_x_r1.y << 16);
@@ -67,9 +67,9 @@ void main() {
   // Items along the axes of the stores.
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint chunk = u * gl_WorkGroupSize.x + thread;
-    uint q3 = chunk / 8u;
-    uint r3 = chunk % 8u;
-    uint in_x_from = q3 * 33u + r3 * 4u;
+    uint q2 = chunk / 8u;
+    uint r2 = chunk % 8u;
+    uint in_x_from = q2 * 33u + r2 * 4u;
     vec4 in_x_0 = vec4(f16x2_values_native(in_x_tile[in_x_from]), f16x2_values_native(in_x_tile[in_x_from + 1u]));
     vec4 in_b_0 = vec4(f16x2_values_native(in_b_w0[u].x), f16x2_values_native(in_b_w0[u].y));
     vec4 out_y_0;
@@ -84,6 +84,6 @@ void main() {
     element(in_x_1[1], in_b_1[1], out_y_1[1]);
     element(in_x_1[2], in_b_1[2], out_y_1[2]);
     element(in_x_1[3], in_b_1[3], out_y_1[3]);
-    out_y.w[q3 * p.size2 + q * p.size1 + r3 + r * 8u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+    out_y.w[block0 * p.size0 + block1 * 8u + q2 * p.size2 + r2] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
   }
 }

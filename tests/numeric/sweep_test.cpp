@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernel/printer.hpp"
+#include "lowering/expressions.hpp"
 #include "numeric/compare.hpp"
 #include "numeric/operands.hpp"
 #include "numeric/truth.hpp"
@@ -32,11 +34,13 @@ Job job_for(const ops::OpRow& row, Form form) {
   job.operand_dtypes.assign(static_cast<std::size_t>(row.arity), form.dtype);
   if (row.signature == ops::Signature::select) job.operand_dtypes[0] = DType::boolean;
   job.result_dtype = row.signature == ops::Signature::compare ? DType::boolean : form.dtype;
-  const std::string names[] = {"x0", "x1", "x2"};
-  job.expression = ops::expression(row, form.dtype, {form.native_int64, form.native_exp},
-                                   std::span(names).first(job.operand_dtypes.size()));
-  if (job.expression.empty()) return job;
-  job.expression = ops::narrow(job.result_dtype, job.expression);
+  const lowering::Code names[] = {"x0", "x1", "x2"};
+  const lowering::Dialect dialect{
+      .native_int64 = form.native_int64, .native_exp = form.native_exp, .keeps_nan = form.native_exp};
+  const lowering::Code expression =
+      lowering::expression(row, form.dtype, dialect, std::span(names).first(job.operand_dtypes.size()));
+  if (expression.empty()) return job;
+  job.expression = ops::narrow(job.result_dtype, lowering::Printer({}, nullptr).text(expression));
   job.operands = operands_for(job.operand_dtypes, row.low, row.high);
   return job;
 }

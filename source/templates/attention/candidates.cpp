@@ -493,7 +493,7 @@ class AttentionSearch {
                                                    const std::optional<AttentionParams>& chunks) const {
     if (shape.lanes > 0) return chunks && shape.subgroups > 0 ? with_subgroups(problem_, *chunks, shape) : std::nullopt;
     if (shape.subgroups > 0) return mma ? with_cooperative_shape(problem_, tile_, *mma, shape) : std::nullopt;
-    if (tile_.sums.size() > 1) return std::nullopt;
+    if (tile_.sums.size() > 1 || shape.threads_m < 1 || shape.threads_k < 1) return std::nullopt;
     return with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices});
   }
 

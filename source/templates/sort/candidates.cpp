@@ -213,8 +213,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
                   schedule.cost.loads_executed + schedule.cost.stores_executed);
 }
 
-/// Rows and keys, chunks of results, and how all of them are accessed.
-void choose_sort_chunks(const Problem& problem, Schedule& schedule) {
+/// Rows and keys, chunks of results, of so many elements where that is possible, and how all of them are accessed.
+void choose_sort_chunks(const Problem& problem, int most, Schedule& schedule) {
   auto& params = schedule.as<SortParams>();
   const AxisCounts counts = count_axes(problem.loops);
   schedule.launch.parallel_chunks = problem.loops.parallel_count();
@@ -222,7 +222,7 @@ void choose_sort_chunks(const Problem& problem, Schedule& schedule) {
   params.requested = first_unneeded(problem.loops);
   params.rows_neighbour = rows_are_inner(problem.loops);
   schedule.vector_axis = counts.columns > 0 ? counts.rows + counts.columns - 1 : -1;
-  schedule.chunk_size = chunk_elements(problem.graph, problem.loops, schedule.vector_axis);
+  schedule.chunk_size = std::min(most, chunk_elements(problem.graph, problem.loops, schedule.vector_axis));
   schedule.launch.reduction_chunks = problem.loops.reduction_count() / schedule.chunk_size;
   schedule.full_chunks = true;
   schedule.launch.elements =
@@ -243,11 +243,19 @@ void choose_sort_chunks(const Problem& problem, Schedule& schedule) {
 
 namespace {
 
-Result<Schedule> sort_schedule(const Problem& problem) {
+/// With the blocks of another schedule, if there is one.
+Result<Schedule> sort_schedule(const Problem& problem, const Schedule* alike = nullptr) {
   Schedule schedule;
-  const auto& params = schedule.params.emplace<SortParams>();
-  choose_sort_chunks(problem, schedule);
-  choose_block(problem, schedule);
+  auto& params = schedule.params.emplace<SortParams>();
+  choose_sort_chunks(problem, alike == nullptr ? 16 : alike->chunk_size, schedule);
+  if (alike == nullptr) {
+    choose_block(problem, schedule);
+  } else {
+    params.block_keys = alike->as<SortParams>().block_keys;
+    params.parallel_threads = alike->as<SortParams>().parallel_threads;
+    schedule.workgroup = alike->workgroup;
+    schedule.shared_bytes = alike->shared_bytes;
+  }
   if (params.block_keys < std::min<std::int64_t>(params.keys, 2)) {
     return unsupported(
         "Sorting takes {} bytes of shared memory at least, and a workgroup of this device has {} "
@@ -269,6 +277,18 @@ Result<Schedule> sort_schedule(const Problem& problem) {
 }
 
 }  // namespace
+
+std::optional<Schedule> sort_at_other_sizes(const Problem& problem, const Schedule& requested) {
+  const Result<Schedule> made = sort_schedule(problem, &requested);
+  if (!made || !serve(*made, requested)) return std::nullopt;
+  const auto &own = made->as<SortParams>(), &params = requested.as<SortParams>();
+  const bool is_alike = made->chunk_size == requested.chunk_size && made->wide == requested.wide &&
+                        own.rows_neighbour == params.rows_neighbour &&
+                        std::ranges::equal(own.passes, params.passes, [](const SortPass& a, const SortPass& b) {
+                          return a.kind == b.kind && a.computes_keys == b.computes_keys && a.stores == b.stores;
+                        });
+  return is_alike ? std::optional(*made) : std::nullopt;
+}
 
 Result<Schedule> best_sort(const Problem& problem) {
   Result<Schedule> made = sort_schedule(problem);

@@ -14,8 +14,8 @@ using schedule::SortPass;
 
 namespace {
 
-int power_of_two_at_least(std::int64_t n) {
-  return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2))));
+std::int64_t power_of_two_at_least(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2))));
 }
 
 }  // namespace
@@ -219,9 +219,8 @@ void Sort::step_functions() {
   functions_.close();
   functions_.blank();
   functions_.line(
-      "// One step: of {} pairs a row, the lower ones `half` at a time, the other one of each at its place with the "
-      "bits of `flip` turned.",
-      power_of_two_at_least(params_.block_keys) / 2);
+      "// One step: of all pairs of a row, the lower ones `half_run` at a time, the other one of each at its place "
+      "with the bits of `flip` turned.");
   functions_.open("void step(uint thread, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
   functions_.open("for (uint i = thread; i < {}pairs; i += {}u) {{",
                   several ? code("{}u * ", params_.parallel_threads) : "", schedule_.workgroup);
@@ -236,23 +235,26 @@ void Sort::step_functions() {
   functions_.blank();
 }
 
+/// As many steps as the keys of a block want, of which a text for other sizes has room for more.
 void Sort::sort_block() {
-  const int slots = power_of_two_at_least(params_.block_keys);
-  const int kept = static_cast<int>(std::min<std::int64_t>(slots, power_of_two_at_least(params_.requested)));
-  main_.open("for (uint size = 2u; size <= {}u; size <<= 1) {{", kept);
-  main_.line("step(thread, {}u, size >> 1, size - 1u, {}u, 0u, count);", slots / 2, slots / 2);
-  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(thread, {0}u, reach, reach, {0}u, 0u, count);",
-             slots / 2);
+  const std::int64_t keys = std::min<std::int64_t>(params_.block_keys, sort_pass().keys);
+  const std::int64_t slots = power_of_two_at_least(keys);
+  const std::int64_t kept = std::min(slots, power_of_two_at_least(params_.requested));
+  const Code pairs = numbers_.size(slots / 2), most = numbers_.size(slots), run = numbers_.size(kept);
+  main_.open("for (uint size = 2u; size <= {}; size <<= 1) {{", run);
+  main_.line("step(thread, {0}, size >> 1, size - 1u, {0}, 0u, count);", pairs);
+  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(thread, {0}, reach, reach, {0}, 0u, count);",
+             pairs);
   main_.close();
   if (kept == slots) return;
-  main_.line("// Of two runs only the first {} are wanted: they come together in the lower one.", kept);
-  main_.open("for (uint apart = {}u; apart < {}u; apart <<= 1) {{", kept, slots);
-  main_.line("uint runs = {}u / apart;", slots / 2);
-  main_.line("step(thread, runs * {0}u, {1}u, apart | {2}u, {0}u, apart << 1, count);", kept, slots, kept - 1);
+  main_.line("// Of two runs only the first are wanted: they come together in the lower one.");
+  main_.open("for (uint apart = {}; apart < {}; apart <<= 1) {{", run, most);
+  main_.line("uint runs = {} / apart;", pairs);
+  main_.line("step(thread, runs * {0}, {1}, apart | ({0} - 1u), {0}, apart << 1, count);", run, most);
   main_.line(
-      "for (uint reach = {0}u; reach > 0u; reach >>= 1) step(thread, runs * {0}u, reach, reach, {0}u, apart << 1, "
-      "count);",
-      kept / 2);
+      "for (uint reach = {0} >> 1; reach > 0u; reach >>= 1) step(thread, runs * {0}, reach, reach, {0}, apart << "
+      "1, count);",
+      run);
   main_.close();
 }
 

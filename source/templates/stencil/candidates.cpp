@@ -106,18 +106,19 @@ int estimate_registers(const Problem& problem, const StencilBlocks& blocks, cons
   return static_cast<int>(std::min<std::int64_t>(words + static_cast<std::int64_t>(moved), 4096));
 }
 
-void choose_launch(const Problem& problem, const StencilBlocks& blocks, Schedule& schedule) {
+/// Threads of a workgroup: few enough to give all units some.
+int choose_workgroup(const Problem& problem, const Schedule& schedule) {
   const Target& target = problem.target;
   const int limit = static_cast<int>(usable_invocations(target.caps));
-  schedule.launch.chunks = blocks.count();
-  schedule.workgroup = std::min(problem.tuning.workgroup.value_or(128), limit);
-  if (!problem.tuning.workgroup) {
-    while (schedule.workgroup > 32 && overfills_registers(target, schedule.cost.registers, schedule.workgroup))
-      schedule.workgroup /= 2;
-    const double units = device_model(target).units.count;
-    while (schedule.workgroup > 32 && static_cast<double>(ceil_div(schedule.launch.chunks, schedule.workgroup)) < units)
-      schedule.workgroup /= 2;
-  }
+  int workgroup = std::min(problem.tuning.workgroup.value_or(128), limit);
+  if (problem.tuning.workgroup) return workgroup;
+  while (workgroup > 32 && overfills_registers(target, schedule.cost.registers, workgroup)) workgroup /= 2;
+  const double units = device_model(target).units.count;
+  while (workgroup > 32 && static_cast<double>(ceil_div(schedule.launch.chunks, workgroup)) < units) workgroup /= 2;
+  return workgroup;
+}
+
+void place_blocks(const Target& target, Schedule& schedule) {
   schedule.launch.workgroups = ceil_div(schedule.launch.chunks, schedule.workgroup);
   schedule.launch.workgroups_x =
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
@@ -195,9 +196,10 @@ void choose_registers(const Loops& loops, const StencilBlocks& blocks, StencilPa
   params.keeps_weights = unrolled && taps <= kMostKept && !varies(loops, params, StencilRole::weight);
 }
 
-/// The schedule with blocks of that shape; nothing where it is none.
-std::optional<Schedule> with_blocks_of(const StencilShape& shape, const StencilParams& matched,
-                                       const Problem& problem) {
+/// The schedule with blocks of that shape, and workgroups of so many threads unless they are to be chosen; nothing
+/// where it is none.
+std::optional<Schedule> with_blocks_of(const StencilShape& shape, const StencilParams& matched, const Problem& problem,
+                                       std::optional<int> workgroup = std::nullopt) {
   Schedule schedule;
   StencilParams& params = schedule.params.emplace<StencilParams>(matched);
   if (!extend_block(problem.loops, shape, params)) return std::nullopt;
@@ -211,13 +213,33 @@ std::optional<Schedule> with_blocks_of(const StencilShape& shape, const StencilP
   schedule.wide = problem.loops.count() >= (std::int64_t{1} << 31);
   plan_loads(problem, blocks, schedule);
   schedule.cost.registers = estimate_registers(problem, blocks, schedule);
-  choose_launch(problem, blocks, schedule);
+  schedule.launch.chunks = blocks.count();
+  schedule.workgroup = workgroup ? *workgroup : choose_workgroup(problem, schedule);
+  place_blocks(problem.target, schedule);
   if (!fits(problem, blocks, schedule)) return std::nullopt;
   const StencilCounts counts = counts_of(blocks, params);
   if (!check_limits(problem.graph, problem.loops, problem.target, schedule, 4 * counts.taps * counts.volume).ok())
     return std::nullopt;
   model_stencil(problem, blocks, schedule);
   return schedule;
+}
+
+/// Whether windows of neighbouring results have elements in common and no weights, as those of most pools.
+bool pools(const Loops& loops, const StencilParams& params) {
+  if (std::ranges::find(params.roles, StencilRole::weight) != params.roles.end()) return false;
+  return std::ranges::any_of(params.windows, [&](const WindowAxis& window) {
+    return window.step <= window.dilation * (size_of_axis(loops, window.tap) - 1);
+  });
+}
+
+/// Better of two. Pools that are modelled alike are faster on a GPU with the fewest registers, as more threads wait for
+/// memory at a time (bench/results/h200-pools.txt); with weights, which blocks share, they are not.
+bool is_better(const Schedule& one, const Schedule& best, double fastest_us, bool counts_registers) {
+  constexpr double kAlike = 1.02;
+  const bool are_alike = std::max(one.cost.modelled_us, best.cost.modelled_us) <= kAlike * fastest_us;
+  if (counts_registers && are_alike && one.cost.registers != best.cost.registers)
+    return one.cost.registers < best.cost.registers;
+  return one.cost.modelled_us < best.cost.modelled_us;
 }
 
 }  // namespace
@@ -229,17 +251,42 @@ std::optional<Schedule> best_stencil(const Problem& problem) {
     auto asked = with_blocks_of(*problem.tuning.stencil, *matched, problem);
     if (asked) return asked;
   }
-  std::optional<Schedule> best;
+  std::vector<Schedule> all;
   for (int elements : {16, 8, 4, 2, 1}) {
     for (int rows : {1, 2, 4, 7, 8, 14}) {
       if (rows > device_model(problem.target).stencil.rows) continue;
       for (int planes : {1, 2, 4}) {
-        auto one = with_blocks_of({elements, rows, planes}, *matched, problem);
-        if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);
+        if (auto one = with_blocks_of({elements, rows, planes}, *matched, problem)) all.push_back(*std::move(one));
       }
     }
   }
-  return best;
+  if (all.empty()) return std::nullopt;
+  double fastest_us = all.front().cost.modelled_us;
+  for (const Schedule& one : all) fastest_us = std::min(fastest_us, one.cost.modelled_us);
+  const bool counts_registers = problem.target.type != DeviceType::cpu && pools(problem.loops, *matched);
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (is_better(all[i], all[best], fastest_us, counts_registers)) best = i;
+  }
+  return std::move(all[best]);
+}
+
+std::optional<Schedule> stencil_at_other_sizes(const Problem& problem, const Schedule& requested) {
+  const auto& params = requested.as<StencilParams>();
+  auto matched = match_stencil(problem.graph, problem.loops);
+  if (!matched || !choose_chunk_axis(problem.loops, *matched) || matched->chunk_axis != params.chunk_axis ||
+      matched->windows != params.windows || matched->serial != params.serial || matched->roles != params.roles)
+    return std::nullopt;
+  StencilShape shape{requested.chunk_size, 1, 1};
+  const std::vector<int> rows = axes_of_rows(params);
+  if (!rows.empty()) shape.rows = static_cast<int>(params.extents[static_cast<std::size_t>(rows[0])]);
+  if (rows.size() > 1) shape.planes = static_cast<int>(params.extents[static_cast<std::size_t>(rows[1])]);
+  auto schedule = with_blocks_of(shape, *matched, problem, requested.workgroup);
+  if (!schedule || !serve(*schedule, requested)) return std::nullopt;
+  const auto& own = schedule->as<StencilParams>();
+  if (own.has_row != params.has_row || own.keeps_weights != params.keeps_weights || schedule->wide != requested.wide)
+    return std::nullopt;
+  return schedule;
 }
 
 void describe_stencil(const Schedule& schedule, Description& description) {

@@ -13,6 +13,7 @@ struct WindowAxis {
   int position = 0;  ///< a parallel axis
   int tap = 0;       ///< a reduction axis
   std::int64_t step = 1, dilation = 1;
+  friend bool operator==(const WindowAxis&, const WindowAxis&) = default;
 };
 
 /// What values of the loops are to windows.

@@ -22,6 +22,7 @@ namespace {
 /// Every device has as much, and one that has more runs several workgroups beside each other.
 constexpr std::int64_t kSharedBytes = 16 << 10;
 constexpr int kMostInvocations = 256;
+constexpr std::size_t kMostAxes = 8;  // as many as the number of a block along an axis has names
 
 /// Loads and stores that an element's way through shared memory takes as long as: it is written and read. A CPU
 /// also puts every invocation of a workgroup aside at the barrier, with all that it holds.
@@ -39,6 +40,7 @@ struct StagingProblem {
   const ir::Graph& graph;
   const Loops& loops;
   const Tuning& tuning;
+  segment::AxisSet varying = 0;
   std::vector<int> store_order;
   int store_bytes = 0;            ///< of an element of the narrowest store
   int widest = 1;                 ///< elements of a chunk
@@ -71,8 +73,9 @@ bool is_staged(const StagingProblem& problem, const Value& load, const StagedLoa
          !depends_on_any(load, std::span(problem.store_order).first(common + 1));
 }
 
-std::optional<StagingProblem> match(const ir::Graph& graph, const Loops& loops, const Tuning& tuning) {
-  StagingProblem problem{graph, loops, tuning, {}, 8, 1, {}};
+std::optional<StagingProblem> match(const Problem& given) {
+  const auto& [graph, loops, target, tuning, varying] = given;
+  StagingProblem problem{graph, loops, tuning, varying, {}, 8, 1, {}};
   const int last = static_cast<int>(loops.axes.size()) - 1;
   std::int64_t most = 0;
   for (const segment::Store& store : loops.stores) {
@@ -99,12 +102,18 @@ std::optional<StagingProblem> match(const ir::Graph& graph, const Loops& loops, 
 }
 
 /// Extends a box along consecutive memory until about `requested` elements lie in a run, or memory ends. What
-/// cuts an axis is a multiple of `step`.
-void grow(const Loops& loops, std::span<const int> order, std::int64_t requested, std::int64_t step, Sizes& extents) {
+/// cuts an axis is a multiple of `step`; axes that vary are always cut, into powers of two.
+void grow(const StagingProblem& problem, std::span<const int> order, std::int64_t requested, std::int64_t step,
+          Sizes& extents) {
   std::int64_t length = 1;
   for (int axis : order) {
     if (length >= requested) return;
-    const std::int64_t size = size_of_axis(loops, axis);
+    const std::int64_t size = size_of_axis(problem.loops, axis);
+    if ((problem.varying >> axis & 1) != 0) {
+      std::int64_t& extent = extents[static_cast<std::size_t>(axis)];
+      while (extent * length < requested && 2 * extent < size) extent *= 2;
+      return;
+    }
     // Cut into equal parts, so that the last tile is as full as the others.
     const std::int64_t parts = ceil_div(size, std::max(step, ceil_div(requested, length)));
     std::int64_t& extent = extents[static_cast<std::size_t>(axis)];
@@ -244,8 +253,8 @@ std::optional<TransposeParams> best_tile(const StagingProblem& problem, const Ta
   for (std::int64_t load_run = 8; load_run <= 1024; load_run *= 2) {
     for (std::int64_t store_run = 1024; store_run >= 8; store_run /= 2) {
       Sizes extents(problem.loops.axes.size(), 1);
-      grow(problem.loops, problem.loads.front().order, load_run, step, extents);
-      grow(problem.loops, problem.store_order, store_run, step, extents);
+      grow(problem, problem.loads.front().order, load_run, step, extents);
+      grow(problem, problem.store_order, store_run, step, extents);
       if (std::find(seen.begin(), seen.end(), extents) != seen.end()) continue;
       seen.push_back(extents);
       if (volume_of(extents) * problem.loads.front().bytes > most_shared) continue;
@@ -296,6 +305,13 @@ void plan_transposed(const StagingProblem& problem, Schedule& schedule) {
   }
 }
 
+/// A workgroup for each tile.
+void place_tiles(const Target& target, const Box& box, Schedule& schedule) {
+  schedule.launch.workgroups = box.tiles();
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
+}
+
 void choose_launch(const Target& target, const Tuning& tuning, const Box& box, Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
   const std::int64_t chunks = box.volume() / schedule.chunk_size;
@@ -307,9 +323,7 @@ void choose_launch(const Target& target, const Tuning& tuning, const Box& box, S
   const int requested = static_cast<int>(ceil_div(ceil_div(units, iterations), 32) * 32);
   schedule.workgroup = std::min(tuning.workgroup.value_or(requested), limit);
   schedule.unroll_factor = static_cast<int>(ceil_div(chunks, schedule.workgroup));
-  schedule.launch.workgroups = box.tiles();
-  schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
+  place_tiles(target, box, schedule);
 }
 
 void count_accesses(const StagingProblem& problem, const Loops& merged, const Target& target, Schedule& schedule) {
@@ -352,18 +366,62 @@ int estimate_registers(const StagingProblem& problem, const Box& box, const Sche
   return words;
 }
 
-}  // namespace
-
-std::optional<Schedule> best_transpose(const Problem& problem) {
-  if (problem.loops.empty || problem.loops.axes.size() < 2) return std::nullopt;
-  const auto staging = match(problem.graph, problem.loops, problem.tuning);
-  if (!staging) return std::nullopt;
+/// What follows from the loops, before a tile is known.
+Schedule begin_schedule(const Problem& problem) {
   Schedule schedule;
-  auto& params = schedule.params.emplace<TransposeParams>();
+  schedule.params.emplace<TransposeParams>();
   schedule.launch.elements = problem.loops.count();
   schedule.wide = schedule.launch.elements >= (std::int64_t{1} << 31);
   schedule.full_chunks = true;
   count_bytes(problem.graph, problem.loops, schedule);
+  return schedule;
+}
+
+/// Counts what the launch does, and models its time.
+void model(const StagingProblem& problem, const Loops& merged, const Target& target, Schedule& schedule) {
+  const auto& params = schedule.as<TransposeParams>();
+  const Box box = box_of(problem.loops, params);
+  count_accesses(problem, merged, target, schedule);
+  schedule.cost.registers = estimate_registers(problem, box, schedule);
+  // Threads whose position does not exist keep no memory busy.
+  const std::int64_t staged =
+      schedule.launch.elements * static_cast<std::int64_t>(params.loads.size()) * accesses_of_staged_load(target.type);
+  schedule.cost.modelled_us =
+      modelled_us(costs_of(target), 1, traffic(problem.graph, merged, target, schedule) * waste_of(problem.loops, box),
+                  compute_cost(problem.graph, problem.loops),
+                  schedule.cost.loads_executed + schedule.cost.stores_executed + staged);
+}
+
+/// Whether the tile and its loads are possible at the sizes of these loops.
+bool fits(const StagingProblem& problem, const Schedule& requested) {
+  const auto& tile = requested.as<TransposeParams>();
+  const std::vector<segment::Axis>& axes = problem.loops.axes;
+  const auto is_whole = [&](std::size_t axis) { return axes[axis].size == tile.extents[axis]; };
+  for (std::size_t axis = axes.size() - static_cast<std::size_t>(tile.merged) + 1; axis < axes.size(); ++axis) {
+    if (!is_whole(axis)) return false;
+  }
+  if (box_of(problem.loops, tile).sizes.back() % requested.chunk_size != 0) return false;
+  return std::all_of(tile.loads.begin(), tile.loads.end(), [&](const TransposedLoad& load) {
+    const Value& value = problem.loops.values[load.value];
+    const StagedLoad staged_load{load.value, memory_order(problem.loops, value.offset),
+                                 size_of(problem.graph.node(value.node).type.dtype), 0};
+    for (std::size_t i = 0; i < load.run.size(); ++i) {
+      if (i >= staged_load.order.size() || staged_load.order[i] != load.run[i]) return false;
+      if (i + 1 < load.run.size() && !is_whole(static_cast<std::size_t>(load.run[i]))) return false;
+    }
+    return load_elements(problem, tile, staged_load, load.run) >= load.elements;
+  });
+}
+
+}  // namespace
+
+std::optional<Schedule> best_transpose(const Problem& problem) {
+  if (problem.loops.empty || problem.loops.axes.size() < 2 || problem.loops.axes.size() > kMostAxes)
+    return std::nullopt;
+  const auto staging = match(problem);
+  if (!staging) return std::nullopt;
+  Schedule schedule = begin_schedule(problem);
+  auto& params = schedule.as<TransposeParams>();
   const double bytes_per_position = static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written) /
                                     static_cast<double>(schedule.launch.elements);
   auto tile = best_tile(*staging, problem.target, bytes_per_position, schedule.chunk_size);
@@ -375,20 +433,36 @@ std::optional<Schedule> best_transpose(const Problem& problem) {
   plan_accesses(problem.graph, merged, problem.tuning, schedule);
   plan_transposed(*staging, schedule);
   if (params.loads.empty()) return std::nullopt;
-  const Box box = box_of(problem.loops, params);
   schedule.shared_bytes = shared_bytes(*staging, params);
-  choose_launch(problem.target, problem.tuning, box, schedule);
+  choose_launch(problem.target, problem.tuning, box_of(problem.loops, params), schedule);
   if (!check_limits(problem.graph, problem.loops, problem.target, schedule).ok()) return std::nullopt;
-  count_accesses(*staging, merged, problem.target, schedule);
-  schedule.cost.registers = estimate_registers(*staging, box, schedule);
-  // Threads whose position does not exist keep no memory busy.
-  const std::int64_t staged = schedule.launch.elements * static_cast<std::int64_t>(params.loads.size()) *
-                              accesses_of_staged_load(problem.target.type);
-  schedule.cost.modelled_us =
-      modelled_us(costs_of(problem.target), 1,
-                  traffic(problem.graph, merged, problem.target, schedule) * waste_of(problem.loops, box),
-                  compute_cost(problem.graph, problem.loops),
-                  schedule.cost.loads_executed + schedule.cost.stores_executed + staged);
+  model(*staging, merged, problem.target, schedule);
+  return schedule;
+}
+
+std::optional<Schedule> transpose_at_other_sizes(const Problem& problem, const Schedule& requested) {
+  const auto& tile = requested.as<TransposeParams>();
+  if (problem.loops.axes.size() != tile.extents.size()) return std::nullopt;
+  const StagingProblem staging{problem.graph, problem.loops, problem.tuning, problem.varying, {}, 8, 1, {}};
+  if (!fits(staging, requested)) return std::nullopt;
+  Schedule schedule = begin_schedule(problem);
+  if (schedule.wide != requested.wide) return std::nullopt;
+  schedule.params = tile;
+  const Loops merged = merge_inner(problem.loops, tile.merged);
+  schedule.vector_axis = requested.vector_axis;
+  schedule.chunk_size = requested.chunk_size;
+  schedule.launch.chunks = schedule.launch.elements / schedule.chunk_size;
+  plan_accesses(problem.graph, merged, problem.tuning, schedule);
+  for (const TransposedLoad& load : tile.loads) schedule.loads[load.value] = requested.loads[load.value];
+  if (!serve(schedule, requested)) return std::nullopt;
+  schedule.loads = requested.loads;
+  schedule.stores = requested.stores;
+  schedule.shared_bytes = requested.shared_bytes;
+  schedule.workgroup = requested.workgroup;
+  schedule.unroll_factor = requested.unroll_factor;
+  place_tiles(problem.target, box_of(problem.loops, tile), schedule);
+  if (!check_limits(problem.graph, problem.loops, problem.target, schedule).ok()) return std::nullopt;
+  model(staging, merged, problem.target, schedule);
   return schedule;
 }
 

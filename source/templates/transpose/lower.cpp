@@ -13,15 +13,17 @@ using index::Expr;
 
 namespace {
 
-constexpr int kMostWordsInFlight = 32;  // of a thread's registers
+constexpr int kMostWordsInFlight = 32;     // of a thread's registers
+constexpr index::AxisId kBlock = 1 << 26;  // and the axis: the number of the tile along it
 
 class Transpose : public ChunkEmitter {
  public:
-  /// `merged` has loops with the axes that chunks run across as one; `loops` have each of them.
-  Transpose(const LoweringInput& merged, const segment::Loops& loops)
+  /// `merged` has loops with the axes that chunks run across as one; `loops` have each of them, as has what decides.
+  Transpose(const LoweringInput& merged, const segment::Loops& loops, const segment::Loops& reference)
       : ChunkEmitter(merged),
         params_(schedule_.as<schedule::TransposeParams>()),
-        box_(schedule::box_of(loops, params_)) {
+        box_(schedule::box_of(loops, params_)),
+        decided_(schedule::box_of(reference, params_)) {
     for (const schedule::TransposedLoad& load : params_.loads) {
       const Code& name = names_.values[load.value];
       Part part{StagedLoad(loops, params_, box_, load), unique(name + "_tile"), {}, 0, 0};
@@ -32,6 +34,8 @@ class Transpose : public ChunkEmitter {
       parts_.push_back(std::move(part));
     }
     chunks_ = box_.volume() / chunk_.elements;
+    for (std::size_t axis = 0; axis < box_.blocks.size(); ++axis)
+      differs_ = differs_ || (decided_.blocks[axis] == 1 && box_.blocks[axis] != 1);
   }
 
   Result<std::vector<RelocatableKernel>> run() {
@@ -64,7 +68,11 @@ class Transpose : public ChunkEmitter {
 
   // --- positions -------------------------------------------------------------------------------------
 
-  [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kChunk, "chunk"}, {kElement, "j"}}; }
+  [[nodiscard]] AxisNames own_axes() const override {
+    AxisNames names{{kChunk, "chunk"}, {kElement, "j"}};
+    for (const std::size_t axis : cut_axes()) names.emplace_back(kBlock + static_cast<int>(axis), block_name(axis));
+    return names;
+  }
   [[nodiscard]] Code argument(const std::string& name, int element) const override {
     return name == "j" ? code("{}u", element) : Code(name);
   }
@@ -110,13 +118,43 @@ class Transpose : public ChunkEmitter {
     return {digit[1], (digit[0] * near + digit[2]) * chunk_.elements};
   }
 
+  /// The axes that tiles cut, outermost first.
+  [[nodiscard]] std::vector<std::size_t> cut_axes() const {
+    std::vector<std::size_t> axes;
+    for (std::size_t axis = 0; axis < decided_.blocks.size(); ++axis) {
+      if (decided_.blocks[axis] > 1) axes.push_back(axis);
+    }
+    return axes;
+  }
+  [[nodiscard]] std::string block_name(std::size_t axis) const {
+    return cut_axes().size() == 1 ? "tile" : fmt::format("block{}", axis);
+  }
+  [[nodiscard]] bool ends_inside(std::size_t axis) const { return decided_.sizes[axis] % decided_.extents[axis] != 0; }
+  /// The number of the tile along an axis. What ends inside a tile may be one longer than it is, so that the text is
+  /// the same where no tile is cut.
+  [[nodiscard]] Expr block(std::size_t axis) const {
+    if (decided_.blocks[axis] == 1) return 0;
+    const std::int64_t count = box_.blocks[axis] + (ends_inside(axis) ? 1 : 0);
+    return Expr::axis(kBlock + static_cast<int>(axis), std::max<std::int64_t>(count, 2));
+  }
+  /// Names the numbers of the tile along the axes that tiles cut.
+  void locate_tile() {
+    const std::vector<std::size_t> axes = cut_axes();
+    Code rest = "tile";
+    for (std::size_t i = axes.size(); i-- > 1;) {
+      const std::int64_t along = box_.blocks[axes[i]];
+      main_.line("uint {} = {};", block_name(axes[i]), numbers_.remainder(rest, along, false));
+      const Code outer = i == 1 ? Code(block_name(axes[0])) : unique("outer");
+      main_.line("uint {} = {};", outer, numbers_.quotient(rest, along, false));
+      rest = outer;
+    }
+  }
+
   /// The loop axes where `local` is the position in the tile.
   [[nodiscard]] std::map<index::AxisId, Expr> axes_at(std::span<const Expr> local) const {
-    const std::vector<Expr> block =
-        index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.launch.workgroups, 2)), box_.blocks);
     std::map<index::AxisId, Expr> axes;
     for (std::size_t i = 0; i < local.size(); ++i)
-      axes.emplace(static_cast<int>(i), block[i] * box_.extents[i] + local[i]);
+      axes.emplace(static_cast<int>(i), block(i) * box_.extents[i] + local[i]);
     return axes;
   }
 
@@ -132,7 +170,7 @@ class Transpose : public ChunkEmitter {
   Code exists(Scope& scope) {
     segment::Predicate predicate;
     for (std::size_t i = 0; i < box_.sizes.size(); ++i) {
-      if (box_.sizes[i] % box_.extents[i] != 0)
+      if (!divides(box_.extents[i], {box_.sizes[i], decided_.sizes[i]}))
         predicate.ranges.push_back({Expr::axis(static_cast<int>(i), box_.sizes[i]), box_.sizes[i]});
     }
     if (predicate.ranges.empty()) return {};
@@ -381,12 +419,8 @@ class Transpose : public ChunkEmitter {
     main_.line("if (tile >= {}) return;", tiles_);
     main_.line("uint thread = gl_LocalInvocationID.x;");
     if (schedule_.unroll_factor == 1) main_.line("uint chunk = thread;");
+    locate_tile();
     Scope scope = chunk_scope();
-    // What depends on the tile alone has one name for all that follows.
-    for (const Expr& block :
-         index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.launch.workgroups, 2)), box_.blocks))
-      scoped(scope, block);
-
     fill_arrays(scope);
     main_.line("barrier();");
     main_.line("// Items along the axes of the stores.");
@@ -397,6 +431,7 @@ class Transpose : public ChunkEmitter {
 
   const schedule::TransposeParams& params_;
   schedule::Box box_;
+  schedule::Box decided_;  ///< of the sizes that decide what the text is
   std::vector<Part> parts_;
   std::int64_t chunks_ = 1;  ///< of a tile
   std::map<ValueId, Code> from_;
@@ -407,7 +442,8 @@ class Transpose : public ChunkEmitter {
 
 Result<std::vector<RelocatableKernel>> lower_transpose(const LoweringInput& in) {
   const segment::Loops merged = schedule::merge_inner(in.loops, in.schedule.as<schedule::TransposeParams>().merged);
-  return Transpose(in.with(merged), in.loops).run();
+  const segment::Loops* reference = in.options.reference_sizes.loops;
+  return Transpose(in.with(merged), in.loops, reference != nullptr ? *reference : in.loops).run();
 }
 
 }  // namespace vkfuse::lowering

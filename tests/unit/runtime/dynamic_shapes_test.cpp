@@ -19,11 +19,20 @@ struct Case {
   std::function<Tensor(const Dim& n)> make;
   std::size_t most_texts = 3;   ///< of a segment, at all lengths from 1 to 512
   std::int64_t longest = 1030;  ///< in the second class of sizes; the reference takes long for more
+  schedule::Tuning tuning = {};
+  std::optional<schedule::Template> kind = std::nullopt;  ///< that a kernel at 300 has
+
+  [[nodiscard]] Executable compiled() const {
+    return compile_graph(graph_of({make(Dim::any("n"))}), {.tuning = tuning});
+  }
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 Tensor x_of(DType dtype, Shape shape) { return Tensor::input("x", dtype, std::move(shape)); }
+
+const schedule::Tuning kInTiles{.tiled = true};
+const schedule::Tuning kInBlocks{.stencil = schedule::StencilShape{4, 1, 1}};
 
 std::vector<Case> cases() {
   return {
@@ -67,7 +76,58 @@ std::vector<Case> cases() {
        [](const Dim& n) {
          return x_of(DType::f32, {n, 5}).transpose() + 1.0;
        },
-       20},  // boxes of positions are as large as fits
+       4},  // where a number is the same as one of a tile's, it is another text
+      {"transposed_in_tiles",
+       [](const Dim& n) {
+         return x_of(DType::f32, {n, 5}).transpose() + 1.0;
+       },
+       6, 1030, kInTiles, schedule::Template::transpose},
+      {"transposed_from_n",
+       [](const Dim& n) {
+         return x_of(DType::f16, {48, n}).transpose() + 1.0;
+       },
+       6, 1030, kInTiles, schedule::Template::transpose},
+      {"keys_of_heads",
+       [](const Dim& n) {
+         return x_of(DType::f16, {n, 4, 24}).permute({1, 2, 0}) + 1.0;
+       },
+       6, 1030, kInTiles, schedule::Template::transpose},
+      {"symbols_in_the_middle",
+       [](const Dim& n) {
+         return x_of(DType::i8, {3, n, 40}).permute({2, 1, 0}) + Tensor::input("b", DType::i8, {n, 1});
+       },
+       6, 1030, kInTiles, schedule::Template::transpose},
+      {"pool_of_a_batch",
+       [](const Dim& n) {
+         return x_of(DType::f32, {n, 2, 8, 8}).unfold(2, 2, 2).unfold(3, 2, 2).max({4, 5});
+       },
+       3, 1030, kInBlocks, schedule::Template::stencil},
+      {"depthwise_of_a_batch",
+       [](const Dim& n) {
+         return conv(x_of(DType::f32, {n, 2, 7, 7}), Tensor::input("w", DType::f32, {2, 1, 3, 3}),
+                     {.low = {1, 1}, .high = {1, 1}, .groups = 2});
+       },
+       3, 1030, kInBlocks, schedule::Template::stencil},
+      {"sorted_rows",
+       [](const Dim& n) {
+         return x_of(DType::f32, {n, 12}).argsort(1);
+       }},
+      {"sorted_in_blocks",
+       [](const Dim& n) {
+         return x_of(DType::f32, {3, n}).argsort(1);
+       },
+       80,  // a row that fits a block of such a class has one for each length, others one for each number of merges
+       1030,
+       {.block = 64},
+       schedule::Template::sort},
+      {"first_of_a_row",
+       [](const Dim& n) {
+         return x_of(DType::f32, {3, n}).argsort(1).gather(Tensor::iota(DType::i32, {1}, 0), 1);
+       },
+       80,
+       1030,
+       {.block = 64},
+       schedule::Template::sort},
       {"reversed",
        [](const Dim& n) {
          return x_of(DType::f32, {3, n}).reverse({1}) * 2.0;
@@ -83,8 +143,7 @@ std::vector<Case> cases() {
       {"sorted",
        [](const Dim& n) {
          return x_of(DType::f32, {4, n}).argsort(1);
-       },
-       512},  // blocks of keys are as large as a row
+       }},
       {"product_along",
        [](const Dim& n) {
          return matmul(x_of(DType::f32, {24, n}), Tensor::input("b", DType::f32, {n, 32}));
@@ -117,8 +176,8 @@ std::vector<Case> cases() {
 class DynamicShapesOf : public testing::TestWithParam<Case> {};
 
 TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
-  const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
-  runtime::ShapeBuckets shape_buckets(program.state()->program->plan(), {}, {});
+  const Executable program = GetParam().compiled();
+  runtime::ShapeBuckets shape_buckets(program.state()->program->plan(), GetParam().tuning, {});
   std::vector<std::set<std::string>> texts(program.state()->program->plan().steps.size());
   for (std::int64_t n = 1; n <= 512; ++n) {
     const runtime::ShapeBuckets::Written written = must(shape_buckets.write({{"n", n}}));
@@ -129,6 +188,12 @@ TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
       if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr)
         fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
     }
+  }
+  if (GetParam().kind) {
+    const auto steps = specialization_of(program, {{"n", 300}})->steps;
+    EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [&](const plan::ScheduledKernel& step) {
+      return step.schedule.kind() == *GetParam().kind;
+    }));
   }
   std::size_t most = 0;
   for (const auto& one : texts) most = std::max(most, one.size());
@@ -161,7 +226,7 @@ TEST(DynamicShapes, PickingOutOfNothingIsRefusedFirst) {
 }
 
 TEST_P(DynamicShapesOf, ResultsAreRight) {
-  const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
+  const Executable program = GetParam().compiled();
   std::vector<std::int64_t> lengths = {512, 1, 17, 2, 3, 4, 16, 31, 48, 100, 255, 1030};
   const bool all = std::getenv("VKFUSE_TEST_LENGTHS") != nullptr;
   for (std::int64_t n = 1; all && n <= 512; ++n) lengths.push_back(n);

@@ -223,7 +223,9 @@ TEST(ProgramStore, SwitchedOffEverythingIsCompiledAndNothingKept) {
 
 TEST(ProgramStore, AStoreOfDamagedFilesIsCompiledAnewAndMended) {
   const ScratchFolder folder;
-  const Outputs expected = run(open_with(folder.options()));
+  const Device first = open_with(folder.options());
+  const Outputs expected = run(first);
+  const std::uint64_t of_itself = first.store().loaded;  // self-tests that have a kernel in common
   std::uint64_t seed = 0;
   for (int round = 0; round < 4; ++round) {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
@@ -232,7 +234,7 @@ TEST(ProgramStore, AStoreOfDamagedFilesIsCompiledAnewAndMended) {
     const Device device = open_with(folder.options());
     expect_same(run(device), expected);
     EXPECT_GE(device.store().saved, 4u);
-    EXPECT_EQ(device.store().loaded, 0u);
+    EXPECT_EQ(device.store().loaded, of_itself);
   }
 }
 
@@ -361,10 +363,8 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder,
   return all;
 }
 
-// Both software drivers tell nothing of what they made; RADV, which compiles without hardware, does.
+// Both software drivers tell nothing of what they made; RADV, which compiles without hardware, does, and so do GPUs'.
 TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
-  const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
-  const std::size_t kept = driver != nullptr && std::string_view(driver) == "radv" ? 2 : 0;
   const ScratchFolder folder;
   const std::vector<lowering::Kernel> kernels = {doubling(), doubling("* 3.0")};
   const auto compile = [&] {
@@ -377,7 +377,14 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
   };
   compile();
   EXPECT_EQ(files_of(folder.path, ".spirv").size(), 2u);
-  EXPECT_EQ(files_of(folder.path, ".pipeline").size(), kept);
+  const char* name = std::getenv("VKFUSE_TEST_DRIVER");
+  const std::string_view driver = name != nullptr ? name : "";
+  const std::size_t kept = files_of(folder.path, ".pipeline").size();
+  if (driver == "lavapipe" || driver == "swiftshader" || driver == "radv") {
+    EXPECT_EQ(kept, driver == "radv" ? 2U : 0U);
+  } else {
+    EXPECT_TRUE(kept == 0 || kept == 2) << kept;
+  }
   const StoreReport warm = compile();
   EXPECT_EQ(warm.saved, 0u);
   EXPECT_EQ(warm.loaded, 2 + kept + files_of(folder.path, ".probe").size());

@@ -37,13 +37,16 @@ TEST(Upload, IsSeenByRunsThoughNobodyWaitsForIt) {
 
 TEST(Upload, DoesNotWaitForWhatWasSubmittedBefore) {
   const WatchedDevice watched({}, Memory::apart);
-  const Tensor a = Tensor::input("a", DType::f32, {768, 768});
+  // Some ten milliseconds at least.
+  const bool is_gpu = target(false).type != DeviceType::cpu;
+  const std::int64_t size = is_gpu ? 1536 : 768;
+  const Tensor a = Tensor::input("a", DType::f32, {size, size});
   Tensor product = a;
-  for (int i = 0; i < 8; ++i) product = matmul(product, a);
+  for (int i = 0; i < (is_gpu ? 100 : 8); ++i) product = matmul(product, a);
   const Executable slow = must(compile(watched.device(), {product}));
   Bindings bindings;
-  bindings.inputs["a"] = must(watched.device().allocate(768 * 768 * 4));
-  bindings.outputs["y"] = must(watched.device().allocate(768 * 768 * 4));
+  bindings.inputs["a"] = must(watched.device().allocate(static_cast<std::uint64_t>(size * size * 4)));
+  bindings.outputs["y"] = must(watched.device().allocate(static_cast<std::uint64_t>(size * size * 4)));
   must(must(slow.submit(bindings)).wait());
   const Submission running = must(slow.submit(bindings));
   for (int i = 0; i < 7; ++i) uploaded(watched.device(), static_cast<float>(i));

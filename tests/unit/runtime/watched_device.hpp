@@ -29,9 +29,11 @@ class WatchedDevice {
     vulkan::DeviceFunctions& calls = table();
     real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer,
               calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
-    if (memory == Memory::apart) set_memory_apart();
+    // Where the driver has it apart, both are the same.
+    const bool is_made_up = memory == Memory::apart && stages_inputs() == false;
+    if (is_made_up) set_memory_apart();
     calls.QueueSubmit.pointer = submit;
-    if (memory == Memory::as_it_is) calls.AllocateMemory.pointer = allocate;
+    if (!is_made_up) calls.AllocateMemory.pointer = allocate;
     calls.CmdDispatch.pointer = dispatch;
     calls.CmdPipelineBarrier.pointer = barrier;
     counts().clear();
@@ -71,8 +73,13 @@ class WatchedDevice {
     return vulkan::expected_placement(*device_.state()->context->device(), kind);
   }
 
-  /// A second heap and a second type, which the driver does not know: what is allocated there comes from its own.
+  /// A second heap and a second type, which the driver does not know: what is allocated there is its own that the host
+  /// sees.
   void set_memory_apart() {
+    constexpr VkMemoryPropertyFlags kSeen = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkPhysicalDeviceMemoryProperties& of_driver = device_.state()->context->device()->memory();
+    real_type() = 0;
+    while ((of_driver.memoryTypes[real_type()].propertyFlags & kSeen) != kSeen) ++real_type();
     auto& memory = const_cast<VkPhysicalDeviceMemoryProperties&>(device_.state()->context->device()->memory());
     constexpr VkMemoryPropertyFlags kHost =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
@@ -91,6 +98,10 @@ class WatchedDevice {
     PFN_vkCmdPipelineBarrier barrier = nullptr;
     PFN_vkGetBufferMemoryRequirements requirements = nullptr;
   };
+  static std::uint32_t& real_type() {
+    static std::uint32_t type = 0;
+    return type;
+  }
   static Real& real() {
     static Real all;
     return all;
@@ -108,7 +119,7 @@ class WatchedDevice {
   static VKAPI_ATTR VkResult VKAPI_CALL allocate_apart(VkDevice device, const VkMemoryAllocateInfo* info,
                                                        const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
     VkMemoryAllocateInfo of_driver = *info;
-    of_driver.memoryTypeIndex = 0;
+    of_driver.memoryTypeIndex = real_type();
     return allocate(device, &of_driver, callbacks, memory);
   }
   static VKAPI_ATTR void VKAPI_CALL requirements_apart(VkDevice device, VkBuffer buffer, VkMemoryRequirements* needs) {

@@ -88,11 +88,9 @@ struct VectorAdd {
     commands.barrier(Access::compute | Access::transfer,
                      Access::compute | Access::transfer);  // an earlier run may not be done
     if (times) commands.reset_timestamps(*times);
-    if (!a.mapped()) {
-      commands.copy({&staging, 0, kBytes}, {&a});
-      commands.copy({&staging, kSlot, kBytes}, {&b});
-      commands.barrier(Access::transfer, Access::compute);
-    }
+    if (!a.mapped()) commands.copy({&staging, 0, kBytes}, {&a});
+    if (!b.mapped()) commands.copy({&staging, kSlot, kBytes}, {&b});
+    if (!a.mapped() || !b.mapped()) commands.barrier(Access::transfer, Access::compute);
     if (times) commands.write_timestamp(*times, 0);
     commands.bind(pipeline);
     const BufferRange ranges[] = {{&a}, {&b}, {&c}};
