@@ -64,11 +64,6 @@ MATVECS = {
     "int8 matvec f16": "int8 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
     "int4 matvec f16": "int4 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
     "int4 matvec large f16": "int4 weights in groups of 128, f16 [1,8192] x [28672,8192] transposed",
-    "int8 matvec large f16": "int8 weights in groups of 128, f16 [1,8192] x [28672,8192] transposed",
-    "float8 matvec f16": "float8_e4m3fn weights, f16 [1,4096] x [14336,4096] transposed",
-    "float8 matvec large f16": "float8_e4m3fn weights, f16 [1,8192] x [28672,8192] transposed",
-    "mxfp4 matvec f16": "MXFP4 weights, f16 [1,4096] x [14336,4096] transposed",
-    "mxfp4 matvec large f16": "MXFP4 weights, f16 [1,8192] x [28672,8192] transposed",
     "conv depthwise f16": "depthwise convolution 3 x 3 + hard swish, f16 [64,128,56,56]",
 }
 OPPONENTS = {

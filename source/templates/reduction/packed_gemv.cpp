@@ -474,8 +474,10 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
   return schedule;
 }
 
-/// Of tiles of some rows and bytes the one that is modelled fastest; of as fast ones that with the fewest workgroups,
-/// as long as these keep the device busy.
+/// Of tiles of some rows and bytes the one that is modelled fastest; of as fast ones that which gives the busiest
+/// compute unit the fewest tiles, and then that with the fewest workgroups, as long as these keep the device busy. 1792
+/// tiles of an H200 take 39.5 us eight at a time, 16 of them by some units, and 35.9 seven at a time, 14
+/// (bench/results/h200-matvec-rows.txt).
 class FastestTile {
  public:
   FastestTile(const Target& target, double tiles, double bytes) : target_(target), tiles_(tiles), bytes_(bytes) {}
@@ -483,10 +485,13 @@ class FastestTile {
   void take(const std::optional<PackedGemvTile>& one) {
     if (!one) return;
     const double own = modelled_us_of(*one, target_, tiles_, bytes_);
-    const bool busy = std::ceil(tiles_ / one->tiles) >= fewest_workgroups(target_, bytes_);
-    if (tile && (own > us || (own == us && !busy))) return;
+    const double workgroups = std::ceil(tiles_ / one->tiles);
+    const bool busy = workgroups >= fewest_workgroups(target_, bytes_);
+    const double of_busiest = std::ceil(workgroups / device_model(target_).units.count) * one->tiles;
+    if (tile && (own > us || (own == us && (!busy || of_busiest > of_busiest_)))) return;
     tile = one;
     us = own;
+    of_busiest_ = of_busiest;
   }
 
   std::optional<PackedGemvTile> tile;
@@ -495,6 +500,7 @@ class FastestTile {
  private:
   const Target& target_;
   double tiles_, bytes_;
+  double of_busiest_ = 0;  ///< tiles
 };
 
 }  // namespace
