@@ -475,9 +475,9 @@ Schedule schedule_of(const PackedGemvTile& tile, const Loops& loops, const Targe
 }
 
 /// Of tiles of some rows and bytes the one that is modelled fastest; of as fast ones that which gives the busiest
-/// compute unit the fewest tiles, and then that with the fewest workgroups, as long as these keep the device busy. 1792
-/// tiles of an H200 take 39.5 us eight at a time, 16 of them by some units, and 35.9 seven at a time, 14
-/// (bench/results/h200-matvec-rows.txt).
+/// compute unit the fewest tiles, where lanes make the fragments, and then that with the fewest workgroups, as long as
+/// these keep the device busy. 1792 tiles of an H200 take 39.5 us eight at a time, 16 of them by some units, and 35.9
+/// seven at a time, 14 (bench/results/h200-matvec-rows.txt).
 class FastestTile {
  public:
   FastestTile(const Target& target, double tiles, double bytes) : target_(target), tiles_(tiles), bytes_(bytes) {}
@@ -487,7 +487,8 @@ class FastestTile {
     const double own = modelled_us_of(*one, target_, tiles_, bytes_);
     const double workgroups = std::ceil(tiles_ / one->tiles);
     const bool busy = workgroups >= fewest_workgroups(target_, bytes_);
-    const double of_busiest = std::ceil(workgroups / device_model(target_).units.count) * one->tiles;
+    const double of_busiest =
+        one->lane_fragments() ? std::ceil(workgroups / device_model(target_).units.count) * one->tiles : 0;
     if (tile && (own > us || (own == us && (!busy || of_busiest > of_busiest_)))) return;
     tile = one;
     us = own;

@@ -51,7 +51,8 @@ TEST(Packed, AllWorkgroupsRunAtATime) {
   for (const Target& target : {opaque_fragments(), discrete_gpu_with_measured_costs()}) {
     const auto large = packed_of(weights_times_vector(28672, 8192, 128), target);
     ASSERT_TRUE(large);
-    EXPECT_EQ(large->tiles, 8);  // 224 workgroups, of which an H200 runs 264
+    // 224 workgroups or 256, of which an H200 runs 264; with 256 the busiest of 132 units has 14 tiles, and not 16.
+    EXPECT_EQ(large->tiles, large->lane_fragments() ? 7 : 8);
     EXPECT_EQ(large->scale_columns, 128);
     const auto small = packed_of(weights_times_vector(4096, 4096, 128), target);
     ASSERT_TRUE(small);
