@@ -67,16 +67,21 @@ bool f32_is_finite(float x) {
   return f32_magnitude_bits(x) < 0x7f800000u;
 }
 
-// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what the
-// sum has beyond that mean. Devices divide within 2.5 ulp: a rest that was found from the first quotient would be what
-// rounding the correction has lost, where there is one. Of a sum that is no number, that.
-void f32_mean_parts(inout float high, inout float low, uint count) {
-  precise float quotient = high / float(count);
+// The mean of a sum of two parts, as two parts again: a quotient that is nearly it, corrected by what it leaves, and
+// what the sum has beyond that mean. The correction is a quotient, too, so a rest that was found from it would be what
+// dividing has lost. Of a sum that is no number, that.
+void f32_correct_mean(float quotient, inout float high, inout float low, uint count) {
   precise float mean = quotient + f32_left_of_sum(high, low, quotient, count) / float(count);
   precise float rest = f32_left_of_sum(high, low, mean, count) / float(count);
   bool is_number = f32_is_finite(mean);
   high = is_number ? mean : quotient;
   low = f32_is_finite(rest) ? rest : 0.0;  // count times the mean may be infinite where the sum is not
+}
+
+// A sum of two parts divided by a count; devices divide within 2.5 ulp.
+void f32_mean_parts(inout float high, inout float low, uint count) {
+  precise float quotient = high / float(count);
+  f32_correct_mean(quotient, high, low, count);
 }
 
 bool f32_is_negative(float x) {

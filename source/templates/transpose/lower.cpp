@@ -34,8 +34,10 @@ class Transpose : public ChunkEmitter {
       parts_.push_back(std::move(part));
     }
     chunks_ = box_.volume() / chunk_.elements;
-    for (std::size_t axis = 0; axis < box_.blocks.size(); ++axis)
+    for (std::size_t axis = 0; axis < box_.blocks.size(); ++axis) {
+      if (decided_.blocks[axis] > 1) cut_axes_.push_back(axis);
       differs_ = differs_ || (decided_.blocks[axis] == 1 && box_.blocks[axis] != 1);
+    }
   }
 
   Result<std::vector<RelocatableKernel>> run() {
@@ -70,7 +72,7 @@ class Transpose : public ChunkEmitter {
 
   [[nodiscard]] AxisNames own_axes() const override {
     AxisNames names{{kChunk, "chunk"}, {kElement, "j"}};
-    for (const std::size_t axis : cut_axes()) names.emplace_back(kBlock + static_cast<int>(axis), block_name(axis));
+    for (const std::size_t axis : cut_axes_) names.emplace_back(kBlock + static_cast<int>(axis), block_name(axis));
     return names;
   }
   [[nodiscard]] Code argument(const std::string& name, int element) const override {
@@ -118,16 +120,8 @@ class Transpose : public ChunkEmitter {
     return {digit[1], (digit[0] * near + digit[2]) * chunk_.elements};
   }
 
-  /// The axes that tiles cut, outermost first.
-  [[nodiscard]] std::vector<std::size_t> cut_axes() const {
-    std::vector<std::size_t> axes;
-    for (std::size_t axis = 0; axis < decided_.blocks.size(); ++axis) {
-      if (decided_.blocks[axis] > 1) axes.push_back(axis);
-    }
-    return axes;
-  }
   [[nodiscard]] std::string block_name(std::size_t axis) const {
-    return cut_axes().size() == 1 ? "tile" : fmt::format("block{}", axis);
+    return cut_axes_.size() == 1 ? "tile" : fmt::format("block{}", axis);
   }
   [[nodiscard]] bool ends_inside(std::size_t axis) const { return decided_.sizes[axis] % decided_.extents[axis] != 0; }
   /// The number of the tile along an axis. What ends inside a tile may be one longer than it is, so that the text is
@@ -139,7 +133,7 @@ class Transpose : public ChunkEmitter {
   }
   /// Names the numbers of the tile along the axes that tiles cut.
   void locate_tile() {
-    const std::vector<std::size_t> axes = cut_axes();
+    const std::vector<std::size_t>& axes = cut_axes_;
     Code rest = "tile";
     for (std::size_t i = axes.size(); i-- > 1;) {
       const std::int64_t along = box_.blocks[axes[i]];
@@ -431,7 +425,8 @@ class Transpose : public ChunkEmitter {
 
   const schedule::TransposeParams& params_;
   schedule::Box box_;
-  schedule::Box decided_;  ///< of the sizes that decide what the text is
+  schedule::Box decided_;              ///< of the sizes that decide what the text is
+  std::vector<std::size_t> cut_axes_;  ///< that tiles cut, outermost first
   std::vector<Part> parts_;
   std::int64_t chunks_ = 1;  ///< of a tile
   std::map<ValueId, Code> from_;

@@ -30,7 +30,7 @@ class WatchedDevice {
     real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer,
               calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
     // Where the driver has it apart, both are the same.
-    const bool is_made_up = memory == Memory::apart && stages_inputs() == false;
+    const bool is_made_up = memory == Memory::apart && !stages_inputs();
     if (is_made_up) set_memory_apart();
     calls.QueueSubmit.pointer = submit;
     if (!is_made_up) calls.AllocateMemory.pointer = allocate;
