@@ -15,6 +15,9 @@ namespace vkfuse {
 namespace {
 
 constexpr std::int64_t kMostQueriesInParts = 16;
+/// Rows of queries that share keys for which a kernel divides the keys among workgroups by itself, as is best on its
+/// device (templates/attention): a graph that has parts would only stand in its way.
+constexpr std::int64_t kMostRowsOfKernel = 8;
 constexpr std::int64_t kMostInOne = 256;  ///< keys that one workgroup is done with as soon as two and a join
 
 /// CacheSizes of the operands, all but the batch numbers.
@@ -71,7 +74,8 @@ std::int64_t divisor_near(std::int64_t wanted, std::int64_t capacity) {
 
 Result<std::int64_t> part_of(const CacheSizes& sizes, const CachedAttentionOptions& options) {
   if (!options.part) {
-    const bool in_parts = sizes.queries <= kMostQueriesInParts && sizes.capacity > kMostInOne;
+    const bool in_parts = sizes.queries <= kMostQueriesInParts && sizes.capacity > kMostInOne &&
+                          sizes.queries * sizes.group() > kMostRowsOfKernel;
     return in_parts ? divisor_near(wanted_part(sizes), sizes.capacity) : sizes.capacity;
   }
   if (*options.part < 2 || sizes.capacity % *options.part != 0)

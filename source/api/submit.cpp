@@ -112,14 +112,14 @@ class Recorder {
     state_->spent = spent_;
     if (auto idle = spent_->take_arena(memory)) {
       state_->arena = *std::move(idle);
-      return {};
+      return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena);
     }
     Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
     if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
     VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
     state_->arena = std::move(arena);
-    return {};
+    return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena);
   }
 
   Result<void> bind_one(const char* kind, const std::string& name, ir::NodeId id, const Buffer& buffer) {
@@ -375,7 +375,8 @@ class Recorder {
     // What an earlier submission or part wrote may be read here, and what it reads may be written.
     commands.barrier(Access::compute | Access::transfer, Access::compute);
     if (first && program_->context()->self_checks())
-      runtime::record_poison(commands, state_->arena, program_->context()->next_poison());
+      runtime::record_poison(commands, state_->donated ? *state_->donated : state_->specialization->memory,
+                             state_->arena, program_->context()->next_poison());
     if (first && state_->clock) {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);

@@ -215,6 +215,9 @@ struct DriverWorkarounds {
   /// or not. Arrays in registers that their counters index then lie in memory: kernels up to 2.7 times as slow
   /// (NVIDIA's).
   std::int64_t unrolled_iterations = std::numeric_limits<std::int64_t>::max();
+  /// What a workgroup has stored stays hidden from others of the same dispatch, whatever fences say: Metal had none of
+  /// the device before 3.2 (MoltenVK).
+  bool hides_stores = false;
 };
 
 struct DeviceModel;  // device_model/device_model.hpp

@@ -64,6 +64,7 @@ std::vector<DriverEntry> driver_entries() {
                            .loses_widened_comparisons = VKF_PLANT(widened_by_a_conversion, true, false)},
            .aborts_from_llvm = 16},
           {.name = "Intel open-source Mesa driver", .workarounds = {.loses_widened_comparisons = true}},
+          {.name = "MoltenVK", .workarounds = {.hides_stores = true}},
           {.name = "NVIDIA", .workarounds = {.unrolled_iterations = 2304}},
           {.name = "V3DV Mesa", .register_arrays = false},
           // Of Mesa 22.3: it divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
@@ -156,7 +157,9 @@ void plan_as(const DeviceIdentity& identity, Target& target) {
   target.type = identity.type;
   target.model = model_of(identity);
   // Others are of bugs that the driver which runs the kernels has or has not.
-  target.workarounds.unrolled_iterations = workarounds_of(identity).unrolled_iterations;
+  const DriverWorkarounds workarounds = workarounds_of(identity);
+  target.workarounds.unrolled_iterations = workarounds.unrolled_iterations;
+  target.workarounds.hides_stores = target.workarounds.hides_stores || workarounds.hides_stores;
 }
 
 void apply_driver_limits(const DeviceIdentity& identity, Caps& caps) {

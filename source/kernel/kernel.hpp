@@ -27,6 +27,7 @@ struct Binding {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   bool replaced = false;  ///< it is read, and a result may be stored over it while others are computed from it
+  bool counts = false;    ///< with `scratch`: the step's counts of workgroups (Schedule::counter_bytes) instead
   [[nodiscard]] bool is_readonly() const { return !store && !replaced; }
   friend bool operator==(const Binding&, const Binding&) = default;
 };
@@ -72,7 +73,7 @@ Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_
                   std::span<const std::uint32_t> words);
 
 /// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may
-/// have all there are.
+/// have all there are. Workgroups that are counted are submitted together, so that counts are 0 whatever fails between.
 bool has_parts(const Kernel& kernel, const Target& target);
 /// The same kernel for a rectangle of its workgroups, of which the first is told by two more push constants: not by
 /// vkCmdDispatchBase, with which workgroups beyond the first part left no results on NVIDIA 580 (an H200).

@@ -201,6 +201,8 @@ class Emitter {
 
   /// The kernel has a buffer for partial results of workgroups that share a row or a tile, in elements of this type.
   void bind_partials(std::string_view word, std::string_view sharers_of);
+  /// And one in which they count those that have left theirs: the last one joins them, in the same dispatch.
+  void bind_counts();
   [[nodiscard]] Code unique(const Code& requested) { return names_.all.unique(requested); }
   /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
   /// serves.

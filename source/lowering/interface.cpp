@@ -59,6 +59,8 @@ void Emitter::bind_partials(std::string_view word, std::string_view sharers_of) 
   partials_ = {word, sharers_of};
 }
 
+void Emitter::bind_counts() { bindings_.push_back({.store = true, .scratch = true, .counts = true}); }
+
 /// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
 /// buffers that are moved as vectors, and what varies within a chunk is in scope in a function alone.
 bool Emitter::meets_buffer(ir::NodeId node) const {
@@ -223,8 +225,12 @@ Code Emitter::interface(bool comments) const {
       out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i,
                binding.store ? "writeonly " : "readonly ", i, binding.store ? "pairs_out" : "pairs_in",
                comments ? "  // keys and their positions, for another dispatch" : "");
+    } else if (binding.counts) {
+      out.line("layout(set = 0, binding = {}) coherent buffer Buffer{} {{ uint w[]; }} counts;{}", i, i,
+               comments ? "  // of the workgroups that have left theirs" : "");
     } else if (binding.scratch) {
-      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, partials_.word,
+      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} partials;{}", i,
+               schedule_.counter_bytes > 0 ? "coherent " : "", i, partials_.word,
                comments ? code("  // of the workgroups that share a {}", partials_.sharers_of) : "");
     } else {
       out.line("layout(set = 0, binding = {}) {}", i, value_buffer(binding, i, comments));

@@ -67,9 +67,10 @@ std::string digest_of(const ir::Graph& graph) {
 /// All of a device that schedules and kernels depend on, but for what work costs there.
 std::string digest_of(const Target& target) {
   const DriverWorkarounds& workarounds = target.workarounds;
-  std::string all = fmt::format("{} {} {} {} {} {} ", name_of(target.type), workarounds.folds_nan_away,
-                                workarounds.leaves_loops_after, workarounds.loses_widened_comparisons,
-                                workarounds.aborts_on_indexed_stores, workarounds.unrolled_iterations);
+  std::string all =
+      fmt::format("{} {} {} {} {} {} {} ", name_of(target.type), workarounds.folds_nan_away,
+                  workarounds.leaves_loops_after, workarounds.loses_widened_comparisons,
+                  workarounds.aborts_on_indexed_stores, workarounds.unrolled_iterations, workarounds.hides_stores);
   for (const bool tier : target.tiers) all += tier ? '1' : '0';
   all += ' ' + capabilities_text(target.caps);
   const DeviceModel& model = device_model(target);

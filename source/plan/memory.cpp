@@ -383,12 +383,27 @@ std::int64_t most_piece_bytes(const Target& target, std::int64_t alignment) {
   return std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
 }
 
-void add_scratch(const Plan& plan, const ScheduledKernels& steps, std::int64_t alignment,
-                 std::vector<Lifetime>& values) {
+/// What steps have beside their values: partial results of each while it runs, and one slot for all counts, which lives
+/// as long as the run.
+void add_scratch(const Plan& plan, const ScheduledKernels& steps, std::int64_t alignment, std::vector<Lifetime>& values,
+                 Memory& memory) {
+  std::int64_t counters = 0;
   for (std::size_t step = 0; step < steps.size(); ++step) {
-    const std::int64_t bytes = steps[step].schedule.scratch_bytes;
-    if (bytes > 0) values.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
+    const schedule::Schedule& schedule = steps[step].schedule;
+    if (schedule.scratch_bytes > 0)
+      values.push_back({scratch_id(plan, step), step, step, ceil_to(schedule.scratch_bytes, alignment)});
+    if (schedule.counter_bytes == 0) continue;
+    memory.counters.push_back({counters_id(plan, step), counters, schedule.counter_bytes, step, step});
+    counters += ceil_to(schedule.counter_bytes, alignment);
   }
+  if (counters > 0) values.push_back({counters_id(plan, steps.size()), 0, steps.size() - 1, counters});
+}
+
+/// Where counts are, once the slot of all is placed.
+void place_counters(const Plan& plan, std::size_t steps, Memory& memory) {
+  const auto all = std::find_if(memory.slots.begin(), memory.slots.end(),
+                                [&](const Slot& slot) { return slot.value == counters_id(plan, steps); });
+  for (Slot& one : memory.counters) one.offset += all->offset;
 }
 
 /// The arena as buffers of the device.
@@ -445,7 +460,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
     }
   }
   rest = joined_in_place(plan, steps, std::move(rest));
-  add_scratch(plan, steps, alignment, rest);
+  add_scratch(plan, steps, alignment, rest, memory);
   // Partial results that no buffer of the device holds are no reason not to plan: who runs it is told.
   for (const Lifetime& value : rest) memory.piece_bytes = std::max(memory.piece_bytes, value.bytes);
   const auto packing = best_packing(rest, memory.piece_bytes, largest_live(rest, steps.size()));
@@ -453,6 +468,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   memory.largest_live = largest_live(large, steps.size());
   if (!packing) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);
   memory.slots = packing->slots();
+  place_counters(plan, steps.size(), memory);
   split_dispatch(memory);
   return memory;
 }

@@ -234,6 +234,7 @@ Result<ScheduledKernel> schedule_dispatch_parts(const Plan& plan, const segment:
       sum = own;
     } else {
       sum.scratch_bytes = std::max(sum.scratch_bytes, own.scratch_bytes);  // one piece after the other
+      sum.counter_bytes = std::max(sum.counter_bytes, own.counter_bytes);
       sum.dispatches += own.dispatches;
       using schedule::LaunchSizes, schedule::ScheduleCost;
       for (const auto count :

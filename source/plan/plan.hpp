@@ -193,7 +193,7 @@ Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& sy
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
-  ir::NodeId value = 0;  ///< or scratch_id() of a step
+  ir::NodeId value = 0;  ///< or scratch_id() of a step, or counters_id() of all
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   std::size_t written = 0, read = 0;  ///< steps: that writes it, and the last that reads it
@@ -202,6 +202,12 @@ struct Slot {
 /// Stands for the partial results of a step where a value's id is asked for.
 inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) {
   return static_cast<ir::NodeId>(plan.graph.size() + step);
+}
+
+/// Stands for the counts of a step's workgroups (Schedule::counter_bytes); with the number of all steps, for those of
+/// all of them.
+inline ir::NodeId counters_id(const Plan& plan, std::size_t step) {
+  return static_cast<ir::NodeId>(plan.graph.size() + plan.steps.size() + step);
 }
 
 /// What a run may write over, and what it has to find room for beside intermediate values.
@@ -215,6 +221,8 @@ struct Memory {
   /// Values written by one step and read by a later one, not outputs; scratch of steps. A value whose every element
   /// takes the place of the one that the same invocation read for the last time lies in the same bytes.
   std::vector<Slot> slots;
+  /// Those of steps in the slot of counters_id(), which is 0 before a run and after it and holds nothing else.
+  std::vector<Slot> counters;
   std::int64_t arena_bytes = 0;  ///< of all pieces
   /// The arena is one buffer, or several where the device allocates no more at once: the slot at `offset` is in the
   /// piece offset / piece_bytes.

@@ -367,6 +367,10 @@ std::string memory_text(const Plan& plan, const Memory& memory) {
   };
   for (const Slot& slot : memory.slots) {
     const std::string bytes = fmt::format("bytes {} to {}", slot.offset, slot.offset + slot.bytes - 1);
+    if (slot.value == counters_id(plan, plan.steps.size())) {
+      add("counts of workgroups", fmt::format("{}, 0 before each run and after it", bytes));
+      continue;
+    }
     if (slot.value >= plan.graph.size()) {
       add("partial results", fmt::format("{}, during segment {}", bytes, slot.value - plan.graph.size()));
       continue;

@@ -18,11 +18,26 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
   return arena;
 }
 
+namespace {
+
+vulkan::BufferRange range_of(const plan::Memory& memory, const Arena& arena, const plan::Slot& slot) {
+  const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
+  return {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
+}
+
+}  // namespace
+
+Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena) {
+  if (memory.counters.empty()) return {};
+  const vulkan::BufferRange first = range_of(memory, arena, memory.counters.front());
+  const vulkan::BufferRange last = range_of(memory, arena, memory.counters.back());
+  const std::vector<std::byte> zeros(static_cast<std::size_t>(last.offset + last.bytes - first.offset));
+  return transfer.upload(*first.buffer, first.offset, zeros);
+}
+
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
-  for (const plan::Slot& slot : memory.slots) {
-    const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
-    ranges[slot.value] = {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes),
-                          static_cast<std::uint64_t>(slot.bytes)};
+  for (const std::vector<plan::Slot>* slots : {&memory.slots, &memory.counters}) {
+    for (const plan::Slot& slot : *slots) ranges[slot.value] = range_of(memory, arena, slot);
   }
   for (const auto& [value, at] : memory.in_large) {
     const vulkan::Buffer& buffer = arena[memory.pieces.size() + at];
@@ -34,8 +49,11 @@ void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, 
   for (const vulkan::Buffer& piece : buffer.pieces()) commands.fill({&piece, 0, piece.size()}, word);
 }
 
-void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word) {
+void record_poison(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena,
+                   std::uint32_t word) {
   for (const vulkan::Buffer& buffer : arena) record_fill(commands, buffer, word);
+  if (!memory.counters.empty()) commands.barrier(vulkan::Access::transfer, vulkan::Access::transfer);
+  for (const plan::Slot& slot : memory.counters) commands.fill(range_of(memory, arena, slot), 0);
   commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
 }
 

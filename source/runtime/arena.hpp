@@ -8,6 +8,7 @@
 
 #include "runtime/early_results.hpp"
 #include "runtime/program.hpp"
+#include "runtime/transfer.hpp"
 
 namespace vkfuse::runtime {
 
@@ -15,13 +16,18 @@ namespace vkfuse::runtime {
 using Arena = std::vector<vulkan::Buffer>;
 Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
 
+/// Counts of workgroups become 0, as a run asks for that has no part in flight: of a new arena, or one of another
+/// variant.
+Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena);
+
 /// Adds the arena's values to `ranges`, which points into `arena`.
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
 
 /// Fills every byte of a buffer, which may be in pieces with padding.
 void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, std::uint32_t word);
-/// Fills intermediate values and scratch memory with a word; kernels recorded afterwards see it.
-void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word);
+/// Fills intermediate values and scratch memory with a word, but for counts of workgroups; kernels recorded afterwards
+/// see it.
+void record_poison(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena, std::uint32_t word);
 
 /// What a port is bound to.
 struct BoundMemory {

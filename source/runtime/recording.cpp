@@ -197,8 +197,9 @@ class DispatchRecorder {
     const std::uint64_t most = plan.target.caps.memory.storage_buffer_range;
     std::vector<vulkan::BufferRange> bound;
     for (const lowering::Binding& binding : kernel_of(unit).bindings) {
-      const vulkan::BufferRange& range =
-          ranges_.at(binding.scratch ? plan::scratch_id(plan, unit.step) : binding.value);
+      const vulkan::BufferRange& range = ranges_.at(binding.counts    ? plan::counters_id(plan, unit.step)
+                                                    : binding.scratch ? plan::scratch_id(plan, unit.step)
+                                                                      : binding.value);
       bound.push_back(binding.scratch ? scratch_range(range, specialization_.steps[unit.step].schedule, binding)
                                       : range);
       if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
@@ -253,7 +254,7 @@ bool overlap(const vulkan::BufferRange& a, const vulkan::BufferRange& b) {
 
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
                                   const lowering::Binding& binding) {
-  if (!binding.half) return all;
+  if (!binding.half || binding.counts) return all;
   const std::uint64_t bytes =
       static_cast<std::uint64_t>(schedule.scratch_bytes) / static_cast<std::uint64_t>(binding.halves);
   all.offset += bytes * static_cast<std::uint64_t>(*binding.half);

@@ -28,7 +28,7 @@ struct Candidate {
   plan::ScheduledKernel scheduled;
   Launches kernels;
   std::vector<std::shared_ptr<const CompiledKernel>> compiled;
-  std::optional<vulkan::Buffer> scratch;
+  std::optional<vulkan::Buffer> scratch, counters;
   std::optional<vulkan::CommandBuffer> commands;
   std::vector<double> times_us;
 };
@@ -112,6 +112,11 @@ class Bench {
                                               vulkan::BufferKind::device));
       candidate.scratch = std::move(scratch);
     }
+    if (const auto bytes = static_cast<std::size_t>(candidate.scheduled.schedule.counter_bytes); bytes > 0) {
+      VKF_TRY(counters, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
+      VKF_CHECK_OK(context_.transfer().upload(counters, 0, std::vector<std::byte>(bytes)));
+      candidate.counters = std::move(counters);
+    }
     return {};
   }
 
@@ -181,7 +186,9 @@ class Bench {
       if (k > 0) commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
       std::vector<vulkan::BufferRange> bound;
       for (const lowering::Binding& binding : launch.kernel->bindings) {
-        const vulkan::Buffer& buffer = binding.scratch ? *candidate.scratch : buffers_.at(binding.value);
+        const vulkan::Buffer& buffer = binding.counts    ? *candidate.counters
+                                       : binding.scratch ? *candidate.scratch
+                                                         : buffers_.at(binding.value);
         bound.push_back({&buffer, 0, buffer.size()});
         if (binding.scratch) bound.back() = scratch_range(bound.back(), candidate.scheduled.schedule, binding);
       }

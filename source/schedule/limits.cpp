@@ -57,7 +57,8 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   const std::vector<ir::NodeId> reads = buffers_read(loops);
   std::set<ir::NodeId> written;
   for (const segment::Store& store : loops.stores) written.insert(store.node);
-  const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
+  const std::size_t buffers =
+      reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0) + (schedule.counter_bytes > 0 ? 1 : 0);
   if (buffers > target.caps.memory.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
                        target.caps.memory.storage_buffers);

@@ -104,11 +104,12 @@ struct Schedule {
   bool reads_of_others = false;    ///< an invocation may read, for its results, where another one stores
   std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
   std::vector<AccessPlan> stores;  ///< of Loops::stores
-  int splits = 1;  ///< workgroups per row, or per tile of a matmul (split-K); more than 1: one dispatch per pass, and
-                   ///< one for the results
+  int splits = 1;  ///< workgroups per row, per tile of a matmul (split-K) or of attention; more than 1: one dispatch
+                   ///< per pass, and one for the results where the last workgroup of a tile does not compute them
   int dispatches = 1;
   int subgroup = 0;                ///< threads of a subgroup that shuffles serve; 0: shared memory alone
   std::int64_t scratch_bytes = 0;  ///< device memory for partial results
+  std::int64_t counter_bytes = 0;  ///< and for counts of workgroups that have left theirs: 0 before a run and after it
   std::int64_t shared_bytes = 0;
   LaunchSizes launch;
   ScheduleCost cost;

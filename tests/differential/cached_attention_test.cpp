@@ -44,6 +44,29 @@ std::vector<std::byte> numbers(DType dtype, std::int64_t count, std::uint64_t se
 const Build kBySubgroups{
     .tuning = {.matmul = true, .attention = schedule::AttentionShape{.keys = 2, .subgroups = 2, .lanes = 4}}};
 
+/// Several workgroups share the keys, as on GPUs where rows are few: by subgroups, by threads with shuffles and
+/// without, and where the device hides what workgroups have stored from each other.
+constexpr int kSplits = 3;
+const Build kSharedBySubgroups{
+    .tuning = {.splits = kSplits,
+               .matmul = true,
+               .attention = schedule::AttentionShape{.keys = 2, .subgroups = 2, .lanes = 4}}};
+const Build kSharedByThreads{.tuning = {.splits = kSplits,
+                                        .matmul = true,
+                                        .attention = schedule::AttentionShape{.threads_m = 2, .threads_k = 4}}};
+const Build kSharedByThreadsInSlices{
+    .tuning = {.splits = kSplits,
+               .matmul = true,
+               .attention = schedule::AttentionShape{.threads_m = 4, .threads_k = 8, .slices = true}}};
+Build in_two_dispatches(Build how) {
+  how.planned_as = DeviceIdentity{.name = "Apple M2", .driver_name = "MoltenVK", .type = target(false).type};
+  return how;
+}
+std::vector<Build> shared_builds() {
+  return {kSharedBySubgroups, kSharedByThreads, kSharedByThreadsInSlices, in_two_dispatches(kSharedBySubgroups),
+          in_two_dispatches(kSharedByThreads)};
+}
+
 class CachedAttention : public testing::TestWithParam<Cache> {
  protected:
   static void check_what_is_held(const Build& how);
@@ -65,11 +88,17 @@ class CachedAttention : public testing::TestWithParam<Cache> {
 TEST_P(CachedAttention, IsThatOfWhatIsHeld) { check_what_is_held({}); }
 /// As GPUs have it.
 TEST_P(CachedAttention, BySubgroupsIsThatOfWhatIsHeld) { check_what_is_held(kBySubgroups); }
+TEST_P(CachedAttention, ByWorkgroupsIsThatOfWhatIsHeld) {
+  for (const Build& how : shared_builds()) check_what_is_held(how);
+}
 
 void CachedAttention::check_what_is_held(const Build& how) {
   const Cache& c = GetParam();
   const Executable program = compile_graph(graph_of({attention_of(c)}), how);
-  EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
+  // What joins a graph's own parts is shared by workgroups, too, where that is asked for.
+  if (!c.options.part || !how.tuning.splits) {
+    EXPECT_TRUE(are_kernels_at_most(static_cast<std::size_t>(program.kernel_count()), 2));
+  }
   const std::vector<std::byte> q = numbers(c.dtype, c.batch * c.heads * c.queries * c.size, 1);
   for (const std::int64_t start : {std::int64_t{0}, c.capacity / 3, c.capacity - c.queries}) {
     std::vector<std::int32_t> starts, held;
@@ -103,8 +132,9 @@ TEST_P(CachedAttention, IsWhatTheReferenceComputes) {
     return cached_attention(input("q", c.heads, c.queries), input("keys", c.key_heads, c.capacity),
                             input("values", c.key_heads, c.capacity), starts, c.options);
   }()});
-  Build strict{.numerics = Numerics::strict};
-  for (const Build& how : {Build{}, strict, kBySubgroups}) {
+  std::vector<Build> builds = shared_builds();
+  builds.insert(builds.end(), {Build{}, {.numerics = Numerics::strict}, kBySubgroups});
+  for (const Build& how : builds) {
     const Executable program = compile_graph(graph, how);
     for (const std::uint64_t seed : {7U, 8U}) {
       const Data data = data_for({graph, {}, seed, false});
@@ -179,6 +209,54 @@ TEST_P(CachedAttention, InPagesIsThatOfTheSameCaches) {
     };
     for (std::size_t i = 0; i < queries.size() / static_cast<std::size_t>(size_of(c.dtype)); ++i)
       ASSERT_NEAR(number(got, i), number(wanted, i), c.dtype == DType::f32 ? 1e-5 : 4e-3) << "element " << i;
+  }
+}
+
+/// Which of them share keys, and that runs at the same time do not count each other's workgroups.
+TEST(CachedAttentionParts, AreJoinedByTheLastWorkgroup) {
+  const Cache c{"", 2, 4, 2, 1, 512, 32};
+  const ir::Graph graph = graph_of({attention_of(c)});
+  const bool may_shuffle = schedule::may_shuffle(target(false));
+  for (const Build& how : shared_builds()) {
+    const Executable program = compile_graph(graph, how);
+    const auto specialization = specialization_of(program);
+    std::size_t dispatches = 0;
+    for (std::size_t i = 0; i < specialization->steps.size(); ++i) {
+      const schedule::Schedule& schedule = specialization->steps[i].schedule;
+      const auto* params = schedule.get_if<schedule::AttentionParams>();
+      if (params == nullptr) continue;
+      dispatches += specialization->kernels[i].size();
+      EXPECT_EQ(schedule.splits, kSplits);
+      EXPECT_EQ(schedule.counter_bytes > 0, !how.planned_as);
+      EXPECT_TRUE(how.tuning.attention->lanes == 0 || !may_shuffle || params->by_subgroups() != nullptr);
+    }
+    EXPECT_EQ(dispatches, has_least_limits() ? dispatches : how.planned_as ? 2U : 1U);
+
+    const std::vector<std::byte> q = numbers(c.dtype, 256, 1), keys = numbers(c.dtype, 65536, 2),
+                                 values = numbers(c.dtype, 65536, 3);
+    const std::vector<std::int32_t> starts = {511, 77};
+    const auto uploaded = [](const auto& data) {
+      const auto bytes = std::as_bytes(std::span(data));
+      Buffer buffer = must(device().allocate(bytes.size()));
+      must(buffer.write(bytes));
+      return buffer;
+    };
+    Bindings bindings;
+    bindings.inputs = {
+        {"q", uploaded(q)}, {"keys", uploaded(keys)}, {"values", uploaded(values)}, {"starts", uploaded(starts)}};
+    std::vector<Submission> runs;
+    for (int i = 0; i < 8; ++i) {
+      bindings.outputs["y"] = must(device().allocate(1024));
+      runs.push_back(must(program.submit(bindings)));
+    }
+    std::vector<std::byte> first;
+    for (const Submission& run : runs) {
+      must(run.wait());
+      std::vector<std::byte> got(1024);
+      must(run.outputs().at("y").read(got));
+      if (first.empty()) first = got;
+      EXPECT_TRUE(got == first);
+    }
   }
 }
 

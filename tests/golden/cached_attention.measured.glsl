@@ -289,8 +289,8 @@ void main() {
     uint i = unit / 32u;
     uint chunk = unit % 32u;
     uint m = tile_m * 4u + i;
-    float top = joined[i * 33u].x;
-    for (uint g = 1u; g < 2u; ++g) top = f32_max_bits(top, joined[(g * 4u + i) * 33u].x);
+    float top = uintBitsToFloat(0xff800000u);
+    [[unroll]] for (uint g = 0u; g < 2u; ++g) top = f32_max_bits(top, joined[(g * 4u + i) * 33u].x);
     float whole = 0.0;
     vec4 four = vec4(0.0);
     [[unroll]] for (uint g = 0u; g < 2u; ++g) {

@@ -31,7 +31,6 @@ struct ThreadGrid {
 constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
 /// Of few rows, as those of one token: many threads share them.
 constexpr ThreadGrid kGridsOfFewRows[] = {{1, 32}, {1, 16}, {1, 8}, {2, 32}, {2, 16}, {2, 8}};
-constexpr std::int64_t kFewRows = 8;
 /// And where subgroups walk along k by themselves.
 constexpr int kSubgroupsOfFewRows[] = {8, 4, 2};
 constexpr int kKeysOfFewRows[] = {4, 2, 1};
@@ -152,12 +151,41 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
 /// Of all loops that one thread goes through, about and rather too many.
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   const auto& tile = schedule.as<AttentionParams>();
-  const std::int64_t steps = ceil_div(count_along(loops, tile.axes.k), tile.tile_k());
+  const std::int64_t steps = ceil_div(count_along(loops, tile.axes.k), tile.tile_k()) / schedule.splits + 1;
   std::int64_t depth = 0;
   for (const ScoreProduct& product : tile.products) depth += tile.extent_d(loops, product);
   const std::int64_t width = static_cast<std::int64_t>(tile.sums.size()) * tile.extent_n(loops);
   const std::int64_t fills = ceil_div(tile.tile_k() * (depth + width), std::max(1, schedule.workgroup));
-  return steps * (2 * (depth + tile.tile_k()) + width + fills + 64);
+  return steps * (2 * (depth + tile.tile_k()) + width + fills + 64) + schedule.splits * (width + 2);
+}
+
+/// Whether several workgroups may share the blocks of a tile: each has neighbours, and none is visited twice.
+bool may_split(const Loops& loops, const AttentionParams& tile) {
+  const bool keeps_rows = tile.by_subgroups() != nullptr || (tile.simt() != nullptr && !tile.simt()->low_register);
+  return keeps_rows && tile.values.has_softmax && !tile.mask.negligible_below && !tile.mask.in_runs && !loops.empty;
+}
+
+/// Vectors of 16 bytes that a workgroup leaves: by subgroups each row's largest score, total and sums, else what each
+/// thread has of these.
+std::int64_t partial_words(const Loops& loops, const AttentionParams& tile) {
+  if (const SubgroupAttention* mapping = tile.by_subgroups())
+    return mapping->rows * (count_along(loops, tile.axes.n) / 4 + 1);
+  const SimtAttention& simt = *tile.simt();
+  return std::int64_t{simt.threads_m} * simt.threads_k * simt.rows * (tile.extent_n(loops) / 4 / simt.threads_k + 1);
+}
+
+/// So many workgroups for each tile, and what they leave for the last of them.
+void split_tiles(const Problem& problem, int splits, Schedule& schedule) {
+  if (splits == 1) return;
+  const std::int64_t tiles = schedule.launch.workgroups;
+  schedule.splits = splits;
+  schedule.launch.workgroups = schedule.launch.chunks = tiles * splits;
+  schedule.scratch_bytes =
+      16 * schedule.launch.workgroups * partial_words(problem.loops, schedule.as<AttentionParams>());
+  if (problem.target.workarounds.hides_stores)
+    schedule.dispatches = 2;
+  else
+    schedule.counter_bytes = round_up(4 * tiles, kBindingGranule);
 }
 
 /// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.
@@ -183,16 +211,8 @@ int subgroup_of(const Target& target, const AttentionParams& tile, int workgroup
   return tile.simt()->shuffles ? static_cast<int>(target.caps.subgroup.size) : 0;
 }
 
-/// Whether data says where keys end.
-bool has_data_bounds(const MaskBounds& mask) {
-  const auto has_data = [](const MaskBound& bound) {
-    return std::any_of(bound.begin(), bound.end(), [](const MaskLine& line) { return line.data.has_value(); });
-  };
-  return std::any_of(mask.upper.begin(), mask.upper.end(), has_data);
-}
-
-/// The launch and the cost of a tile; nothing where the device's limits forbid it.
-std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
+/// The launch of a tile, and how it reaches memory; nothing where the device's limits forbid it.
+std::optional<Schedule> planned_tile(const Problem& problem, AttentionParams tile, int workgroup) {
   if (!fits_device(problem, tile, workgroup)) return std::nullopt;
   Schedule schedule;
   schedule.launch.elements = problem.loops.empty ? 0 : problem.loops.parallel_count();
@@ -206,16 +226,56 @@ std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, 
                                                    : ceil_div(count_along(problem.loops, tile.axes.m), tile.tile_m()) *
                                                          count_along(problem.loops, tile.axes.batch);
   schedule.launch.chunks = schedule.launch.workgroups;
-  schedule.launch.workgroups_x =
-      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(problem.loops, tile);
   schedule.params = std::move(tile);
   plan_all(problem.graph, problem.loops, problem.tuning, schedule);
+  return schedule;
+}
+
+/// The same where so many workgroups share it, and what that costs.
+std::optional<Schedule> shared_by(const Problem& problem, Schedule schedule, int splits) {
+  split_tiles(problem, splits, schedule);
+  schedule.launch.workgroups_x =
+      std::min<std::int64_t>(schedule.launch.workgroups, problem.target.caps.workgroup.max_groups_per_axis);
   if (!check_limits(problem.graph, problem.loops, problem.target, schedule, iterations_of(problem.loops, schedule))
            .ok())
     return std::nullopt;
-  model_attention(problem.graph, problem.loops, problem.target, schedule);
+  model_attention(problem, schedule);
   return schedule;
+}
+
+/// How many workgroups may share a tile: where there are few tiles, so that a device is busy, and where there are many,
+/// so that the last of them do not leave it idle for long.
+std::vector<int> splits_to_try(const Problem& problem, const Schedule& planned) {
+  constexpr double kMostOfUnit = 64;
+  const auto& tile = planned.as<AttentionParams>();
+  if (!may_split(problem.loops, tile)) return {1};
+  if (problem.tuning.splits) return {*problem.tuning.splits};
+  if (problem.target.type == DeviceType::cpu) return {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  std::vector<int> all{1};
+  if (count_along(problem.loops, tile.axes.m) > kFewRows) return all;
+  const std::int64_t blocks = ceil_div(count_along(problem.loops, tile.axes.k), tile.tile_k());
+  const double most = kMostOfUnit * device_model(problem.target).units.count;
+  for (const int splits : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
+    if (static_cast<double>(planned.launch.workgroups * splits) > most || blocks < splits) break;
+    all.push_back(splits);
+  }
+  return all;
+}
+
+/// The launch and the cost of a tile; nothing where the device's limits forbid it. Of what may be shared by several
+/// workgroups, the fastest by the model; on a CPU, which one workgroup keeps busy, the one of the fewest workgroups
+/// whose loops are no longer than the driver goes through.
+std::optional<Schedule> with_tile(const Problem& problem, AttentionParams tile, int workgroup) {
+  const auto planned = planned_tile(problem, std::move(tile), workgroup);
+  if (!planned) return std::nullopt;
+  std::optional<Schedule> best;
+  for (const int splits : splits_to_try(problem, *planned)) {
+    auto one = shared_by(problem, *planned, splits);
+    if (one && (!best || one->cost.modelled_us < best->cost.modelled_us)) best = std::move(one);
+    if (best && problem.target.type == DeviceType::cpu) break;
+  }
+  return best;
 }
 
 /// Whether the threads of a row are neighbours in one subgroup, all subgroups being full.
@@ -458,7 +518,9 @@ std::optional<Schedule> attention_at_other_sizes(const Problem& problem, const S
   if (!matched || !is_same_match(*matched, tile) || !fits_chunks(problem.loops, tile)) return std::nullopt;
   find_mask_bounds(problem.graph, problem.loops, *matched);
   if (!tile.mask.empty() && !(matched->mask == tile.mask)) return std::nullopt;
-  auto schedule = with_tile(problem, tile, requested.workgroup);
+  if (requested.splits > 1 && !may_split(problem.loops, tile)) return std::nullopt;
+  const auto planned = planned_tile(problem, tile, requested.workgroup);
+  auto schedule = planned ? shared_by(problem, *planned, requested.splits) : std::nullopt;
   if (!schedule || !serve(*schedule, requested) || schedule->shared_bytes != requested.shared_bytes)
     return std::nullopt;
   return schedule;
@@ -482,8 +544,7 @@ class AttentionSearch {
     // Threads and subgroups by themselves have one sum.
     if (tile_.sums.size() > 1) return std::move(best_);
     if (best_ && problem_.tuning.cooperative_matrix.value_or(false)) return std::move(best_);
-    consider_threads();
-    if (chunks && count_along(problem_.loops, tile_.axes.m) <= kFewRows) consider_subgroups(*chunks);
+    consider_without_matrices(chunks);
     return std::move(best_);
   }
 
@@ -495,6 +556,15 @@ class AttentionSearch {
     if (shape.subgroups > 0) return mma ? with_cooperative_shape(problem_, tile_, *mma, shape) : std::nullopt;
     if (tile_.sums.size() > 1 || shape.threads_m < 1 || shape.threads_k < 1) return std::nullopt;
     return with_threads(problem_, tile_, {shape.threads_m, shape.threads_k, shape.rows, shape.keys, shape.slices});
+  }
+
+  /// Of few rows on a GPU, subgroups by themselves are the faster form wherever they are possible
+  /// (bench/results/h200-attention-parts.txt).
+  void consider_without_matrices(const std::optional<AttentionParams>& chunks) {
+    const bool cpu = problem_.target.type == DeviceType::cpu;
+    const bool few = chunks && count_along(problem_.loops, tile_.axes.m) <= kFewRows;
+    if (few && consider_subgroups(*chunks) && !cpu) return;
+    consider_threads();
   }
 
   void consider_threads() {
@@ -523,11 +593,17 @@ class AttentionSearch {
   }
 
   void consider(const ThreadGrid& threads) { take(with_threads(problem_, tile_, threads)); }
-  void consider_subgroups(const AttentionParams& tile) {
+  /// Whether one is possible.
+  bool consider_subgroups(const AttentionParams& tile) {
+    bool possible = false;
     for (const int subgroups : kSubgroupsOfFewRows) {
-      for (const int keys : kKeysOfFewRows)
-        take(with_subgroups(problem_, tile, {.keys = keys, .subgroups = subgroups}));
+      for (const int keys : kKeysOfFewRows) {
+        auto one = with_subgroups(problem_, tile, {.keys = keys, .subgroups = subgroups});
+        possible = possible || one.has_value();
+        take(std::move(one));
+      }
     }
+    return possible;
   }
 
   /// What spills is worse than any model says.
@@ -588,6 +664,11 @@ void describe_attention(const Schedule& schedule, Description& description) {
     choices.push_back(mapping->lanes);
     choices.push_back(mapping->keys);
   }
+  if (schedule.splits == 1) return;
+  description.choices["splits"] = schedule.splits;
+  description.more_launch.push_back(
+      fmt::format("{} of them share a tile: {}", schedule.splits,
+                  schedule.dispatches == 1 ? "the last one joins what all have found" : "2 dispatches"));
 }
 
 }  // namespace vkfuse::schedule

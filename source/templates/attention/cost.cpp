@@ -59,6 +59,14 @@ Extents extents_of(const Loops& loops, const AttentionParams& tile) {
           .visited = visited};
 }
 
+/// Of some values, those that are not the same for all of a batch: a compiler computes those once.
+std::vector<ValueId> without_common(const Loops& loops, const AttentionParams& tile, std::vector<ValueId> values) {
+  segment::AxisSet common = 0;
+  for (const int axis : tile.axes.batch) common |= segment::AxisSet{1} << axis;
+  std::erase_if(values, [&](ValueId id) { return (loops.values[id].axes & ~common) == 0; });
+  return values;
+}
+
 /// What scores are computed from, beside products: what several are computed from once.
 std::vector<ValueId> slice_of_scores(const Loops& loops, const AttentionParams& tile) {
   std::set<ValueId> all;
@@ -66,14 +74,14 @@ std::vector<ValueId> slice_of_scores(const Loops& loops, const AttentionParams& 
     const std::vector<ValueId> slice = backward_slice_of(loops, score, tile.contractions());
     all.insert(slice.begin(), slice.end());
   }
-  return {all.begin(), all.end()};
+  return without_common(loops, tile, {all.begin(), all.end()});
 }
 
 /// Arithmetic of the operands' elements: a tile of m computes its queries once, and the keys and values of every block
 /// that it visits.
 double compute_of_operands(const ir::Graph& graph, const Loops& loops, const AttentionParams& tile, const Extents& of) {
   const auto each = [&](const AttentionOperand& operand) {
-    return cost_of(graph, loops, backward_slice_of(loops, operand.value));
+    return cost_of(graph, loops, without_common(loops, tile, backward_slice_of(loops, operand.value)));
   };
   const double visited = of.batch * of.k * of.tiles_m;
   double compute = 0;
@@ -92,7 +100,8 @@ struct Reads {
 Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extents, const Caches& caches,
                const Schedule& schedule) {
   const auto& tile = schedule.as<AttentionParams>();
-  Reads reads{0, static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written)};
+  Reads reads{0, static_cast<double>(schedule.cost.bytes_read + schedule.cost.bytes_written) +
+                     2 * static_cast<double>(schedule.scratch_bytes) / caches.bandwidth};
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
@@ -100,9 +109,11 @@ Reads reads_of(const ir::Graph& graph, const Loops& loops, const Extents& extent
     const bool own =
         std::any_of(tile.axes.m.begin(), tile.axes.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
     const bool again = (value.axes & loops.columns()) != 0 && !own;
-    const double times = again ? std::max(1.0, extents.tiles_m * extents.visited) : 1;
+    // What data leaves out is not read at all; of what positions do, another tile reads it.
+    const double least = has_data_bounds(tile.mask) ? 0 : 1;
+    const double times = again ? std::max(least, extents.tiles_m * extents.visited) : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
-    reads.traffic += elements * bytes * (times - 1) / caches.bandwidth;
+    reads.traffic += elements * bytes * (times - 1) / (times < 1 ? 1.0 : double{caches.bandwidth});
     reads.loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
   }
   return reads;
@@ -265,24 +276,75 @@ double busy_share(const Target& target, const DeviceModel& model, const Schedule
          schedule.workgroup / lanes;
 }
 
-/// What subgroups that walk by themselves wait for: in each block for keys and values from memory, at the ends for
-/// queries and for each other; as often as workgroups follow each other.
-double waited_us(const Target& target, const DeviceModel& model, const Extents& of, const Schedule& schedule) {
-  const auto& tile = schedule.as<AttentionParams>();
-  if (tile.by_subgroups() == nullptr || target.type == DeviceType::cpu) return 0;
-  const CostModel costs = costs_of(target);
+/// Microseconds until memory has answered, and a thread goes on.
+double latency_us(const DeviceModel& model, const CostModel& costs) {
+  const double cycle_us = model.units.count * model.units.multiply_adds / (costs.gflops * 1e3);
+  return model.latencies.memory * cycle_us;
+}
+
+/// Where workgroups share a tile: parts are left and counted, then the last workgroup reads them, some at a time
+/// (bench/results/h200-attention-parts.txt).
+double joining_us(const Schedule& schedule, double latency) {
+  constexpr double kToCount = 4, kPartsAtATime = 4;
+  if (schedule.splits == 1) return 0;
+  const SimtAttention* simt = schedule.as<AttentionParams>().simt();
+  return (kToCount + schedule.splits / kPartsAtATime * (simt != nullptr ? simt->rows : 1)) * latency;
+}
+
+/// Workgroups that one compute unit has at a time.
+double workgroups_at_a_time(const DeviceModel& model, const Schedule& schedule) {
   const double threads =
       std::min<double>(model.units.threads, model.units.registers / std::max(1, schedule.cost.registers));
-  const double slots = model.units.count * std::max(1.0, std::floor(threads / schedule.workgroup));
-  const double waves = std::ceil(static_cast<double>(schedule.launch.workgroups) / slots);
-  const double blocks = std::ceil(of.k / tile.tile_k());
-  const double cycle_us = model.units.count * model.units.multiply_adds / (costs.gflops * 1e3);
-  return costs.launch_us + waves * (blocks + 2) * model.latencies.memory * cycle_us;
+  return std::max(1.0, std::floor(threads / schedule.workgroup));
+}
+
+/// What workgroups of few rows take where memory has room: in each block they wait for keys and values, or for the
+/// slices of them that threads share, and for their turn among the workgroups of the compute unit.
+double walked_us(const Problem& problem, const DeviceModel& model, const Extents& of, const Schedule& schedule,
+                 double compute) {
+  constexpr double kIssued = 1.5, kOfTiles = 1.3;      // instructions beside those that are counted, and with tiles
+  constexpr double kOfBlock = 0.8, kOfPosition = 0.2;  // of the latency, in a block and for each of its positions
+  constexpr double kUneven = 0.5;                      // rounds for which the last workgroups leave units idle
+  const CostModel costs = costs_of(problem.target);
+  const auto& tile = schedule.as<AttentionParams>();
+  const double blocks = std::max(1.0, std::ceil(of.k / tile.tile_k() / schedule.splits));
+  const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.launch.workgroups));
+  double turn = kIssued * compute / (costs.gflops * 1e3) * model.units.count / (workgroups * blocks);
+  const double latency = latency_us(model, costs);
+  double alone = latency;
+  if (const SubgroupAttention* mapping = tile.by_subgroups()) {
+    alone *= kOfBlock + kOfPosition * mapping->keys;
+  } else {
+    double slices = static_cast<double>(tile.tile_k()) / tile.staged_k();
+    for (const ScoreProduct& product : tile.products)
+      slices += static_cast<double>(tile.extent_d(problem.loops, product)) / tile.staged_d(problem.loops, product);
+    alone = slices * latency + turn * std::max(1.0, model.units.multiply_adds / schedule.workgroup);
+    turn *= kOfTiles;
+  }
+  const double at_a_time = workgroups_at_a_time(model, schedule), slots = model.units.count * at_a_time;
+  const auto of_round = [&](double together) { return blocks * std::hypot(alone, together * turn) + 2 * latency; };
+  if (workgroups <= slots) return of_round(std::ceil(workgroups / model.units.count));
+  return (workgroups / slots + kUneven) * of_round(at_a_time);
+}
+
+/// The least that a launch of few rows takes, however much it keeps busy.
+double least_us(const Problem& problem, const DeviceModel& model, const Extents& of, const Schedule& schedule,
+                double compute) {
+  const auto& tile = schedule.as<AttentionParams>();
+  if (problem.target.type == DeviceType::cpu || tile.cooperative() != nullptr ||
+      count_along(problem.loops, tile.axes.m) > kFewRows)
+    return 0;
+  const CostModel costs = costs_of(problem.target);
+  return schedule.dispatches * costs.launch_us + walked_us(problem, model, of, schedule, compute) +
+         joining_us(schedule, latency_us(model, costs));
 }
 
 }  // namespace
 
-void model_attention(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+void model_attention(const Problem& problem, Schedule& schedule) {
+  const ir::Graph& graph = problem.graph;
+  const Loops& loops = problem.loops;
+  const Target& target = problem.target;
   const auto& tile = schedule.as<AttentionParams>();
   const DeviceModel& model = device_model(target);
   const bool cpu = target.type == DeviceType::cpu;
@@ -316,7 +378,7 @@ void model_attention(const ir::Graph& graph, const Loops& loops, const Target& t
                           accesses_waited_for(target, tile, shared_accesses(loops, tile, of), slowed);
   cost.modelled_us = std::max(
       modelled_us(costs_of(target), 1, reads.traffic, slowed / share, static_cast<std::int64_t>(accesses / share)),
-      waited_us(target, model, of, schedule));
+      least_us(problem, model, of, schedule, compute));
 }
 
 }  // namespace vkfuse::schedule

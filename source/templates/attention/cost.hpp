@@ -6,6 +6,6 @@
 namespace vkfuse::schedule {
 
 /// Fills in what is executed, the registers of a thread and the modelled time of a schedule whose accesses are planned.
-void model_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, Schedule& schedule);
+void model_attention(const Problem& problem, Schedule& schedule);
 
 }  // namespace vkfuse::schedule

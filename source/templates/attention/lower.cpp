@@ -16,13 +16,14 @@ namespace {
 
 class Attention : public AttentionBase {
  public:
-  explicit Attention(const LoweringInput& in);
+  Attention(const LoweringInput& in, int dispatch);
 
-  Result<std::vector<RelocatableKernel>> run();
+  Result<RelocatableKernel> run();
 
  private:
-  Result<void> main_function();
+  Result<void> find_sums();
   void locate_thread();
+  void declare_tiles();
   void declare_shared();
   void declare();
   Result<void> fetch_first(const Walk& walk);
@@ -40,6 +41,11 @@ class Attention : public AttentionBase {
   Result<void> weigh_score(const Code& weight);
   Result<void> add_up();
   void multiply_weights();
+  Result<void> end();
+  [[nodiscard]] Code partial(const Code& workgroup, const Code& number) const;
+  void leave_part();
+  void open_parts();
+  void join_parts();
   void leave_totals();
   void find_total();
   Result<void> store_results();
@@ -115,7 +121,7 @@ class Attention : public AttentionBase {
   std::vector<Code> scores_;  ///< of each product; the first become scores
 };
 
-Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.simt()) {
+Attention::Attention(const LoweringInput& in, int dispatch) : AttentionBase(in, dispatch), simt_(*tile_.simt()) {
   vec4s_ = third().extent / 4 / simt_.threads_k;
   slices_k_ = tile_.tile_k() / third().k_extent;
   const auto wait = [](TileOperand& tile_operand) {
@@ -137,12 +143,30 @@ Attention::Attention(const LoweringInput& in) : AttentionBase(in), simt_(*tile_.
   shared_rows_ = unique("rows");
 }
 
-Result<std::vector<RelocatableKernel>> Attention::run() {
+Result<RelocatableKernel> Attention::run() {
   VKF_CHECK_OK(functions());
-  VKF_CHECK_OK(main_function());
+  main_.open("void main() {{");
+  locate_tile();
+  locate_thread();
+  declare();
+  if (dispatch_ == 0) VKF_CHECK_OK(find_sums());
+  VKF_CHECK_OK(end());
+  main_.close();
   const Code thread = simt_.rows * simt_.keys == 16 ? Code() : code("; {} x {} per thread", simt_.rows, simt_.keys);
-  return finish_one(code("{} rows per workgroup, {} positions of the {} at a time{}", tile_.tile_m(), tile_.tile_k(),
-                         has_softmax() ? "softmax" : "sum", thread));
+  return finish_dispatch(code("{} rows per workgroup, {} positions of the {} at a time{}", tile_.tile_m(),
+                              tile_.tile_k(), has_softmax() ? "softmax" : "sum", thread));
+}
+
+/// Results of what threads have, or of what those of all workgroups of the tile have.
+Result<void> Attention::end() {
+  if (is_split()) {
+    if (dispatch_ == 0) leave_part();
+    if (!computes_results()) return {};
+    if (dispatch_ == 0) go_on_in_last();
+    join_parts();
+  }
+  if (has_softmax() && !simt_.shuffles) leave_totals();
+  return store_results();
 }
 
 void Attention::locate_thread() {
@@ -156,7 +180,8 @@ void Attention::locate_thread() {
   main_.line("uint thread_k = {} % {}u;", thread, simt_.threads_k);
 }
 
-void Attention::declare_shared() {
+/// What operands and weights cross.
+void Attention::declare_tiles() {
   int others = third().k_extent * third().stride(), firsts = 0;
   for (const auto& [first, second] : products_) {
     others = std::max(others, second.k_extent * second.stride());
@@ -172,6 +197,10 @@ void Attention::declare_shared() {
   shared_.line("shared vec4 {}[{}];{}", others_, others,
                products_.empty() ? "" : "  // of one operand, then of the other");
   shared_.line("shared vec4 {}[{}];", weights_, schedule::weight_words(tile_));
+}
+
+void Attention::declare_shared() {
+  if (dispatch_ == 0) declare_tiles();
   if (simt_.shuffles || !has_softmax()) return;
   shared_.line("shared float {}[{}];  // of each row, what each thread found", shared_rows_,
                simt_.threads_k * tile_.tile_m());
@@ -189,7 +218,9 @@ void Attention::declare() {
       *known += "[i]";
     }
   }
-  for (const Code& scores : scores_) main_.line("vec4 {}[{}];", scores, simt_.rows * simt_.keys / 4);
+  if (dispatch_ == 0) {
+    for (const Code& scores : scores_) main_.line("vec4 {}[{}];", scores, simt_.rows * simt_.keys / 4);
+  }
   main_.line("vec4 {}[{}];", sums(), simt_.rows * vec4s_);
   open_loop("i", simt_.rows);
   if (has_softmax()) {
@@ -200,15 +231,13 @@ void Attention::declare() {
   main_.close();
 }
 
-Result<void> Attention::main_function() {
-  main_.open("void main() {{");
-  locate_tile();
-  locate_thread();
-  declare();
+/// What threads have of all blocks of the workgroup.
+Result<void> Attention::find_sums() {
   for (std::size_t which = 0; which < products_.size(); ++which) {
     if (is_staged_once(which)) VKF_CHECK_OK(stage(products_[which].first, "tile_m", ""));
   }
-  VKF_TRY(walk, find_blocks());
+  VKF_TRY(all_blocks, find_blocks());
+  const Walk walk = share_of(all_blocks);
   VKF_CHECK_OK(fetch_first(walk));
   open_blocks(walk, simt_.slice == 0 ? "" : "[[dont_unroll]] ", {weights_, "1.0", "0.0"});
   VKF_CHECK_OK(find_scores(walk));
@@ -219,9 +248,6 @@ Result<void> Attention::main_function() {
   VKF_CHECK_OK(finish_scores());
   VKF_CHECK_OK(weigh());
   VKF_CHECK_OK(add_up());
-  main_.close();
-  if (has_softmax() && !simt_.shuffles) leave_totals();
-  VKF_CHECK_OK(store_results());
   main_.close();
   return {};
 }
@@ -511,6 +537,54 @@ void Attention::multiply_weights() {
   close_steps();
 }
 
+/// Where a thread of a workgroup of the tile leaves vector `number` of its row `i`.
+Code Attention::partial(const Code& workgroup, const Code& number) const {
+  return code("partials.w[(({} * {}u + i) * {}u + {}) * {}u + thread]", workgroup, simt_.rows, vec4s_ + 1, number,
+              schedule_.workgroup);
+}
+
+/// What the thread has of its rows, where the same thread of the last workgroup of the tile finds it.
+void Attention::leave_part() {
+  open_loop("i", simt_.rows);
+  main_.line("{} = vec4({}, {}, 0.0, 0.0);", partial("workgroup", "0u"), most_, total_);
+  each("g", vec4s_, code("{} = {}[i * {}u + g];", partial("workgroup", "(1u + g)"), sums(), vec4s_));
+  main_.close();
+}
+
+/// Opens loops over the workgroups of the tile, `u`, of which several are read at a time.
+void Attention::open_parts() {
+  constexpr int kAtATime = 8;
+  int together = std::min(kAtATime, schedule_.splits);
+  while (schedule_.splits % together != 0) --together;
+  main_.open("for (uint start = 0u; start < {}u; start += {}u) {{", schedule_.splits, together);
+  open_loop("e", together);
+  main_.line("uint u = start + e;");
+}
+
+/// What this thread of each workgroup has left.
+void Attention::join_parts() {
+  const Code workgroup = code("(tile * {}u + u)", schedule_.splits);
+  open_loop("i", simt_.rows);
+  main_.line("float top = uintBitsToFloat(0xff800000u);");
+  open_parts();
+  main_.line("top = {};", larger("top", partial(workgroup, "0u") + ".x"));
+  main_.close();
+  main_.close();
+  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+  main_.line("{} = top;", most_);
+  main_.line("{} = 0.0;", total_);
+  each("g", vec4s_, code("{}[i * {}u + g] = vec4(0.0);", sums(), vec4s_));
+  open_parts();
+  main_.line("vec2 known = {}.xy;", partial(workgroup, "0u"));
+  main_.line("precise float fallen = known.x - base;");
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  main_.line("{} += known.y * scale;", total_);
+  each("g", vec4s_, code("{}[i * {}u + g] += {} * scale;", sums(), vec4s_, partial(workgroup, "(1u + g)")));
+  main_.close();
+  main_.close();
+  main_.close();
+}
+
 void Attention::leave_totals() {
   each("i", simt_.rows, code("{}[thread_k * {}u + {}] = {};", shared_rows_, tile_.tile_m(), row_of_thread(), total_));
   main_.line("barrier();");
@@ -567,7 +641,7 @@ Result<std::vector<RelocatableKernel>> lower_attention(const LoweringInput& in) 
   const auto& tile = in.schedule.as<schedule::AttentionParams>();
   if (tile.cooperative() != nullptr) return lower_cooperative_attention(in);
   if (tile.by_subgroups() != nullptr) return lower_attention_by_subgroups(in);
-  return Attention(in).run();
+  return lower_dispatches(in.schedule, [&](int dispatch) { return Attention(in, dispatch).run(); });
 }
 
 }  // namespace vkfuse::lowering

@@ -11,8 +11,8 @@
 
 namespace vkfuse::lowering {
 
-AttentionBase::AttentionBase(const LoweringInput& in)
-    : OperandEmitter(in), tile_(schedule_.as<schedule::AttentionParams>()) {
+AttentionBase::AttentionBase(const LoweringInput& in, int dispatch)
+    : OperandEmitter(in), tile_(schedule_.as<schedule::AttentionParams>()), dispatch_(dispatch) {
   counted_ = {
       {kBatch, "batch", tile_.axes.batch}, {kM, "m", tile_.axes.m}, {kN, "n", tile_.axes.n}, {kK, "k", tile_.axes.k}};
   constexpr std::pair<CountingAxis, const char*> kDepths[] = {{kHeadDim, "d"}, {kOtherHeadDim, "depth"}};
@@ -38,8 +38,16 @@ AttentionBase::AttentionBase(const LoweringInput& in)
   keeps_nan_ = schedule::results_tell_whether_most_is_nan(graph_, loops_, tile_);
   most_ = unique("most");
   total_ = unique("total");
-  numbers_.named("chunks", static_cast<std::uint32_t>(schedule_.launch.workgroups), "tiles of rows of all softmaxes");
-  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.launch.workgroups_x, 1)),
+  bind_launch();
+}
+
+void AttentionBase::bind_launch() {
+  if (is_split()) bind_partials("vec4", "tile");
+  if (schedule_.counter_bytes > 0) bind_counts();
+  numbers_.named(
+      "chunks", static_cast<std::uint32_t>(workgroups()),
+      is_split() && dispatch_ == 0 ? "parts of tiles of rows of all softmaxes" : "tiles of rows of all softmaxes");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)),
                  "workgroups in one row of the dispatch");
 }
 
@@ -129,7 +137,25 @@ bool AttentionBase::lies_beside(ValueId id) const {
          std::any_of(tile_.axes.k.begin(), tile_.axes.k.end(), along_k);
 }
 
+std::int64_t AttentionBase::workgroups() const {
+  return dispatch_ == 0 ? schedule_.launch.workgroups : schedule_.launch.workgroups / schedule_.splits;
+}
+
+std::int64_t AttentionBase::workgroups_x() const {
+  return std::min<std::int64_t>(workgroups(), target_.caps.workgroup.max_groups_per_axis);
+}
+
+Result<RelocatableKernel> AttentionBase::finish_dispatch(const Code& summary) {
+  if (!is_split()) return finish(summary, workgroups(), workgroups_x());
+  const Code which = schedule_.dispatches == 1 ? Code() : code(", dispatch {} of 2", dispatch_ + 1);
+  if (dispatch_ == 1)
+    return finish(code("joins {} parts of every tile{}", schedule_.splits, which), workgroups(), workgroups_x());
+  return finish(code("{}; {} workgroups share a tile{}", summary, schedule_.splits, which), workgroups(),
+                workgroups_x());
+}
+
 Result<void> AttentionBase::functions() {
+  if (dispatch_ == 1) return result_function(results_);
   find_products();
   for (Product& product : products_) {
     VKF_CHECK_OK(tile_operand_function(product.first));
@@ -145,7 +171,7 @@ Result<void> AttentionBase::functions() {
     functions_.line("// What the exponential of a score becomes before it weights.");
     VKF_CHECK_OK(scalar_function(weight_, tile_.sums[0].weight, "weight"));
   }
-  return result_function(results_);
+  return computes_results() ? result_function(results_) : Result<void>();
 }
 
 Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
@@ -161,8 +187,14 @@ const char* AttentionBase::score_beyond() const {
 void AttentionBase::locate_tile() {
   locate_workgroup();
   const std::int64_t tiles_m = schedule::ceil_div(count(tile_.axes.m), tile_.tile_m());
-  if (!tile_.axes.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
-  const Code tile = tile_.axes.batch.empty() ? Code("workgroup") : numbers_.remainder("workgroup", tiles_m, false);
+  Code at = "workgroup";
+  if (is_split()) {
+    if (dispatch_ == 0) main_.line("uint part = workgroup % {}u;", schedule_.splits);
+    main_.line("uint tile = {};", dispatch_ == 0 ? code("workgroup / {}u", schedule_.splits) : at);
+    at = "tile";
+  }
+  if (!tile_.axes.batch.empty()) main_.line("uint batch = {};", numbers_.quotient(at, tiles_m, false));
+  const Code tile = tile_.axes.batch.empty() ? at : numbers_.remainder(at, tiles_m, false);
   if (!later_rows_see_more()) return main_.line("uint tile_m = {};", tile);
   main_.line("// Tiles that visit the most blocks begin first, so that none of them is left to the end.");
   main_.line("uint tile_m = {} - 1u - {};", numbers_.size(tiles_m), tile);
@@ -290,6 +322,34 @@ Result<AttentionBase::Walk> AttentionBase::find_blocks() {
   }
   walk.goes_round = VKF_PLANT(masked_rows_forgotten, finite, false);
   return walk;
+}
+
+AttentionBase::Walk AttentionBase::share_of(const Walk& walk) {
+  if (!is_split()) return walk;
+  const bool begins = !walk.begin.is_zero();
+  const Code blocks = begins ? code("max({}, {}) - {}", walk.begin, walk.end, walk.begin) : walk.end;
+  main_.line("// The blocks of this part: those of all parts are about as many, however many the mask leaves.");
+  main_.line("uint share = ({} + {}u) / {}u;", blocks, VKF_PLANT(blocks_between_parts_lost, schedule_.splits - 1, 0),
+             schedule_.splits);
+  main_.line("uint own_begin = {}part * share;", begins ? code("{} + ", walk.begin) : Code());
+  main_.line("uint own_end = min(own_begin + share, {});", walk.end);
+  Walk own = walk;
+  own.begin = "own_begin";
+  own.end = "own_end";
+  return own;
+}
+
+void AttentionBase::go_on_in_last() {
+  const Code arrived = unique("arrived");
+  shared_.line("shared uint {};", arrived);
+  main_.line("// What this workgroup has left is seen by the last one of the tile, which goes on.");
+  main_.line("memoryBarrierBuffer();");
+  main_.line("barrier();");
+  main_.line("if (thread == 0u) {} = atomicAdd(counts.w[tile], 1u);", arrived);
+  main_.line("barrier();");
+  main_.line("if ({} < {}u) return;", arrived, VKF_PLANT(joined_too_early, schedule_.splits - 1, schedule_.splits - 2));
+  main_.line("memoryBarrierBuffer();");
+  main_.line("if (thread == 0u) counts.w[tile] = 0u;  // for the next run");
 }
 
 Code AttentionBase::first_block(const Walk& walk) const {

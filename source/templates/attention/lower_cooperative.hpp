@@ -12,7 +12,7 @@ namespace vkfuse::lowering {
 class CooperativeAttentionEmitter : public AttentionBase {
  public:
   explicit CooperativeAttentionEmitter(const LoweringInput& in)
-      : AttentionBase(in), mapping_(*tile_.cooperative()), fragment_(mapping_.mma) {
+      : AttentionBase(in, 0), mapping_(*tile_.cooperative()), fragment_(mapping_.mma) {
     tiles_ = unique("tiles");
     scores_ = unique("scores");
     prefetched_words_ = unique("coming_scores");

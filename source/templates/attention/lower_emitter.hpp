@@ -10,11 +10,14 @@ namespace vkfuse::lowering {
 
 class AttentionBase : public OperandEmitter {
  protected:
-  explicit AttentionBase(const LoweringInput& in);
+  /// `dispatch` 1: the one that joins what workgroups of the other have left of the same tile.
+  AttentionBase(const LoweringInput& in, int dispatch);
   virtual ~AttentionBase() = default;
 
-  /// The operands' functions, the score's, the weight's and the results'.
+  /// The operands' functions, the score's, the weight's and the results', as far as this dispatch calls them.
   Result<void> functions();
+  /// The kernel, whose summary this is unless it joins parts.
+  Result<RelocatableKernel> finish_dispatch(const Code& summary);
   [[nodiscard]] Code apply(std::string_view op, const std::vector<Code>& operands) const {
     return expression(ops::row(op), DType::f32, dialect_, operands);
   }
@@ -28,8 +31,11 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] bool has_softmax() const { return tile_.values.has_softmax; }
   /// Of a position beyond the last one.
   [[nodiscard]] const char* score_beyond() const;
-  /// `batch` and `tile_m` of the workgroup.
+  /// `batch` and `tile_m` of the workgroup; where several share it, `tile` and `part`.
   void locate_tile();
+  /// Whether several workgroups share the blocks of a tile, and this dispatch computes results.
+  [[nodiscard]] bool is_split() const { return schedule_.splits > 1; }
+  [[nodiscard]] bool computes_results() const { return !is_split() || dispatch_ == 1 || schedule_.dispatches == 1; }
   /// The blocks of k, less those in which a mask leaves no row of the tile anything.
   struct Walk {
     Code begin, end;
@@ -40,6 +46,10 @@ class AttentionBase : public OperandEmitter {
     bool in_runs = false;  ///< blocks are not neighbours: visited_from gives the next one
   };
   Result<Walk> find_blocks();
+  /// Where several workgroups share them, those of this one.
+  [[nodiscard]] Walk share_of(const Walk& walk);
+  /// Goes on in the last of a tile's workgroups to get here, which sees what the others have stored; the others end.
+  void go_on_in_last();
   /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
   /// stands for yes and no there.
   struct Flags {
@@ -85,8 +95,14 @@ class AttentionBase : public OperandEmitter {
   [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
   std::optional<Softcap> softcap_;
   bool keeps_nan_ = false;  ///< a largest score that is NaN stays NaN
+  int dispatch_ = 0;
 
  private:
+  /// What workgroups share, and what push constants tell of the launch.
+  void bind_launch();
+  /// Of this dispatch.
+  [[nodiscard]] std::int64_t workgroups() const;
+  [[nodiscard]] std::int64_t workgroups_x() const;
   /// The mask leaves a row the more positions of k, the further down it is: a causal one.
   [[nodiscard]] bool later_rows_see_more() const;
   Result<void> find_data_bounds();
@@ -107,6 +123,18 @@ class AttentionBase : public OperandEmitter {
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);
 };
+
+/// The kernels of both dispatches of a schedule, or of its only one; `lower(dispatch)` gives one.
+template <typename Lower>
+Result<std::vector<RelocatableKernel>> lower_dispatches(const schedule::Schedule& schedule, const Lower& lower) {
+  std::vector<RelocatableKernel> kernels;
+  for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
+    Result<RelocatableKernel> kernel = lower(dispatch);
+    VKF_CHECK_OK(kernel);
+    kernels.push_back(*std::move(kernel));
+  }
+  return kernels;
+}
 
 /// With cooperative matrices.
 Result<std::vector<RelocatableKernel>> lower_cooperative_attention(const LoweringInput& in);

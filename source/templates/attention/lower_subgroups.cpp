@@ -14,12 +14,13 @@ namespace {
 
 class AttentionBySubgroups : public AttentionBase {
  public:
-  explicit AttentionBySubgroups(const LoweringInput& in);
+  AttentionBySubgroups(const LoweringInput& in, int dispatch);
 
-  Result<std::vector<RelocatableKernel>> run();
+  Result<RelocatableKernel> run();
 
  private:
-  Result<void> main_function();
+  Result<void> find_sums();
+  Result<void> end();
   void locate_thread();
   void declare();
   Result<void> load_query();
@@ -37,7 +38,11 @@ class AttentionBySubgroups : public AttentionBase {
   // --- the end ---
   void join_positions();
   void leave_sums();
+  void join(const Code& row, int count);
   void join_subgroups();
+  void leave_part();
+  void join_parts();
+  void open_units();
   Result<void> store_results();
   void find_low_rows(const Code& number) override;
 
@@ -53,6 +58,8 @@ class AttentionBySubgroups : public AttentionBase {
     const int all = tile_operand.across == kN ? tile_operand.extent : tile_operand.k_extent;
     return all / tile_operand.part.elements / mapping_.lanes;
   }
+  /// Vectors that a row has of what is left: its largest score and its total, and its sums.
+  [[nodiscard]] int row_words() const { return tile_.extent_n(loops_) / 4 + 1; }
   /// The score of row `i` at a thread's position `g`.
   [[nodiscard]] Code score() const { return code("{}[i * {}u + g]", scores_, mapping_.keys); }
   /// Counts what is in registers, which the compiler of a GPU then tells apart. Those of CPU drivers take minutes for
@@ -85,8 +92,8 @@ class AttentionBySubgroups : public AttentionBase {
   Code scores_, query_, joined_;
 };
 
-AttentionBySubgroups::AttentionBySubgroups(const LoweringInput& in)
-    : AttentionBase(in), mapping_(*tile_.by_subgroups()) {
+AttentionBySubgroups::AttentionBySubgroups(const LoweringInput& in, int dispatch)
+    : AttentionBase(in, dispatch), mapping_(*tile_.by_subgroups()) {
   first().staging.prefetched = first().staging.unrolled = false;
   first().staging.iterations = 1;
   scores_ = unique("scores");
@@ -94,11 +101,24 @@ AttentionBySubgroups::AttentionBySubgroups(const LoweringInput& in)
   joined_ = unique("joined");
 }
 
-Result<std::vector<RelocatableKernel>> AttentionBySubgroups::run() {
+Result<RelocatableKernel> AttentionBySubgroups::run() {
   VKF_CHECK_OK(functions());
-  VKF_CHECK_OK(main_function());
-  return finish_one(code("{} rows per workgroup, {} positions of the softmax at a time; {} lanes for each of them",
-                         tile_.tile_m(), tile_.tile_k(), mapping_.lanes));
+  main_.open("void main() {{");
+  locate_tile();
+  if (dispatch_ == 0) VKF_CHECK_OK(find_sums());
+  VKF_CHECK_OK(end());
+  main_.close();
+  return finish_dispatch(code("{} rows per workgroup, {} positions of the softmax at a time; {} lanes for each of them",
+                              tile_.tile_m(), tile_.tile_k(), mapping_.lanes));
+}
+
+/// Results of what subgroups have left, or of what workgroups have.
+Result<void> AttentionBySubgroups::end() {
+  if (!is_split()) return store_results();
+  if (dispatch_ == 0) leave_part();
+  if (!computes_results()) return {};
+  if (dispatch_ == 0) go_on_in_last();
+  return store_results();
 }
 
 void AttentionBySubgroups::locate_thread() {
@@ -122,13 +142,13 @@ void AttentionBySubgroups::declare() {
   main_.close();
 }
 
-Result<void> AttentionBySubgroups::main_function() {
-  main_.open("void main() {{");
-  locate_tile();
+/// What the subgroups have of all blocks of the workgroup, in shared memory.
+Result<void> AttentionBySubgroups::find_sums() {
   locate_thread();
   declare();
   VKF_CHECK_OK(load_query());
-  VKF_TRY(walk, find_blocks());
+  VKF_TRY(all_blocks, find_blocks());
+  const Walk walk = share_of(all_blocks);
   for (const TileOperand* tile_operand : {&second(), &third()}) {
     if (tile_operand->staging.prefetched) declare_prefetch(*tile_operand);
   }
@@ -151,8 +171,6 @@ Result<void> AttentionBySubgroups::main_function() {
   main_.close();
   join_positions();
   leave_sums();
-  VKF_CHECK_OK(store_results());
-  main_.close();
   return {};
 }
 
@@ -336,11 +354,11 @@ void AttentionBySubgroups::join_positions() {
 
 /// What subgroups have, to shared memory.
 void AttentionBySubgroups::leave_sums() {
-  const int row_words = tile_.extent_n(loops_) / 4 + 1, groups = groups_of(third());
+  const int groups = groups_of(third());
   if (tile_.mask.negligible_below) main_.line("barrier();");
   main_.open("if (gl_SubgroupInvocationID < {}u) {{", mapping_.lanes);
   open_each("i", mapping_.rows);
-  main_.line("uint own = (gl_SubgroupID * {}u + i) * {}u;", mapping_.rows, row_words);
+  main_.line("uint own = (gl_SubgroupID * {}u + i) * {}u;", mapping_.rows, row_words());
   main_.line("if (lane == 0u) {}[own] = vec4({}[i], {}[i], 0.0, 0.0);", joined_, most_, total_);
   open_each("c", chunks_of(third()));
   for (int g = 0; g < groups; ++g)
@@ -352,34 +370,61 @@ void AttentionBySubgroups::leave_sums() {
   main_.line("barrier();");
 }
 
-/// `top`, `whole` and `four` of row `i` and chunk `chunk`, of all subgroups.
-void AttentionBySubgroups::join_subgroups() {
-  const int row_words = tile_.extent_n(loops_) / 4 + 1;
-  const Code row = code("{}[(g * {}u + i) * {}u", joined_, mapping_.rows, row_words);
-  main_.line("float top = {}[i * {}u].x;", joined_, row_words);
-  main_.line("for (uint g = 1u; g < {}u; ++g) top = {};", mapping_.subgroups, larger("top", code("{}].x", row)));
+/// `top`, `whole` and `four` of row `i` and chunk `chunk`, from so many that each left: `row` and "]" is where the one
+/// of number `g` left its largest score and its total, in front of its sums.
+void AttentionBySubgroups::join(const Code& row, int count) {
+  main_.line("float top = uintBitsToFloat(0xff800000u);");
+  each("g", count, code("top = {};", larger("top", code("{}].x", row))));
   main_.line("float whole = 0.0;");
   main_.line("vec4 four = vec4(0.0);");
-  open_each("g", mapping_.subgroups);
+  open_each("g", count);
   main_.line("vec2 known = {}].xy;", row);
   find_scale("known.x");
   main_.line("whole += known.y * scale;");
   main_.line("four += {} + 1u + chunk] * scale;", row);
   main_.close();
-  main_.line("// An infinite or undefined maximum leaves no number.");
-  main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
 }
 
-Result<void> AttentionBySubgroups::store_results() {
-  const int chunks = tile_.extent_n(loops_) / tile_.elements;
-  use_chunks_of(results_);
+void AttentionBySubgroups::join_subgroups() {
+  join(code("{}[(g * {}u + i) * {}u", joined_, mapping_.rows, row_words()), mapping_.subgroups);
+}
+
+/// Of all workgroups of the tile.
+void AttentionBySubgroups::join_parts() {
+  join(code("partials.w[((tile * {}u + g) * {}u + i) * {}u", schedule_.splits, mapping_.rows, row_words()),
+       schedule_.splits);
+}
+
+/// Opens the loop over what threads have of rows `i` and chunks `chunk` of n.
+void AttentionBySubgroups::open_units() {
+  const int chunks = row_words() - 1;
   main_.open("for (uint unit = thread; unit < {}u; unit += {}u) {{", mapping_.rows * chunks, schedule_.workgroup);
   main_.line("uint i = unit / {}u;", chunks);
   main_.line("uint chunk = unit % {}u;", chunks);
+}
+
+/// What the subgroups have together, where the last workgroup of the tile finds it.
+void AttentionBySubgroups::leave_part() {
+  open_units();
+  join_subgroups();
+  main_.line("uint own = (workgroup * {}u + i) * {}u;", mapping_.rows, row_words());
+  main_.line("if (chunk == 0u) partials.w[own] = vec4(top, whole, 0.0, 0.0);");
+  main_.line("partials.w[own + 1u + chunk] = four;");
+  main_.close();
+}
+
+Result<void> AttentionBySubgroups::store_results() {
+  use_chunks_of(results_);
+  open_units();
   main_.line("uint m = tile_m * {}u + i;", mapping_.rows);
   const bool whole = divides(tile_.tile_m(), extent(tile_.axes.m));
   if (!whole) main_.open("if (m < {}) {{", numbers_.size(count(tile_.axes.m)));
-  join_subgroups();
+  if (is_split())
+    join_parts();
+  else
+    join_subgroups();
+  main_.line("// An infinite or undefined maximum leaves no number.");
+  main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
   VKF_CHECK_OK(store_chunk(results_, [&](int e) {
     return std::vector<Code>{"top", "whole", code("four.{}", "xyzw"[e])};
   }));
@@ -396,7 +441,7 @@ void AttentionBySubgroups::find_low_rows(const Code& number) {
 }  // namespace
 
 Result<std::vector<RelocatableKernel>> lower_attention_by_subgroups(const LoweringInput& in) {
-  return AttentionBySubgroups(in).run();
+  return lower_dispatches(in.schedule, [&](int dispatch) { return AttentionBySubgroups(in, dispatch).run(); });
 }
 
 }  // namespace vkfuse::lowering

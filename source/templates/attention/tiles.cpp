@@ -1,5 +1,7 @@
 #include "templates/attention/tiles.hpp"
 
+#include <algorithm>
+
 namespace vkfuse::schedule {
 
 using segment::Loops;
@@ -12,6 +14,13 @@ int CooperativeAttention::scratch_words() const {
   const int largest = m / 4;  // scores of rows
   return elements == ElementAccess::shared_memory ? std::max(sums + largest, 2 * operand)
                                                   : sums + std::max(largest, operand);
+}
+
+bool has_data_bounds(const MaskBounds& mask) {
+  const auto has_data = [](const MaskBound& bound) {
+    return std::any_of(bound.begin(), bound.end(), [](const MaskLine& line) { return line.data.has_value(); });
+  };
+  return std::any_of(mask.upper.begin(), mask.upper.end(), has_data);
 }
 
 int AttentionParams::tile_m() const {

@@ -12,6 +12,9 @@ inline int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n
 constexpr int sum_row_words(int columns) { return columns / 4 + 1; }
 constexpr int operand_row_words(int columns) { return columns / 8 + 1; }
 
+/// Rows of m that no tile fills, as those of one token: they have kernels for themselves, and few workgroups.
+constexpr std::int64_t kFewRows = 8;
+
 /// Weights of a block of k in shared memory, in vec4s along m: where those of a position begin, and all of them.
 /// Threads have four neighbours along k, and a vec4 between these keeps their stores in different banks.
 constexpr int kKeysTogether = 4;
@@ -35,6 +38,8 @@ struct Blocks {
   std::int64_t begin = 0, end = 0;
 };
 Blocks blocks_of(const segment::Loops& loops, const AttentionParams& tile, std::int64_t tile_m);
+/// Whether data says where keys end.
+bool has_data_bounds(const MaskBounds& mask);
 /// How many positions of k the mask's bounds count: those of one run, or all of k.
 std::int64_t keys_per_run(const segment::Loops& loops, const AttentionParams& tile);
 
