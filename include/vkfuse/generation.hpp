@@ -25,8 +25,9 @@ struct CachedAttentionOptions {
   /// Each head's attention sink [heads]: see AttentionOptions.
   std::optional<Tensor> sink;
   /// Keys that one workgroup looks at, a divisor of the capacity above 1: their results are put together by a second
-  /// kernel. Absent: for up to 16 queries and more than 256 keys, a divisor near 128 to 1,024, the more the more
-  /// there are in all caches; else all, by one kernel.
+  /// kernel. Absent: all, by one kernel, whose workgroups divide the keys as is best on the device where up to 8 rows
+  /// share keys (a query of each of 8 heads); of up to 16 queries of more rows against more than 256 keys, a divisor
+  /// near 128 to 1,024, the more the more there are in all caches.
   std::optional<std::int64_t> part;
 };
 
