@@ -1,11 +1,8 @@
 // Contractions: what stands before and after them is part of their kernel.
-#include <algorithm>
-
 #include "row_groups.hpp"
 #include "vkfuse/composites.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/float_codes.hpp"
-#include "vkfuse/generation.hpp"
 #include "vkfuse/ops.hpp"
 
 namespace vkfuse::bench {
@@ -139,17 +136,6 @@ Built attention_decode(DType dtype, const Shape& shape) {
   return {attention(Tensor::input("q", dtype, {shape[0], shape[1], 1, shape[3]}), kept("k"), kept("v"))};
 }
 
-/// The same against caches of that length, of which data says how much is written: all but 0 to 3 positions.
-Built attention_cached(DType dtype, const Shape& shape) {
-  const auto cache = [&](const char* name) {
-    return Tensor::input(name, dtype, {shape[0], shape[1].size() / 4, shape[2], shape[3]});
-  };
-  const Tensor starts = Tensor::input("starts", DType::i32, {shape[0]}) +
-                        Tensor::scalar_int(DType::i32, std::max<std::int64_t>(shape[2].size() - 4, 0));
-  return {cached_attention(Tensor::input("q", dtype, {shape[0], shape[1], 1, shape[3]}), cache("keys"), cache("values"),
-                           starts)};
-}
-
 }  // namespace
 
 std::vector<Row> matmul_rows() {
@@ -187,12 +173,6 @@ std::vector<Row> matmul_rows() {
       {"attention bf16", "attention", DType::bf16, {4, 32, 4096, 128}, attention_plain, {.divide = {0, 1, 2}}});
   all.push_back(
       {"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
-  const std::pair<const char*, std::vector<std::int64_t>> caches[] = {
-      {"attention cached f16", {1, 32, 2048, 128}},
-      {"attention cached long f16", {1, 32, 131072, 128}},
-      {"attention cached batch f16", {8, 32, 8192, 128}}};
-  for (const auto& [name, shape] : caches)
-    all.push_back({name, "attention", DType::f16, shape, attention_cached, {.divide = {0, 2}}});
   const std::pair<const char*, Built (*)(DType, const Shape&)> formats[] = {
       {"int4", quantized_int4}, {"int8", quantized_int8}, {"float8", float8_weights}, {"mxfp4", mxfp4_weights}};
   for (const auto& [name, build] : formats) {
