@@ -47,6 +47,7 @@ class Recorder {
     VKF_CHECK_OK(prepare());
     // Where the host submits them, no copy of ours comes before.
     for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->wait_until_filled());
+    VKF_CHECK_OK(state_->submission.wait());
     VKF_CHECK_OK(record_part(nullptr, 0, true, host_commands));
     return state_;
   }
@@ -112,14 +113,19 @@ class Recorder {
     state_->spent = spent_;
     if (auto idle = spent_->take_arena(memory)) {
       state_->arena = *std::move(idle);
-      return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena);
+      return clear_counters(memory);
     }
     Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
     if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
     VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
     state_->arena = std::move(arena);
-    return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena);
+    return clear_counters(memory);
+  }
+
+  /// Until the run is submitted, its submission is the last one that writes to the arena.
+  Result<void> clear_counters(const plan::Memory& memory) {
+    return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena, state_->submission);
   }
 
   Result<void> bind_one(const char* kind, const std::string& name, ir::NodeId id, const Buffer& buffer) {

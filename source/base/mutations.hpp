@@ -68,8 +68,8 @@
   X(padding_is_seen, differential, "PaddedRows.*")                                           \
   X(weights_beyond_keys, differential, "ChainsOfProducts.*")                                 \
   X(subgroups_joined_unscaled, differential, "Attention.BySubgroups*")                       \
-  X(blocks_between_parts_lost, differential, "*CachedAttention.IsWhat*")                     \
-  X(joined_too_early, differential, "*CachedAttention.IsWhat*")                              \
+  X(blocks_between_parts_lost, differential, "*CachedAttention.IsWhat*/halves")              \
+  X(joined_too_early, differential, "*CachedAttention.IsWhat*/halves")                       \
   X(float_zero_point_lost, differential, "OfBytes/Fields.*/u4_less_eight_as_floats")         \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                         \
   X(unchecked_plan_digest, unit, "PlanFile.*")                                               \

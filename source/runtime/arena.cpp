@@ -27,12 +27,13 @@ vulkan::BufferRange range_of(const plan::Memory& memory, const Arena& arena, con
 
 }  // namespace
 
-Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena) {
+Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
+                            vulkan::Submission& cleared) {
   if (memory.counters.empty()) return {};
   const vulkan::BufferRange first = range_of(memory, arena, memory.counters.front());
   const vulkan::BufferRange last = range_of(memory, arena, memory.counters.back());
   const std::vector<std::byte> zeros(static_cast<std::size_t>(last.offset + last.bytes - first.offset));
-  return transfer.upload(*first.buffer, first.offset, zeros);
+  return transfer.fill(*first.buffer, first.offset, zeros, cleared);
 }
 
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {

@@ -16,9 +16,10 @@ namespace vkfuse::runtime {
 using Arena = std::vector<vulkan::Buffer>;
 Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
 
-/// Counts of workgroups become 0, as a run asks for that has no part in flight: of a new arena, or one of another
-/// variant.
-Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena);
+/// Counts of workgroups become 0, in a new arena or one that a run which has ended leaves: for what is submitted from
+/// now on, and nothing is waited for. `cleared`: before its end the arena must not be freed.
+Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
+                            vulkan::Submission& cleared);
 
 /// Adds the arena's values to `ranges`, which points into `arena`.
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);

@@ -57,7 +57,11 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   run->ranges_ = std::move(constants);
   VKF_TRY(arena, make_arena(run->program_->context()->device(), run->specialization_->memory));
   run->arena_ = std::move(arena);
-  VKF_CHECK_OK(clear_counters(run->program_->context()->transfer(), run->specialization_->memory, run->arena_));
+  vulkan::Submission cleared;
+  const auto done =
+      clear_counters(run->program_->context()->transfer(), run->specialization_->memory, run->arena_, cleared);
+  VKF_CHECK_OK(cleared.wait());
+  VKF_CHECK_OK(done);
   add_arena(run->specialization_->memory, run->arena_, run->ranges_);
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};

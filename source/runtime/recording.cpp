@@ -193,7 +193,7 @@ class DispatchRecorder {
 
   /// In the order of the kernel's bindings.
   [[nodiscard]] Result<std::vector<vulkan::BufferRange>> bound_ranges(const Unit& unit) const {
-    const plan::Plan& plan = program_.plan();
+    const plan::Plan& plan = program_.plan_of(specialization_);
     const std::uint64_t most = plan.target.caps.memory.storage_buffer_range;
     std::vector<vulkan::BufferRange> bound;
     for (const lowering::Binding& binding : kernel_of(unit).bindings) {

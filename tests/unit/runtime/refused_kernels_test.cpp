@@ -1,6 +1,7 @@
 // What happens where the shader compiler refuses a kernel that vkfuse wrote.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -9,8 +10,8 @@
 #include <thread>
 
 #include "api/states.hpp"
-#include "support/device.hpp"
-#include "vkfuse/tensor.hpp"
+#include "support/compare.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -50,6 +51,45 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
       compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::internal);
+}
+
+/// What the other kernels of the plan have beside values is found by their new numbers.
+TEST(RefusedKernels, LeaveOthersTheirScratchMemory) {
+  const auto input = [](const char* name, std::int64_t rows) {
+    return Tensor::input(name, DType::f32, {1, 1, rows, 16});
+  };
+  const Tensor y = attention(input("q", 2), input("k", 64), input("v", 64), {});
+  const ir::Graph graph = graph_of({Tensor::apply("tanh", {Tensor::apply("sqrt", {input("x", 4)})}), y});
+  std::vector<float> q(32), k(1024), v(1024);
+  const std::vector<float> x(64, 4);
+  for (std::size_t i = 0; i < k.size(); ++i) {
+    k[i] = static_cast<float>(i % 7) / 8 - 0.25F;
+    v[i] = static_cast<float>(i % 11) / 4 - 1;
+    q[i % q.size()] = static_cast<float>(i % 5) / 4;
+  }
+  const auto result = [&](bool refuses) {
+    DeviceOptions options;
+    options.store.enabled = false;
+    options.self_check = false;
+    const Device own = must(Device::open(options));
+    own.state()->context->kernels().refuse([refuses](const lowering::Kernel& kernel) {
+      return refuses && kernel.glsl.find("tanh") != std::string::npos && kernel.glsl.find("sqrt") != std::string::npos;
+    });
+    const Executable program = compile_graph(
+        graph,
+        {.device = &own,
+         .tuning = {
+             .splits = 3, .matmul = true, .attention = schedule::AttentionShape{.threads_m = 2, .threads_k = 4}}});
+    const auto specialization = specialization_of(program);
+    EXPECT_EQ(specialization->other != nullptr, refuses);
+    EXPECT_TRUE(has_least_limits() ||
+                std::any_of(specialization->steps.begin(), specialization->steps.end(),
+                            [](const plan::ScheduledKernel& step) { return step.schedule.counter_bytes > 0; }));
+    return must(program.run({{"x", HostView(x)}, {"q", HostView(q)}, {"k", HostView(k)}, {"v", HostView(v)}}))
+        .at("y1")
+        .bytes;
+  };
+  EXPECT_TRUE(result(true) == result(false));
 }
 
 /// Two threads meet it at once, in plans that were made before either knew.
