@@ -107,25 +107,21 @@ class Recorder {
                         [&](const auto& buffer) { return seen.insert(buffer->buffer.number()).second; });
   }
 
-  /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
+  /// Of a run that has ended if there is one, else a new one; what idle ones hold is free. Until this run is submitted,
+  /// its submission is that which clears the arena's counts.
   Result<void> take_arena(const plan::Memory& memory) {
     const runtime::Specialization& specialization = *state_->specialization;
     state_->spent = spent_;
     if (auto idle = spent_->take_arena(memory)) {
       state_->arena = *std::move(idle);
-      return clear_counters(memory);
+      return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena, state_->submission);
     }
     Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
     if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
-    VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
+    VKF_TRY(arena, runtime::make_arena(*program_->context(), memory, state_->submission));
     state_->arena = std::move(arena);
-    return clear_counters(memory);
-  }
-
-  /// Until the run is submitted, its submission is the last one that writes to the arena.
-  Result<void> clear_counters(const plan::Memory& memory) {
-    return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena, state_->submission);
+    return {};
   }
 
   Result<void> bind_one(const char* kind, const std::string& name, ir::NodeId id, const Buffer& buffer) {

@@ -4,7 +4,9 @@
 
 namespace vkfuse::runtime {
 
-Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
+namespace {
+
+Result<Arena> allocate(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
   Arena arena;
   for (const std::int64_t bytes : memory.pieces) {
     VKF_TRY(piece, vulkan::Buffer::create(device, static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
@@ -18,14 +20,21 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
   return arena;
 }
 
-namespace {
-
 vulkan::BufferRange range_of(const plan::Memory& memory, const Arena& arena, const plan::Slot& slot) {
   const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
   return {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
 }
 
 }  // namespace
+
+Result<Arena> make_arena(Context& context, const plan::Memory& memory, vulkan::Submission& cleared) {
+  VKF_TRY(arena, allocate(context.device(), memory));
+  if (const auto done = clear_counters(context.transfer(), memory, arena, cleared); !done) {
+    static_cast<void>(cleared.wait());
+    return done.error();
+  }
+  return arena;
+}
 
 Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
                             vulkan::Submission& cleared) {

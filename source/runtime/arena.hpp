@@ -14,10 +14,11 @@ namespace vkfuse::runtime {
 
 /// The pieces of an arena, and the buffers of what is larger than those.
 using Arena = std::vector<vulkan::Buffer>;
-Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
+/// One whose counts of workgroups are 0 for what is submitted from now on; nothing is waited for. `cleared`: before its
+/// end the arena must not be freed.
+Result<Arena> make_arena(Context& context, const plan::Memory& memory, vulkan::Submission& cleared);
 
-/// Counts of workgroups become 0, in a new arena or one that a run which has ended leaves: for what is submitted from
-/// now on, and nothing is waited for. `cleared`: before its end the arena must not be freed.
+/// The same of an arena that a run which has ended leaves.
 Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
                             vulkan::Submission& cleared);
 

@@ -55,13 +55,10 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
-  VKF_TRY(arena, make_arena(run->program_->context()->device(), run->specialization_->memory));
-  run->arena_ = std::move(arena);
   vulkan::Submission cleared;
-  const auto done =
-      clear_counters(run->program_->context()->transfer(), run->specialization_->memory, run->arena_, cleared);
+  VKF_TRY(arena, make_arena(*run->program_->context(), run->specialization_->memory, cleared));
+  run->arena_ = std::move(arena);
   VKF_CHECK_OK(cleared.wait());
-  VKF_CHECK_OK(done);
   add_arena(run->specialization_->memory, run->arena_, run->ranges_);
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
