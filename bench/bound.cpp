@@ -114,10 +114,8 @@ Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const B
   VKF_TRY(specialization, program->specialization({}));
   part.specialization = specialization;
   VKF_TRY(constants, program->constant_ranges());
-  vulkan::Submission cleared;
-  VKF_TRY(arena, runtime::make_arena(*program->context(), specialization->memory, cleared));
+  VKF_TRY(arena, runtime::make_arena(program->context()->device(), specialization->memory));
   part.arena = std::move(arena);
-  VKF_CHECK_OK(cleared.wait());
   runtime::add_arena(specialization->memory, part.arena, constants);
   const ir::Graph& graph = program->plan().graph;
   for (const ir::Output& output : graph.outputs()) {

@@ -87,7 +87,8 @@ struct Submission::State {
   std::shared_ptr<const plan::Memory> donated;                    ///< the memory of a run that inputs are given away to
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;
-  std::shared_ptr<runtime::SpentRuns> spent;  ///< where the arena and the commands go afterwards, if set
+  std::optional<vulkan::CommandBuffer> clearing;  ///< before them, of a run whose workgroups count
+  std::shared_ptr<runtime::SpentRuns> spent;      ///< where the arena and the commands go afterwards, if set
   std::map<std::string, Buffer, std::less<>> outputs;
   /// Whether the commands may be submitted again: what is cut into parts may be cut otherwise next time, and what reads
   /// the clock writes to timestamps that end with this run.

@@ -47,7 +47,6 @@ class Recorder {
     VKF_CHECK_OK(prepare());
     // Where the host submits them, no copy of ours comes before.
     for (const std::shared_ptr<Buffer::State>& buffer : state_->buffers) VKF_CHECK_OK(buffer->wait_until_filled());
-    VKF_CHECK_OK(state_->submission.wait());
     VKF_CHECK_OK(record_part(nullptr, 0, true, host_commands));
     return state_;
   }
@@ -56,6 +55,12 @@ class Recorder {
   Result<std::vector<runtime::StepTime>> profile() {
     VKF_CHECK_OK(bind());
     VKF_CHECK_OK(prepare());
+    if (!memory().counters.empty()) {
+      const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
+      VKF_CHECK_OK(record_clearing());
+      VKF_TRY(cleared, device->submit(*state_->clearing));
+      VKF_CHECK_OK(cleared.wait());
+    }
     return runtime::profile_runs(*program_, *state_->specialization, ranges_);
   }
 
@@ -107,19 +112,18 @@ class Recorder {
                         [&](const auto& buffer) { return seen.insert(buffer->buffer.number()).second; });
   }
 
-  /// Of a run that has ended if there is one, else a new one; what idle ones hold is free. Until this run is submitted,
-  /// its submission is that which clears the arena's counts.
+  /// Of a run that has ended if there is one, else a new one; what idle ones hold is free. Counts are to be cleared.
   Result<void> take_arena(const plan::Memory& memory) {
     const runtime::Specialization& specialization = *state_->specialization;
     state_->spent = spent_;
     if (auto idle = spent_->take_arena(memory)) {
       state_->arena = *std::move(idle);
-      return runtime::clear_counters(program_->context()->transfer(), memory, state_->arena, state_->submission);
+      return {};
     }
     Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
     if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
-    VKF_TRY(arena, runtime::make_arena(*program_->context(), memory, state_->submission));
+    VKF_TRY(arena, runtime::allocate_arena(program_->context()->device(), memory));
     state_->arena = std::move(arena);
     return {};
   }
@@ -356,12 +360,39 @@ class Recorder {
       vulkan::SubmissionPoints of_part;
       if (first) of_part.wait_for = points.wait_for;
       if (last) of_part.signal = points.signal;
-      const vulkan::CommandBuffer* one = &state_->commands.back();
-      VKF_TRY(submission, device->submit(std::span(&one, 1), of_part));
+      std::vector<const vulkan::CommandBuffer*> together;
+      if (first && (!memory().counters.empty() || program_->context()->self_checks())) {
+        VKF_CHECK_OK(record_clearing());
+        together.push_back(&*state_->clearing);
+      }
+      together.push_back(&state_->commands.back());
+      VKF_TRY(submission, device->submit(together, of_part));
       note_early(i, submission);
       state_->submission = std::move(submission);  // waited for, whatever becomes of the next parts
     }
     state_->may_repeat = is_whole && !state_->clock;
+    return {};
+  }
+
+  [[nodiscard]] const plan::Memory& memory() const {
+    return state_->donated ? *state_->donated : state_->specialization->memory;
+  }
+
+  /// What an arena is to hold before a run that has not left it itself.
+  void record_first(vulkan::CommandBuffer& commands) {
+    const std::shared_ptr<runtime::Context>& context = program_->context();
+    if (context->self_checks()) runtime::record_poison(commands, state_->arena, context->next_poison());
+    runtime::record_cleared_counters(commands, memory(), state_->arena);
+  }
+
+  /// The same as commands that come before the run's own: kernels leave counts at 0, so that these need not clear them
+  /// whenever they are submitted again.
+  Result<void> record_clearing() {
+    VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
+    VKF_CHECK_OK(commands.begin());
+    record_first(commands);
+    VKF_CHECK_OK(commands.end());
+    state_->clearing = std::move(commands);
     return {};
   }
 
@@ -376,9 +407,7 @@ class Recorder {
     VKF_CHECK_OK(commands.begin());
     // What an earlier submission or part wrote may be read here, and what it reads may be written.
     commands.barrier(Access::compute | Access::transfer, Access::compute);
-    if (first && program_->context()->self_checks())
-      runtime::record_poison(commands, state_->donated ? *state_->donated : state_->specialization->memory,
-                             state_->arena, program_->context()->next_poison());
+    if (host_commands != nullptr) record_first(commands);
     if (first && state_->clock) {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);

@@ -28,10 +28,7 @@ Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_
 }
 
 bool has_parts(const Kernel& kernel, const Target& target) {
-  const bool counts =
-      std::any_of(kernel.bindings.begin(), kernel.bindings.end(), [](const Binding& one) { return one.counts; });
-  return kernel.code != nullptr && !counts &&
-         (kernel.constants.size() + 2) * 4 <= target.caps.memory.push_constant_bytes;
+  return kernel.code != nullptr && (kernel.constants.size() + 2) * 4 <= target.caps.memory.push_constant_bytes;
 }
 
 Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x,

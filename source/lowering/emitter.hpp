@@ -203,6 +203,9 @@ class Emitter {
   void bind_partials(std::string_view word, std::string_view sharers_of);
   /// And one in which they count those that have left theirs: the last one joins them, in the same dispatch.
   void bind_counts();
+  /// Goes on in the last workgroup to get here of those that share what has this number, which sees what the others
+  /// have stored; the others end.
+  void go_on_in_last(const Code& number);
   [[nodiscard]] Code unique(const Code& requested) { return names_.all.unique(requested); }
   /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
   /// serves.

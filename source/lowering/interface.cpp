@@ -61,6 +61,23 @@ void Emitter::bind_partials(std::string_view word, std::string_view sharers_of) 
 
 void Emitter::bind_counts() { bindings_.push_back({.store = true, .scratch = true, .counts = true}); }
 
+void Emitter::go_on_in_last(const Code& number) {
+  const Code arrived = unique("arrived");
+  shared_.line("shared uint {};", arrived);
+  main_.line("// What this workgroup has left is seen by the last one of the {}, which goes on.", partials_.sharers_of);
+  main_.line("memoryBarrierBuffer();");
+  main_.line("barrier();");
+  main_.open("if (thread == 0u) {{");
+  main_.line("memoryBarrierBuffer();");
+  main_.line("{} = atomicAdd(counts.w[{}], 1u);", arrived, number);
+  main_.line("memoryBarrierBuffer();");
+  main_.close();
+  main_.line("barrier();");
+  main_.line("if ({} < {}u) return;", arrived, VKF_PLANT(joined_too_early, schedule_.splits - 1, schedule_.splits - 2));
+  main_.line("memoryBarrierBuffer();");
+  main_.line("if (thread == 0u) counts.w[{}] = 0u;  // for the next run", number);
+}
+
 /// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
 /// buffers that are moved as vectors, and what varies within a chunk is in scope in a function alone.
 bool Emitter::meets_buffer(ir::NodeId node) const {

@@ -90,6 +90,7 @@ Json chosen(const ScheduledKernel& step) {
   json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
+  if (schedule.counter_bytes > 0) json["counter_bytes"] = schedule.counter_bytes;
   json["bytes_read"] = schedule.cost.bytes_read;
   json["bytes_written"] = schedule.cost.bytes_written;
   json["sunk_scales"] = schedule.transforms.sunk_scales;

@@ -147,6 +147,7 @@ void add_schedule(const schedule::Schedule& schedule, nlohmann::ordered_json& js
   json["unroll_factor"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
+  if (schedule.counter_bytes > 0) json["counter_bytes"] = schedule.counter_bytes;
   json.update(schedule::describe(schedule).choices);
   json["modelled_us"] = schedule.cost.modelled_us;
   json["modelled_registers"] = schedule.cost.registers;
@@ -486,7 +487,9 @@ nlohmann::ordered_json memory_json(const Plan& plan, const Memory& memory) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Slot& slot : memory.slots) {
     nlohmann::ordered_json one{{"offset", slot.offset}, {"bytes", slot.bytes}};
-    if (slot.value >= plan.graph.size()) {
+    if (slot.value == counters_id(plan, plan.steps.size())) {
+      one["counts_of_workgroups"] = true;
+    } else if (slot.value >= plan.graph.size()) {
       one["scratch_of"] = slot.value - plan.graph.size();
     } else {
       one["value"] = fmt::format("%{}", slot.value);

@@ -4,9 +4,7 @@
 
 namespace vkfuse::runtime {
 
-namespace {
-
-Result<Arena> allocate(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
+Result<Arena> allocate_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
   Arena arena;
   for (const std::int64_t bytes : memory.pieces) {
     VKF_TRY(piece, vulkan::Buffer::create(device, static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
@@ -20,6 +18,8 @@ Result<Arena> allocate(const std::shared_ptr<vulkan::Device>& device, const plan
   return arena;
 }
 
+namespace {
+
 vulkan::BufferRange range_of(const plan::Memory& memory, const Arena& arena, const plan::Slot& slot) {
   const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
   return {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
@@ -27,22 +27,24 @@ vulkan::BufferRange range_of(const plan::Memory& memory, const Arena& arena, con
 
 }  // namespace
 
-Result<Arena> make_arena(Context& context, const plan::Memory& memory, vulkan::Submission& cleared) {
-  VKF_TRY(arena, allocate(context.device(), memory));
-  if (const auto done = clear_counters(context.transfer(), memory, arena, cleared); !done) {
-    static_cast<void>(cleared.wait());
-    return done.error();
-  }
-  return arena;
+void record_cleared_counters(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena) {
+  using vulkan::Access;
+  if (memory.counters.empty()) return;
+  commands.barrier(Access::compute | Access::transfer, Access::transfer);
+  for (const plan::Slot& slot : memory.counters) commands.fill(range_of(memory, arena, slot), 0);
+  commands.barrier(Access::transfer, Access::compute);
 }
 
-Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
-                            vulkan::Submission& cleared) {
-  if (memory.counters.empty()) return {};
-  const vulkan::BufferRange first = range_of(memory, arena, memory.counters.front());
-  const vulkan::BufferRange last = range_of(memory, arena, memory.counters.back());
-  const std::vector<std::byte> zeros(static_cast<std::size_t>(last.offset + last.bytes - first.offset));
-  return transfer.fill(*first.buffer, first.offset, zeros, cleared);
+Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
+  VKF_TRY(arena, allocate_arena(device, memory));
+  if (memory.counters.empty()) return arena;
+  VKF_TRY(commands, vulkan::CommandBuffer::create(device));
+  VKF_CHECK_OK(commands.begin());
+  record_cleared_counters(commands, memory, arena);
+  VKF_CHECK_OK(commands.end());
+  VKF_TRY(cleared, device->submit(commands));
+  VKF_CHECK_OK(cleared.wait());
+  return arena;
 }
 
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
@@ -59,12 +61,11 @@ void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, 
   for (const vulkan::Buffer& piece : buffer.pieces()) commands.fill({&piece, 0, piece.size()}, word);
 }
 
-void record_poison(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena,
-                   std::uint32_t word) {
+void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word) {
+  using vulkan::Access;
+  commands.barrier(Access::compute | Access::transfer, Access::transfer);
   for (const vulkan::Buffer& buffer : arena) record_fill(commands, buffer, word);
-  if (!memory.counters.empty()) commands.barrier(vulkan::Access::transfer, vulkan::Access::transfer);
-  for (const plan::Slot& slot : memory.counters) commands.fill(range_of(memory, arena, slot), 0);
-  commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
+  commands.barrier(Access::transfer, Access::compute | Access::transfer);
 }
 
 std::optional<SpentRun> SpentRuns::take(const Specialization& specialization, const std::vector<BoundMemory>& bound,

@@ -8,28 +8,27 @@
 
 #include "runtime/early_results.hpp"
 #include "runtime/program.hpp"
-#include "runtime/transfer.hpp"
 
 namespace vkfuse::runtime {
 
 /// The pieces of an arena, and the buffers of what is larger than those.
 using Arena = std::vector<vulkan::Buffer>;
-/// One whose counts of workgroups are 0 for what is submitted from now on; nothing is waited for. `cleared`: before its
-/// end the arena must not be freed.
-Result<Arena> make_arena(Context& context, const plan::Memory& memory, vulkan::Submission& cleared);
+/// One whose counts of workgroups are 0; waits until they are, and so for all that was submitted before.
+Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
 
-/// The same of an arena that a run which has ended leaves.
-Result<void> clear_counters(Transfer& transfer, const plan::Memory& memory, const Arena& arena,
-                            vulkan::Submission& cleared);
+/// One that holds anything, until record_cleared_counters() of a run has come first. Waits for nothing.
+Result<Arena> allocate_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
+
+/// Counts of workgroups become 0 for what is recorded afterwards, whatever a run before this one does with the memory.
+void record_cleared_counters(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena);
 
 /// Adds the arena's values to `ranges`, which points into `arena`.
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
 
 /// Fills every byte of a buffer, which may be in pieces with padding.
 void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, std::uint32_t word);
-/// Fills intermediate values and scratch memory with a word, but for counts of workgroups; kernels recorded afterwards
-/// see it.
-void record_poison(vulkan::CommandBuffer& commands, const plan::Memory& memory, const Arena& arena, std::uint32_t word);
+/// Fills all of an arena with a word, counts of workgroups too, which are to be cleared again.
+void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word);
 
 /// What a port is bound to.
 struct BoundMemory {

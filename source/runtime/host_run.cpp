@@ -55,10 +55,8 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
-  vulkan::Submission cleared;
-  VKF_TRY(arena, make_arena(*run->program_->context(), run->specialization_->memory, cleared));
+  VKF_TRY(arena, make_arena(run->program_->context()->device(), run->specialization_->memory));
   run->arena_ = std::move(arena);
-  VKF_CHECK_OK(cleared.wait());
   add_arena(run->specialization_->memory, run->arena_, run->ranges_);
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
@@ -173,7 +171,8 @@ Result<void> HostRun::poison(std::uint32_t word) const {
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
   for (const Port& port : outputs_) record_fill(commands, port.buffer, word);
-  record_poison(commands, specialization_->memory, arena_, word);
+  record_poison(commands, arena_, word);
+  record_cleared_counters(commands, specialization_->memory, arena_);
   VKF_CHECK_OK(commands.end());
   VKF_TRY(submission, device->submit(commands));
   return submission.wait();

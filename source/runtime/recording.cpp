@@ -94,13 +94,14 @@ std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
 
 /// The share that a dispatch has of its step's time.
 double share_of_step(const Specialization& specialization, std::size_t step, std::size_t dispatch) {
-  // Adding up the partial results of a split sum takes next to nothing beside computing them.
+  // Joining the partial results of a tile takes next to nothing beside computing them.
   constexpr double kOfSums = 0.95;
   const std::size_t dispatches = specialization.kernels[step].size();
   const plan::ScheduledKernel& scheduled = specialization.steps[step];
-  const bool is_split_k =
-      scheduled.schedule.kind() == schedule::Template::matmul && dispatches == 2 && scheduled.pieces.empty();
-  if (!is_split_k) return 1 / static_cast<double>(dispatches);
+  const schedule::Template kind = scheduled.schedule.kind();
+  const bool joins = (kind == schedule::Template::matmul || kind == schedule::Template::attention) && dispatches == 2 &&
+                     scheduled.pieces.empty();
+  if (!joins) return 1 / static_cast<double>(dispatches);
   return dispatch == 0 ? kOfSums : 1 - kOfSums;
 }
 

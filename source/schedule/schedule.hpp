@@ -114,6 +114,15 @@ struct Schedule {
   LaunchSizes launch;
   ScheduleCost cost;
 
+  /// Workgroups that share one of so many tiles or rows count themselves: the last one goes on with what they have
+  /// left.
+  void count_workgroups(std::int64_t shared) {
+    counter_bytes = ceil_div(4 * shared, kBindingGranule) * kBindingGranule;
+    shared_bytes += kBytesOfCount;
+  }
+  /// What each of them has found in its count, in shared memory.
+  static constexpr std::int64_t kBytesOfCount = 16;
+
   [[nodiscard]] Template kind() const { return static_cast<Template>(params.index()); }
   /// The choices of the template that this is a schedule of.
   template <typename Params>

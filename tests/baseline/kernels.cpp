@@ -138,6 +138,7 @@ class Writer {
       step["bytes"] = {schedule.cost.bytes_read, schedule.cost.bytes_written, schedule.cost.bytes_read_again};
       step["modelled_us"] = schedule.cost.modelled_us;
       step["scratch_bytes"] = schedule.scratch_bytes;
+      step["counter_bytes"] = schedule.counter_bytes;
       step["shared_bytes"] = schedule.shared_bytes;
       if (with_text_) {
         step["kind"] = schedule::name_of(schedule.kind());
@@ -185,8 +186,8 @@ class Writer {
     for (const lowering::Kernel& kernel : kernels) {
       ordered_json bindings = ordered_json::array();
       for (const lowering::Binding& binding : kernel.bindings) {
-        bindings.push_back(
-            {binding.value, binding.store, binding.scratch, binding.half.value_or(-1), binding.offset, binding.bytes});
+        bindings.push_back({binding.value, binding.store, binding.scratch, binding.counts, binding.half.value_or(-1),
+                            binding.offset, binding.bytes});
       }
       VKF_TRY(module, module_of(kernel));
       all.push_back({{"spirv", module},

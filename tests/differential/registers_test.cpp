@@ -76,9 +76,11 @@ TEST(FewRegisters, Attention) {
   for (const std::int64_t size : {32, 64}) {
     const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {2, 3, 45, size}); };
     for (const bool causal : {true, false}) {
-      const Chosen chosen = run_on_both(graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})}),
-                                        schedule::Template::attention, {.matmul = true});
+      const ir::Graph graph = graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})});
+      const Chosen chosen = run_on_both(graph, schedule::Template::attention, {.matmul = true});
       expect_fits(chosen);
+      EXPECT_EQ(run_on_both(graph, schedule::Template::attention, {.splits = 3, .matmul = true}).low_register.splits,
+                3);
       EXPECT_TRUE(chosen.low_register.as<schedule::AttentionParams>().simt()->low_register);
     }
   }

@@ -313,7 +313,11 @@ void main() {
   // What this workgroup has left is seen by the last one of the tile, which goes on.
   memoryBarrierBuffer();
   barrier();
-  if (thread == 0u) arrived = atomicAdd(counts.w[tile], 1u);
+  if (thread == 0u) {
+    memoryBarrierBuffer();
+    arrived = atomicAdd(counts.w[tile], 1u);
+    memoryBarrierBuffer();
+  }
   barrier();
   if (arrived < 15u) return;
   memoryBarrierBuffer();

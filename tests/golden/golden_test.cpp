@@ -93,7 +93,7 @@ const Golden kGoldens[] = {
     {"views", "cpu", cpu_driver, 1},
     {"concat", "gpu", gpu, 1},
     {"pad", "cpu", cpu_driver, 1},
-    {"sum_of_all", "gpu", gpu, 2},
+    {"sum_of_all", "gpu", gpu, 1},
     {"transpose", "gpu", gpu, 1},
     {"depthwise", "gpu", gpu, 1},
     {"depthwise_channels_last", "measured", discrete_gpu_with_measured_costs, 1},

@@ -76,23 +76,25 @@ vulkan::Buffer filled(std::span<const std::byte> bytes) {
 struct Step {
   std::vector<const lowering::Kernel*> kernels;
   std::vector<spirv::Module> modules;
-  std::int64_t scratch_bytes = 0;
+  std::int64_t scratch_bytes = 0, counter_bytes = 0;
 };
 
-vulkan::Buffer buffer_for(const BuiltGraph& built, const lowering::Binding& binding, std::int64_t scratch_bytes) {
+/// Inputs; poison where something is stored, but counts, which are 0 before a run.
+vulkan::Buffer buffer_for(const BuiltGraph& built, const lowering::Binding& binding, const Step& step) {
   if (!binding.store) return filled(operand_bytes(built, binding.value));
-  const std::size_t bytes =
-      binding.scratch ? static_cast<std::size_t>(scratch_bytes) : bytes_of_value(built, binding.value);
-  const std::vector<std::uint32_t> poison((bytes + 15) / 16 * 4 + kGuardWords,
-                                          kPoison);  // buffers are multiples of 16 bytes
-  return filled(std::as_bytes(std::span(poison)));
+  const auto bytes = binding.counts    ? static_cast<std::size_t>(step.counter_bytes)
+                     : binding.scratch ? static_cast<std::size_t>(step.scratch_bytes)
+                                       : bytes_of_value(built, binding.value);
+  const std::vector<std::uint32_t> words((bytes + 15) / 16 * 4 + kGuardWords,  // buffers are multiples of 16 bytes
+                                         binding.counts ? 0 : kPoison);
+  return filled(std::as_bytes(std::span(words)));
 }
 
 /// Every byte of every stored value after the step, by binding; what is around them too.
 std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step& step) {
   std::vector<vulkan::Buffer> buffers;
   for (const lowering::Binding& binding : step.kernels[0]->bindings)
-    buffers.push_back(buffer_for(built, binding, step.scratch_bytes));
+    buffers.push_back(buffer_for(built, binding, step));
   std::vector<vulkan::BufferRange> ranges;
   for (const vulkan::Buffer& buffer : buffers) ranges.push_back({&buffer});
   std::vector<vulkan::ComputePipeline> pipelines;
@@ -191,6 +193,7 @@ class Translate : public testing::TestWithParam<NamedGraph> {
     Step hlsl;
     std::string texts;
     glsl.scratch_bytes = hlsl.scratch_bytes = built.steps[number].schedule.scratch_bytes;
+    glsl.counter_bytes = hlsl.counter_bytes = built.steps[number].schedule.counter_bytes;
     for (const BuiltKernel& one : built.kernels) {
       if (one.step != number) continue;
       SCOPED_TRACE(one.kernel.name);

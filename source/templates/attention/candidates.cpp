@@ -161,7 +161,7 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
 
 /// Whether several workgroups may share the blocks of a tile: each has neighbours, and none is visited twice.
 bool may_split(const Loops& loops, const AttentionParams& tile) {
-  const bool keeps_rows = tile.by_subgroups() != nullptr || (tile.simt() != nullptr && !tile.simt()->low_register);
+  const bool keeps_rows = tile.cooperative() == nullptr;
   return keeps_rows && tile.values.has_softmax && !tile.mask.negligible_below && !tile.mask.in_runs && !loops.empty;
 }
 
@@ -185,7 +185,7 @@ void split_tiles(const Problem& problem, int splits, Schedule& schedule) {
   if (problem.target.workarounds.hides_stores)
     schedule.dispatches = 2;
   else
-    schedule.counter_bytes = round_up(4 * tiles, kBindingGranule);
+    schedule.count_workgroups(tiles);
 }
 
 /// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.

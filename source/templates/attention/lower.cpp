@@ -162,7 +162,7 @@ Result<void> Attention::end() {
   if (is_split()) {
     if (dispatch_ == 0) leave_part();
     if (!computes_results()) return {};
-    if (dispatch_ == 0) go_on_in_last();
+    if (dispatch_ == 0) go_on_in_last("tile");
     join_parts();
   }
   if (has_softmax() && !simt_.shuffles) leave_totals();

@@ -339,19 +339,6 @@ AttentionBase::Walk AttentionBase::share_of(const Walk& walk) {
   return own;
 }
 
-void AttentionBase::go_on_in_last() {
-  const Code arrived = unique("arrived");
-  shared_.line("shared uint {};", arrived);
-  main_.line("// What this workgroup has left is seen by the last one of the tile, which goes on.");
-  main_.line("memoryBarrierBuffer();");
-  main_.line("barrier();");
-  main_.line("if (thread == 0u) {} = atomicAdd(counts.w[tile], 1u);", arrived);
-  main_.line("barrier();");
-  main_.line("if ({} < {}u) return;", arrived, VKF_PLANT(joined_too_early, schedule_.splits - 1, schedule_.splits - 2));
-  main_.line("memoryBarrierBuffer();");
-  main_.line("if (thread == 0u) counts.w[tile] = 0u;  // for the next run");
-}
-
 Code AttentionBase::first_block(const Walk& walk) const {
   if (walk.begin.is_zero()) return walk.begin;
   return walk.goes_round ? code("{} % {}", walk.begin, walk.all) : code("min({}, {} - 1u)", walk.begin, walk.all);

@@ -48,8 +48,6 @@ class AttentionBase : public OperandEmitter {
   Result<Walk> find_blocks();
   /// Where several workgroups share them, those of this one.
   [[nodiscard]] Walk share_of(const Walk& walk);
-  /// Goes on in the last of a tile's workgroups to get here, which sees what the others have stored; the others end.
-  void go_on_in_last();
   /// An array of shared memory that nothing is needed of between two blocks, with a vector for each thread, and what
   /// stands for yes and no there.
   struct Flags {

@@ -117,7 +117,7 @@ Result<void> AttentionBySubgroups::end() {
   if (!is_split()) return store_results();
   if (dispatch_ == 0) leave_part();
   if (!computes_results()) return {};
-  if (dispatch_ == 0) go_on_in_last();
+  if (dispatch_ == 0) go_on_in_last("tile");
   return store_results();
 }
 
@@ -129,7 +129,7 @@ void AttentionBySubgroups::locate_thread() {
 
 void AttentionBySubgroups::declare() {
   shared_.line("shared vec4 {}[{}];  // of each subgroup and row: its largest score, its total, its sums", joined_,
-               schedule_.shared_bytes / 16);
+               (schedule_.shared_bytes - (schedule_.counter_bytes > 0 ? schedule::Schedule::kBytesOfCount : 0)) / 16);
   main_.line("float {}[{}];", most_, mapping_.rows);
   main_.line("float {}[{}];", total_, mapping_.rows);
   main_.line("float {}[{}];", scores_, mapping_.rows * mapping_.keys);

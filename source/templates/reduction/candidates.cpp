@@ -50,13 +50,25 @@ void fit_shared_memory(const Problem& problem, const Loops& staged, Schedule& sc
   }
 }
 
-/// With splits, one for each pass, and one where results of rows are left.
-int dispatches_of(const Loops& staged, const Schedule& schedule) {
-  if (schedule.splits == 1) return 1;
-  const bool finishes = std::any_of(staged.stores.begin(), staged.stores.end(), [&](const segment::Store& store) {
+/// Whether results of rows are left when all passes are done.
+bool finishes_rows(const Loops& staged) {
+  return std::any_of(staged.stores.begin(), staged.stores.end(), [&](const segment::Store& store) {
     return (store.axes & staged.columns()) == 0 && staged.values[store.value].level >= staged.passes;
   });
-  return staged.passes + (finishes ? 1 : 0);
+}
+
+/// With splits, a dispatch for each pass. Where results of rows are left, the last workgroup of a row computes them in
+/// the last one, or another dispatch does.
+void choose_dispatches(const Target& target, const Loops& staged, Schedule& schedule) {
+  schedule.dispatches = schedule.splits == 1 ? 1 : staged.passes;
+  if (schedule.splits == 1 || !finishes_rows(staged)) return;
+  const bool has_room = has_room_for(2, staged, target) &&
+                        schedule.shared_bytes + Schedule::kBytesOfCount <= target.caps.workgroup.shared_memory_bytes;
+  if (target.workarounds.hides_stores || !has_room) {
+    ++schedule.dispatches;
+  } else {
+    count_reduction_counters(schedule);
+  }
 }
 
 /// The innermost `merged_reduction_axes` reduction axes are one; chunks of `wider` times as many elements as one load
@@ -74,7 +86,7 @@ Result<Schedule> best_of_loops(const Problem& problem, int merged_reduction_axes
   const Loops staged = loops_of_splits(problem.loops, schedule);
   fit_shared_memory(problem, staged, schedule);
   params.passes = staged.passes;
-  schedule.dispatches = dispatches_of(staged, schedule);
+  choose_dispatches(problem.target, staged, schedule);
   count_reduction_workgroups(problem.target, schedule);
   VKF_CHECK_OK(check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)));
   model_reduction(problem.graph, staged, problem.target, schedule);
@@ -258,6 +270,7 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   const Loops staged = loops_of_splits(problem.loops, schedule);
   choose_reduction_memory(problem.graph, staged, schedule);
   if (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes) return std::nullopt;
+  if (requested.counter_bytes > 0) count_reduction_counters(schedule);
   count_reduction_workgroups(problem.target, schedule);
   if (!check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)).ok())
     return std::nullopt;

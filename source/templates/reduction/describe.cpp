@@ -35,7 +35,10 @@ void describe_reduction(const Schedule& schedule, Description& description) {
                                    params.passes == 1 ? "" : "es", params.persistent ? ", rows kept in registers" : "");
   if (schedule.splits > 1)
     description.more_launch.push_back(
-        fmt::format("{} workgroups share a row: {} dispatches", schedule.splits, schedule.dispatches));
+        schedule.counter_bytes > 0
+            ? fmt::format("{} workgroups share a row, and the last of them joins: {} dispatch{}", schedule.splits,
+                          schedule.dispatches, schedule.dispatches == 1 ? "" : "es")
+            : fmt::format("{} workgroups share a row: {} dispatches", schedule.splits, schedule.dispatches));
 }
 
 }  // namespace vkfuse::schedule

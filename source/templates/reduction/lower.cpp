@@ -12,6 +12,7 @@ ReductionEmitter::ReductionEmitter(const LoweringInput& in, int dispatch)
       dispatch_(dispatch),
       split_(schedule_.splits > 1) {
   if (schedule_.scratch_bytes > 0) bind_partials("uint", "row");
+  if (joins_in_last()) bind_counts();
   find_varying();
   find_needed_by_elements();
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
@@ -66,15 +67,18 @@ Result<RelocatableKernel> ReductionEmitter::run() {
         workgroups(), workgroups_x());
   }
   VKF_CHECK_OK(main_function());
-  Code summary = code("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
-                      params_.reduction_threads, params_.reduction_threads == 1 ? "" : "s",
-                      params_.parallel_threads * (params_.vector_rows ? chunk_.elements : 1),
-                      params_.parallel_threads == 1 ? "" : "s", chunk_.elements, params_.iterations,
-                      params_.iterations == 1 ? "" : "s", params_.persistent ? ", kept in registers" : "");
-  if (split_)
-    summary +=
-        code(", {} workgroups share a row, dispatch {} of {}", schedule_.splits, dispatch_ + 1, schedule_.dispatches);
-  return finish(summary, workgroups(), workgroups_x());
+  return finish(summary(), workgroups(), workgroups_x());
+}
+
+Code ReductionEmitter::summary() const {
+  Code text = code("{} thread{} per row, {} row{} per workgroup, {} elements per chunk, {} chunk{} per thread{}",
+                   params_.reduction_threads, params_.reduction_threads == 1 ? "" : "s",
+                   params_.parallel_threads * (params_.vector_rows ? chunk_.elements : 1),
+                   params_.parallel_threads == 1 ? "" : "s", chunk_.elements, params_.iterations,
+                   params_.iterations == 1 ? "" : "s", params_.persistent ? ", kept in registers" : "");
+  if (split_) text += code(", {} workgroups share a row", schedule_.splits);
+  if (schedule_.dispatches > 1) text += code(", dispatch {} of {}", dispatch_ + 1, schedule_.dispatches);
+  return text;
 }
 
 void ReductionEmitter::begin() {
@@ -116,42 +120,62 @@ void ReductionEmitter::begin() {
 
 Result<void> ReductionEmitter::main_function() {
   begin();
-  Combine combine(schedule_, dialect_, width());
+  const Combine combine(schedule_, dialect_, width());
   for (const ReductionText& reduction : reductions_) combine.join_function(reduction, functions_);
   if (!split_) {
     for (const ScanText& scan : scans_) combine.join_function(scan.reduction, functions_);
+    load_kept();  // before anything waits for a row's own loads
   }
-  if (!split_) load_kept();  // before anything waits for a row's own loads
   VKF_CHECK_OK(row_values(0));
   if (dispatch_ < loops_.passes) find_visited_chunks();
-  if (!split_) {
-    if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
-    for (int pass = 0; pass < loops_.passes; ++pass) {
-      VKF_CHECK_OK(run_pass(pass));
-      combine.across_threads(reductions_, pass + 1, main_, shared_);
-      finish_reductions(pass + 1);
-      VKF_CHECK_OK(row_values(pass + 1));
-      VKF_CHECK_OK(row_stores(pass + 1));
-    }
-  } else {
-    // Earlier dispatches left partial results: every workgroup joins those of its row.
-    if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
-    for (int level = 1; level <= dispatch_; ++level) {
-      declare_accumulators(level);
-      combine.from_parts(reductions_, level, loops_.parallel_count(), main_);
-      combine.across_threads(reductions_, level, main_, shared_);
-      finish_reductions(level);
-      VKF_CHECK_OK(row_values(level));
-      if (level == dispatch_) VKF_CHECK_OK(row_stores(level));
-    }
-    if (dispatch_ < loops_.passes) {
-      VKF_CHECK_OK(run_pass(dispatch_));
-      combine.across_threads(reductions_, dispatch_ + 1, main_, shared_);
-      combine.to_parts(reductions_, dispatch_ + 1, loops_.parallel_count(), main_);
-    }
-  }
+  if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
+  VKF_CHECK_OK(split_ ? one_pass(combine) : all_passes(combine));
   main_.close();
   return {};
+}
+
+Result<void> ReductionEmitter::all_passes(const Combine& combine) {
+  for (int level = 1; level <= loops_.passes; ++level) {
+    VKF_CHECK_OK(run_pass(level - 1));
+    const bool last = level == loops_.passes;  // then rows are stored, by the first thread of each
+    combine.across_threads(reductions_, level, main_, shared_,
+                           last ? Combine::Readers::first_thread : Combine::Readers::all);
+    finish_reductions(level);
+    VKF_CHECK_OK(row_values(level));
+    VKF_CHECK_OK(row_stores(level));
+  }
+  return {};
+}
+
+Result<void> ReductionEmitter::one_pass(const Combine& combine) {
+  // Earlier dispatches left partial results: every workgroup joins those of its row.
+  for (int level = 1; level <= dispatch_; ++level) {
+    declare_accumulators(level);
+    combine.from_parts(reductions_, level, loops_.parallel_count(), main_);
+    combine.across_threads(reductions_, level, main_, shared_);
+    finish_reductions(level);
+    VKF_CHECK_OK(row_values(level));
+    if (level == dispatch_) VKF_CHECK_OK(row_stores(level));
+  }
+  if (dispatch_ < loops_.passes) {
+    VKF_CHECK_OK(run_pass(dispatch_));
+    combine.across_threads(reductions_, dispatch_ + 1, main_, shared_);
+    combine.to_parts(reductions_, dispatch_ + 1, loops_.parallel_count(), main_);
+  }
+  return joins_in_last() ? join_in_last() : Result<void>();
+}
+
+Result<void> ReductionEmitter::join_in_last() {
+  go_on_in_last("workgroup");
+  const int level = dispatch_ + 1;
+  for (const ReductionText& reduction : reductions_) {
+    if (reduction.level == level) assign_identities(reduction);
+  }
+  const Combine combine(schedule_, dialect_, width());
+  combine.join_parts(reductions_, level, loops_.parallel_count(), main_);
+  finish_reductions(level);
+  VKF_CHECK_OK(row_values(level));
+  return row_stores(level);
 }
 
 namespace {

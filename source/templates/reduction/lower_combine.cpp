@@ -1,5 +1,7 @@
 #include "templates/reduction/lower_combine.hpp"
 
+#include <bit>
+
 #include "base/mutations.hpp"
 
 namespace vkfuse::lowering {
@@ -8,18 +10,21 @@ using ops::RegisterType;
 
 namespace {
 
-/// Whether `a` comes before `b` for an argmax or argmin; NaN comes first.
-Code better(const ReductionText& reduction, const Dialect& dialect, const Code& a, const Code& b) {
+/// Whether `b` at `b1` takes the place of `a` at `a1` in an argmax or argmin: NaN comes first, and the earlier one of
+/// equals. What is no candidate holds the worst value, and a position beyond all others.
+Code takes_place(const ReductionText& reduction, const Dialect& dialect) {
   const bool largest = reduction.node->op->reduction.join == "max";
-  const auto compare = [&](const Code& x, const Code& y) {
-    return expression(ops::row(largest ? "gt" : "lt"), reduction.operand, dialect, std::vector<Code>{x, y});
+  const auto row = [&](const char* name, std::vector<Code> operands) {
+    return expression(ops::row(name), reduction.operand, dialect, operands);
   };
-  if (reduction.operand == DType::boolean) return largest ? code("{} && !{}", a, b) : code("!{} && {}", a, b);
-  if (!is_float(reduction.operand)) return compare(a, b);
-  const auto nan = [&](const Code& x) {
-    return expression(ops::row("is_nan"), reduction.operand, dialect, std::vector<Code>{x});
-  };
-  return VKF_PLANT(nan_is_not_first, code("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)), compare(a, b));
+  const Code earlier = code("b1 {} a1", VKF_PLANT(last_of_equals, "<", ">"));
+  if (reduction.operand == DType::boolean)
+    return code("{} || (a == b && {})", largest ? "(b && !a)" : "(a && !b)", earlier);
+  const Code numbers = code("{} || ({} && {})", row(largest ? "gt" : "lt", {"b", "a"}), row("eq", {"b", "a"}), earlier);
+  if (!is_float(reduction.operand)) return numbers;
+  const Code with_nan =
+      code("{} ? !{} || {} : {}", row("is_nan", {"b"}), row("is_nan", {"a"}).parenthesised(), earlier, numbers);
+  return VKF_PLANT(nan_is_not_first, with_nan, numbers);
 }
 
 /// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
@@ -146,14 +151,10 @@ void Combine::open_join(const ReductionText& reduction, std::string_view comment
 }
 
 void Combine::join_args(const ReductionText& reduction, Writer& functions) const {
-  open_join(reduction,
-            "Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.",
-            functions);
-  functions.line("bool better = {};", better(reduction, dialect_, "b", "a"));
-  functions.line("bool worse = {};", better(reduction, dialect_, "a", "b"));
-  functions.line(
-      "if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}",
-      VKF_PLANT(last_of_equals, "<", ">"));
+  open_join(reduction, "Keeps the better of two candidates, the earlier one of equals.", functions);
+  functions.line("bool better = {};", takes_place(reduction, dialect_));
+  functions.line("a = better ? b : a;");
+  functions.line("a1 = better ? b1 : a1;");
 }
 
 void Combine::join_softmaxes(const ReductionText& reduction, Writer& functions) const {
@@ -231,14 +232,20 @@ Code Combine::shuffled(DType dtype, const Code& value, const Code& mask) const {
   return code("subgroupShuffleXor({}, {})", value, mask);
 }
 
-void Combine::across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
+std::vector<const ReductionText*> Combine::of_level(std::span<const ReductionText> reductions, int level) {
   std::vector<const ReductionText*> own;
   for (const ReductionText& reduction : reductions) {
     if (reduction.level == level) own.push_back(&reduction);
   }
+  return own;
+}
+
+void Combine::across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared,
+                             Readers readers) const {
+  const std::vector<const ReductionText*> own = of_level(reductions, level);
   if (own.empty() || params_.reduction_threads == 1) return;
   if (schedule_.subgroup > 0) {
-    by_shuffles(own, main, shared);
+    by_shuffles(own, main, shared, readers);
   } else {
     by_memory(own, main, shared);
   }
@@ -254,15 +261,17 @@ void Combine::butterfly(std::span<const ReductionText* const> reductions, int th
   main.close();
 }
 
-void Combine::by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const {
+void Combine::by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared,
+                          Readers readers) const {
   const int subgroup = schedule_.subgroup;
   const int inside = std::min(params_.reduction_threads, subgroup);
   if (inside > 1) butterfly(reductions, inside, main);
-  if (params_.reduction_threads > subgroup) across_subgroups(reductions, main, shared);
+  if (params_.reduction_threads > subgroup) across_subgroups(reductions, main, shared, readers);
 }
 
 /// From what the threads of each subgroup hold to what those of a row do, through shared memory.
-void Combine::across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const {
+void Combine::across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared,
+                               Readers readers) const {
   const int subgroup = schedule_.subgroup;
   const int per_row = params_.reduction_threads / subgroup;
   const auto each_accumulator = [&](const auto& visit) {
@@ -279,6 +288,8 @@ void Combine::across_subgroups(std::span<const ReductionText* const> reductions,
   });
   main.close();
   main.line("barrier();");
+  if (readers == Readers::first_thread && schedule_.workgroup / subgroup == per_row)
+    main.line("if (gl_SubgroupID > 0u) return;  // the first subgroup joins what all have found");
   const int wide = std::min(per_row, subgroup);
   Code from = wide == subgroup ? "gl_SubgroupInvocationID" : code("gl_SubgroupInvocationID % {}u", wide);
   if (schedule_.workgroup / subgroup > per_row) from = code("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
@@ -430,6 +441,20 @@ void Combine::from_parts(std::span<const ReductionText> reductions, int level, s
     }
   }
   main.close();
+}
+
+void Combine::join_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
+  const int subgroup = schedule_.subgroup;
+  if (subgroup > 0 && schedule_.splits <= subgroup && params_.reduction_threads > subgroup &&
+      params_.parallel_threads == 1) {
+    main.line("if (gl_SubgroupID > 0u) return;  // the first subgroup has a thread for each of them");
+    from_parts(reductions, level, rows, main);
+    butterfly(of_level(reductions, level), std::bit_ceil(static_cast<unsigned>(schedule_.splits)), main);
+    return;
+  }
+  Writer declared;
+  from_parts(reductions, level, rows, main);
+  across_threads(reductions, level, main, declared, Readers::first_thread);
 }
 
 }  // namespace vkfuse::lowering

@@ -56,12 +56,19 @@ class Combine {
   /// reduction of two in one pass.
   [[nodiscard]] static Code add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
   [[nodiscard]] static Code add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
-  /// Afterwards every thread of a row holds the reduction over all its threads.
-  void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  /// Who reads a reduction over all threads of a row: every one of them, or the first alone, and then other threads may
+  /// have ended.
+  enum class Readers : std::uint8_t { all, first_thread };
+  /// Afterwards the readers hold the reduction over all threads of their row.
+  void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared,
+                      Readers readers = Readers::all) const;
   /// One thread of each row writes what its workgroup has seen.
   void to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// Each thread takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
+  /// The same once threads have reduced across each other, through the shared memory of that time, and from there to
+  /// the first thread of each row.
+  void join_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// The call that joins other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
   [[nodiscard]] Code join(const ReductionText& reduction, int j, const Other& other) const {
@@ -91,8 +98,11 @@ class Combine {
   [[nodiscard]] Code apply(std::string_view row, DType dtype, std::vector<Code> operands) const;
   [[nodiscard]] Code at(const Code& name, int j) const { return width_ == 1 ? name : code("{}[{}]", name, j); }
   void butterfly(std::span<const ReductionText* const> reductions, int threads, Writer& main) const;
-  void by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
-  void across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared) const;
+  void by_shuffles(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared,
+                   Readers readers) const;
+  void across_subgroups(std::span<const ReductionText* const> reductions, Writer& main, Writer& shared,
+                        Readers readers) const;
+  [[nodiscard]] static std::vector<const ReductionText*> of_level(std::span<const ReductionText> reductions, int level);
   [[nodiscard]] Code shared_index(const Code& first, int j) const;
   void to_memory(const ReductionText& reduction, int j, Writer& main) const;
   void join_from_memory(std::span<const ReductionText* const> reductions, Writer& main) const;

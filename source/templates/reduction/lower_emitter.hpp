@@ -25,8 +25,15 @@ class ReductionEmitter : public Emitter {
     return schedule_.launch.workgroups / (split_ && !shares_rows() ? schedule_.splits : 1);
   }
   [[nodiscard]] std::int64_t workgroups_x() const { return std::min(schedule_.launch.workgroups_x, workgroups()); }
+  /// Whether the last workgroup of a row joins what all of them have left, where a dispatch more would.
+  [[nodiscard]] bool joins_in_last() const { return schedule_.counter_bytes > 0 && dispatch_ + 1 == loops_.passes; }
   void begin();
   Result<void> main_function();
+  /// All passes over a row one after the other; or, where workgroups share rows, the one of this dispatch.
+  Result<void> all_passes(const Combine& combine);
+  Result<void> one_pass(const Combine& combine);
+  Result<void> join_in_last();
+  [[nodiscard]] Code summary() const;
 
   // --- what a row knows (lower_values.cpp) ---------------------------------------------------------------
   /// A reduction that another one, its partner, brings along has no text of its own.
@@ -42,6 +49,8 @@ class ReductionEmitter : public Emitter {
   [[nodiscard]] Code at(const Code& name, int j) const { return width() == 1 ? name : code("{}[{}]", name, j); }
   void declare(const ReductionText& reduction);
   void declare_accumulators(int level);
+  /// What a reduction has seen so far is forgotten.
+  void assign_identities(const ReductionText& reduction);
   void finish_accumulators(const ReductionText& reduction, int j, const Code& count);
   void finish_positions(const ReductionText& reduction);
   /// The results of a level's reductions from their accumulators.

@@ -146,6 +146,12 @@ void ReductionEmitter::declare_accumulators(int level) {
   }
 }
 
+void ReductionEmitter::assign_identities(const ReductionText& reduction) {
+  for (const Accumulator& accumulator : reduction.accumulators) {
+    for (int j = 0; j < width(); ++j) main_.line("{} = {};", at(accumulator.name, j), accumulator.identity);
+  }
+}
+
 /// The lines that make the result of row j of what its accumulators hold, before it is rounded.
 void ReductionEmitter::finish_accumulators(const ReductionText& reduction, int j, const Code& count) {
   const Code result = at(reduction.name, j);
@@ -354,7 +360,7 @@ Result<void> ReductionEmitter::row_stores(int level) {
   if (own.empty()) return {};
   Code who = "inside";
   if (params_.reduction_threads > 1 && !params_.packed) who += " && reduction_thread == 0u";
-  if (shares_rows()) who += " && part == 0u";
+  if (shares_rows() && level <= dispatch_) who += " && part == 0u";  // known to all; else the last one alone is here
   main_.open("if ({}) {{", who);
   Scope scope = row_scope_;  // what two stores need is computed once
   for (std::size_t i : own) VKF_CHECK_OK(store_rows(scope, i));

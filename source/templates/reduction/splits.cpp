@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <set>
 
 #include "base/mutations.hpp"
@@ -21,13 +22,6 @@ namespace {
 
 constexpr int kMostScanSplits = 128;  // that one thread joins one after the other
 constexpr int kMostSplits = 4096;
-
-/// Whether a kernel has room for one buffer more: partial results need it.
-bool has_room_for_partials(const Loops& loops, const Target& target) {
-  std::set<ir::NodeId> written;
-  for (const segment::Store& store : loops.stores) written.insert(store.node);
-  return buffers_read(loops).size() + written.size() < target.caps.memory.storage_buffers;
-}
 
 /// Bytes that a thread loads as vectors for a chunk.
 std::int64_t vector_bytes_of_chunk(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
@@ -50,12 +44,21 @@ double arithmetic_us_of_row(const Problem& problem) {
   return of_row * device_model(problem.target).units.count / (costs.gflops * 1e3);
 }
 
+/// Workgroups of so many threads that share rows: as many as a device has room for. What the last one of a row joins,
+/// and the count that they all add to, take longer the more there are (H200, a sum of 2^24 f32: 26.1 us with 1,024
+/// workgroups of 1,024 threads, 22.6 with 128).
+std::int64_t workgroups_of_rows(const Target& target, int workgroup) {
+  const ComputeUnits& units = device_model(target).units;
+  const double room = units.count * units.threads / std::max(1, workgroup);
+  return std::min(workgroups_to_fill(target), static_cast<std::int64_t>(std::ceil(room)));
+}
+
 /// Few long rows are shared by several workgroups.
 int splits_to_fill(const Problem& problem, const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
   const bool cpu = problem.target.type == DeviceType::cpu;
   const std::int64_t groups = ceil_div(schedule.launch.parallel_chunks, params.parallel_threads);
-  const std::int64_t requested = cpu ? 8 : workgroups_to_fill(problem.target);
+  const std::int64_t requested = cpu ? 8 : workgroups_of_rows(problem.target, schedule.workgroup);
   const std::int64_t fewest_iterations = params.vector_rows ? 8 : 4;
   const std::int64_t enough = cpu ? 1 << 10 : 32;
   // A dispatch more for each pass, and as long again until it is there.
@@ -64,7 +67,7 @@ int splits_to_fill(const Problem& problem, const Schedule& schedule) {
       !cpu && params.iterations >= 2 * fewest_iterations && arithmetic_us_of_row(problem) >= more_us && more_us > 0;
   if ((params.iterations < enough && !is_busy) || groups * 4 > requested) return 1;
   int splits = 1;
-  while (groups * splits < requested && ceil_div(params.iterations, splits * 2) >= fewest_iterations &&
+  while (groups * splits * 3 < requested * 2 && ceil_div(params.iterations, splits * 2) >= fewest_iterations &&
          splits < kMostSplits)
     splits *= 2;
   return has_scans(problem.loops) && params.reduction_threads == 1 ? std::min(splits, kMostScanSplits) : splits;
@@ -80,6 +83,13 @@ int splits_of_short_loops(const Problem& problem, const Schedule& schedule, int 
   return splits;
 }
 
+bool finds_positions(const ir::Graph& graph, const Loops& loops) {
+  return std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::reduction &&
+           graph.node(value.node).op->reduction.kind == ops::Reduction::Kind::arg;
+  });
+}
+
 /// A loop over long rows keeps 64 bytes of loads in flight per thread.
 int chunks_in_flight(const Problem& problem, const Schedule& schedule) {
   // Chunks of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector
@@ -90,7 +100,10 @@ int chunks_in_flight(const Problem& problem, const Schedule& schedule) {
   if (problem.target.type == DeviceType::cpu || params.persistent || own < 4 ||
       vector_bytes_of_chunk(problem.graph, problem.loops, schedule) >= kManyBytes)
     return 1;
-  int chunks = own < 8 ? 2 : schedule.chunk_size > 1 ? 4 : 8;
+  // To find a position takes instructions: two workgroups at a time, which few registers allow, do more than loads in
+  // flight (H200, argmax of 256 rows of 128,256 f16: 22.9 us with two chunks, 25.5 with four).
+  const bool few = own < 8 || finds_positions(problem.graph, problem.loops);
+  int chunks = few ? 2 : schedule.chunk_size > 1 ? 4 : 8;
   while (chunks > 1 && registers_over(problem.target, registers_in_flight(problem.graph, problem.loops, problem.target,
                                                                           schedule, chunks)) > 0)
     chunks /= 2;
@@ -118,7 +131,7 @@ std::int64_t loops_of_iteration(const Loops& loops, const Schedule& schedule) {
 void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
   ReductionParams& params = schedule.as<ReductionParams>();
   const int splits = splits_of_short_loops(problem, schedule, splits_to_fill(problem, schedule));
-  schedule.splits = has_room_for_partials(problem.loops, problem.target) ? problem.tuning.splits.value_or(splits) : 1;
+  schedule.splits = has_room_for(1, problem.loops, problem.target) ? problem.tuning.splits.value_or(splits) : 1;
   if (schedule.splits > 1) params.persistent = false;
   schedule.unroll_factor = problem.tuning.unroll_factor.value_or(chunks_in_flight(problem, schedule));
   // Where threads are too few to keep the promise of numerics.hpp: with room for the reductions across threads and
@@ -127,6 +140,16 @@ void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
   const std::int64_t chain = ceil_div(params.iterations, schedule.splits) * per_chunk;
   if (!params.persistent && chain > kSummationBlock && chain > longest_sum_chain(problem.loops.reduction_count()) - 256)
     params.block = kSummationBlock / per_chunk;
+}
+
+bool has_room_for(std::size_t more, const Loops& loops, const Target& target) {
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  return buffers_read(loops).size() + written.size() + more <= target.caps.memory.storage_buffers;
+}
+
+void count_reduction_counters(Schedule& schedule) {
+  schedule.count_workgroups(ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads));
 }
 
 void count_reduction_workgroups(const Target& target, Schedule& schedule) {

@@ -116,9 +116,11 @@ WorkgroupShape threads_that_own_rows(const Problem& problem, const Schedule& sch
   shape.parallel = std::min(power_of_two_at_least(schedule.launch.parallel_chunks), work.cpu ? 8 : 32);
   int most = work.cpu ? 64 : 512;
   if (!work.cpu && work.repeats) {
-    // What is read again should still be in the last-level cache: fewer rows at a time, more threads along each.
+    // What is read again should still be in the last-level cache: fewer rows at a time, more threads along each, but
+    // lines are read as a whole (H200, softmax of 4,096 rows of f16 1,024 elements apart: 461 us, half lines 491).
     const std::int64_t row_bytes = work.chunks * work.chunk_bytes;
-    while (shape.parallel > 4 &&
+    const auto line = static_cast<std::int64_t>(device_model(problem.target).units.cache_line_bytes);
+    while (shape.parallel > std::max<std::int64_t>(4, line / std::max<std::int64_t>(1, work.chunk_bytes)) &&
            static_cast<double>(row_bytes * shape.parallel) > device_model(problem.target).caches.tile_bytes)
       shape.parallel /= 2;
     most = 1024;

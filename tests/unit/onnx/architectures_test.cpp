@@ -484,8 +484,10 @@ std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbol
     });
   };
   const auto padded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  std::int64_t counts = 0;  // of workgroups, all along
+  for (const plan::ScheduledKernel& step : steps) counts += padded(step.schedule.counter_bytes);
   for (std::size_t step = 0; step < steps.size(); ++step) {
-    live[step] += padded(steps[step].schedule.scratch_bytes);
+    live[step] += counts + padded(steps[step].schedule.scratch_bytes);
     for (const ir::NodeId value : plan.steps[step].segment.stores) {
       const bool output = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(),
                                       [&](const ir::Output& one) { return one.value == value; });

@@ -47,9 +47,7 @@ class Recorded {
     const auto& inner = *program.state()->program;
     const auto& own = inner.context()->device();
     ranges_ = must(program.state()->program->constant_ranges());
-    vulkan::Submission cleared;
-    arena_ = must(runtime::make_arena(*inner.context(), specialization_->memory, cleared));
-    must(cleared.wait());
+    arena_ = must(runtime::make_arena(own, specialization_->memory));
     runtime::add_arena(specialization_->memory, arena_, ranges_);
     const std::vector<std::int64_t> sizes{elements};
     bindings_.inputs["x"] = must(device().allocate(DType::f32, sizes));
