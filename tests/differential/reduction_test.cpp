@@ -558,7 +558,8 @@ TEST(Rows, SharedOnesCountTheirWorkgroupsFromZero) {
     bindings.symbols["n"] = rows;
     bindings.inputs["x"] = must(device().allocate(data.size() * 4));
     must(bindings.inputs["x"].write(std::as_bytes(std::span(data))));
-    EXPECT_GT(specialization_of(program, {{"n", rows}})->memory.counters.size(), 0U);
+    // Four buffers are an input, two results and partial results: no room for counts.
+    EXPECT_TRUE(has_least_limits() || !specialization_of(program, {{"n", rows}})->memory.counters.empty());
     std::vector<Submission> runs;
     for (int i = 0; i < 4; ++i) {
       for (const char* output : {"y", "y1"})

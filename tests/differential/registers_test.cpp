@@ -79,9 +79,10 @@ TEST(FewRegisters, Attention) {
       const ir::Graph graph = graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})});
       const Chosen chosen = run_on_both(graph, schedule::Template::attention, {.matmul = true});
       expect_fits(chosen);
+      EXPECT_TRUE(chosen.low_register.as<schedule::AttentionParams>().simt()->low_register);
+      if (has_least_limits()) continue;  // of four buffers none is left for partial results
       EXPECT_EQ(run_on_both(graph, schedule::Template::attention, {.splits = 3, .matmul = true}).low_register.splits,
                 3);
-      EXPECT_TRUE(chosen.low_register.as<schedule::AttentionParams>().simt()->low_register);
     }
   }
 }
