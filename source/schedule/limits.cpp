@@ -50,15 +50,31 @@ Result<void> check_buffer_sizes(const ir::Graph& graph, const Loops& loops, cons
   return {};
 }
 
+std::size_t buffers_of_values(const Loops& loops) {
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  return buffers_read(loops).size() + written.size();
+}
+
 }  // namespace
+
+bool has_room_for(std::size_t more, const Loops& loops, const Target& target) {
+  return buffers_of_values(loops) + more <= target.caps.memory.storage_buffers;
+}
+
+void choose_who_joins(const Loops& loops, const Target& target, std::int64_t shared, Schedule& schedule) {
+  const bool has_room = has_room_for(2, loops, target) &&
+                        schedule.shared_bytes + Schedule::kBytesOfCount <= target.caps.workgroup.shared_memory_bytes;
+  if (has_room && !target.workarounds.hides_stores)
+    schedule.count_workgroups(shared);
+  else
+    ++schedule.dispatches;
+}
 
 Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
                           std::int64_t iterations) {
-  const std::vector<ir::NodeId> reads = buffers_read(loops);
-  std::set<ir::NodeId> written;
-  for (const segment::Store& store : loops.stores) written.insert(store.node);
   const std::size_t buffers =
-      reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0) + (schedule.counter_bytes > 0 ? 1 : 0);
+      buffers_of_values(loops) + (schedule.scratch_bytes > 0 ? 1 : 0) + (schedule.counter_bytes > 0 ? 1 : 0);
   if (buffers > target.caps.memory.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
                        target.caps.memory.storage_buffers);

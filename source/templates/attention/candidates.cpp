@@ -182,10 +182,7 @@ void split_tiles(const Problem& problem, int splits, Schedule& schedule) {
   schedule.launch.workgroups = schedule.launch.chunks = tiles * splits;
   schedule.scratch_bytes =
       16 * schedule.launch.workgroups * partial_words(problem.loops, schedule.as<AttentionParams>());
-  if (problem.target.workarounds.hides_stores)
-    schedule.dispatches = 2;
-  else
-    schedule.count_workgroups(tiles);
+  choose_who_joins(problem.loops, problem.target, tiles, schedule);
 }
 
 /// Whether what is staged at a time is full chunks of every operand, and the device has memory and threads for it.

@@ -57,18 +57,10 @@ bool finishes_rows(const Loops& staged) {
   });
 }
 
-/// With splits, a dispatch for each pass. Where results of rows are left, the last workgroup of a row computes them in
-/// the last one, or another dispatch does.
+/// With splits, a dispatch for each pass. What rows leave is joined in the last one, or in one more.
 void choose_dispatches(const Target& target, const Loops& staged, Schedule& schedule) {
   schedule.dispatches = schedule.splits == 1 ? 1 : staged.passes;
-  if (schedule.splits == 1 || !finishes_rows(staged)) return;
-  const bool has_room = has_room_for(2, staged, target) &&
-                        schedule.shared_bytes + Schedule::kBytesOfCount <= target.caps.workgroup.shared_memory_bytes;
-  if (target.workarounds.hides_stores || !has_room) {
-    ++schedule.dispatches;
-  } else {
-    count_reduction_counters(schedule);
-  }
+  if (schedule.splits > 1 && finishes_rows(staged)) choose_who_joins(staged, target, row_groups(schedule), schedule);
 }
 
 /// The innermost `merged_reduction_axes` reduction axes are one; chunks of `wider` times as many elements as one load
@@ -270,7 +262,7 @@ std::optional<Schedule> reduction_at_other_sizes(const Problem& problem, const S
   const Loops staged = loops_of_splits(problem.loops, schedule);
   choose_reduction_memory(problem.graph, staged, schedule);
   if (schedule.shared_bytes > problem.target.caps.workgroup.shared_memory_bytes) return std::nullopt;
-  if (requested.counter_bytes > 0) count_reduction_counters(schedule);
+  if (requested.counter_bytes > 0) schedule.count_workgroups(row_groups(schedule));
   count_reduction_workgroups(problem.target, schedule);
   if (!check_limits(problem.graph, staged, problem.target, schedule, iterations_of(staged, schedule)).ok())
     return std::nullopt;

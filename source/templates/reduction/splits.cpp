@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <set>
 
 #include "base/mutations.hpp"
 #include "base/numerics.hpp"
 #include "device_model/device_model.hpp"
 #include "schedule/access.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/traffic.hpp"
 #include "templates/reduction/cost.hpp"
 #include "templates/reduction/registers.hpp"
@@ -57,7 +57,7 @@ std::int64_t workgroups_of_rows(const Target& target, int workgroup) {
 int splits_to_fill(const Problem& problem, const Schedule& schedule) {
   const ReductionParams& params = schedule.as<ReductionParams>();
   const bool cpu = problem.target.type == DeviceType::cpu;
-  const std::int64_t groups = ceil_div(schedule.launch.parallel_chunks, params.parallel_threads);
+  const std::int64_t groups = row_groups(schedule);
   const std::int64_t requested = cpu ? 8 : workgroups_of_rows(problem.target, schedule.workgroup);
   const std::int64_t fewest_iterations = params.vector_rows ? 8 : 4;
   const std::int64_t enough = cpu ? 1 << 10 : 32;
@@ -142,19 +142,12 @@ void choose_reduction_splits(const Problem& problem, Schedule& schedule) {
     params.block = kSummationBlock / per_chunk;
 }
 
-bool has_room_for(std::size_t more, const Loops& loops, const Target& target) {
-  std::set<ir::NodeId> written;
-  for (const segment::Store& store : loops.stores) written.insert(store.node);
-  return buffers_read(loops).size() + written.size() + more <= target.caps.memory.storage_buffers;
-}
-
-void count_reduction_counters(Schedule& schedule) {
-  schedule.count_workgroups(ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads));
+std::int64_t row_groups(const Schedule& schedule) {
+  return ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads);
 }
 
 void count_reduction_workgroups(const Target& target, Schedule& schedule) {
-  schedule.launch.workgroups =
-      ceil_div(schedule.launch.parallel_chunks, schedule.as<ReductionParams>().parallel_threads) * schedule.splits;
+  schedule.launch.workgroups = row_groups(schedule) * schedule.splits;
   schedule.launch.workgroups_x =
       std::min<std::int64_t>(schedule.launch.workgroups, target.caps.workgroup.max_groups_per_axis);
 }

@@ -16,11 +16,8 @@ std::int64_t loops_of_iteration(const segment::Loops& loops, const Schedule& sch
 /// Workgroups per row, chunks in flight, and chunks of a summation block: from the threads of a schedule.
 void choose_reduction_splits(const Problem& problem, Schedule& schedule);
 
-/// Whether a kernel has room for so many more buffers: partial results of workgroups need one, their counts another.
-bool has_room_for(std::size_t more, const segment::Loops& loops, const Target& target);
-
-/// One count for the workgroups of each group of rows.
-void count_reduction_counters(Schedule& schedule);
+/// Groups of rows, of which one or, with splits, several workgroups have one each.
+std::int64_t row_groups(const Schedule& schedule);
 
 /// Of all workgroups, from the threads and splits.
 void count_reduction_workgroups(const Target& target, Schedule& schedule);

@@ -123,6 +123,10 @@ const Kind kKinds[] = {
      [] {
        return graph_of({input({3, 400000}).sum({1})});
      }},
+    {"rows_whose_workgroups_count",
+     [] {
+       return graph_of({input({2, 400000}).sum({1})});
+     }},
     {"sort",
      [] {
        return graph_of({input({5, 3000}).argsort(1).cast(DType::f32)});
